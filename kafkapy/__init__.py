@@ -1,0 +1,1 @@
+"""A Kafka broker in Python that stock clients use unchanged."""

@@ -1,0 +1,4 @@
+"""Partition logs on disk, in Apache Kafka's own files. Imports kafkapy.protocol only; no sockets."""
+
+if __name__ != "kafkapy.storage":
+    raise ImportError("import it as kafkapy.storage: this folder is reached through the kafkapy package")
