@@ -1,0 +1,71 @@
+"""Group commit: the appends that arrive while the disk syncs share the next sync.
+
+One flush runs at a time, in a worker thread. A partition that has unsynced records asks for a flush with
+`request`; when the running flush ends, all partitions that asked meanwhile go into the next one together, so a
+slow disk makes larger groups instead of a longer queue. A batch is acknowledged (the high watermark moves past
+it) only after the flush that covers it has ended well.
+
+A failed flush is never retried: after an error the kernel may drop the dirty pages and report success next time
+("fsyncgate"), so the partition's log directory goes offline and its waiting requests get KAFKA_STORAGE_ERROR.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from kafkapy.storage.files import StorageError
+
+if TYPE_CHECKING:
+    from kafkapy.partition import Partition
+    from kafkapy.storage.log import FlushTicket
+
+Blocking = Callable[..., Awaitable[list[StorageError | None]]]
+
+
+class GroupCommit:
+    """Flushes the partitions that asked for it, one group at a time."""
+
+    def __init__(self, blocking: Blocking) -> None:
+        self._blocking = blocking
+        self._asking: dict[Partition, None] = {}
+        self._running: asyncio.Task[None] | None = None
+
+    def request(self, partition: Partition) -> None:
+        """Have `partition` flushed by the next group; `partition.flushed()` or `.failed()` follows."""
+        self._asking[partition] = None
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run(), name="group-commit")
+
+    async def drain(self) -> None:
+        """Wait until every flush asked for so far has ended."""
+        while self._running is not None:
+            await asyncio.shield(self._running)
+
+    async def _run(self) -> None:
+        try:
+            while self._asking:
+                group = list(self._asking)
+                self._asking.clear()
+                tickets = [(partition, ticket) for partition in group if (ticket := partition.log.prepare_flush())]
+                errors = await self._blocking(_run_tickets, [ticket for _, ticket in tickets])
+                for (partition, ticket), error in zip(tickets, errors, strict=True):
+                    if error is None:
+                        partition.flushed(ticket)
+                    else:
+                        partition.failed(error)
+        finally:
+            self._running = None
+
+
+def _run_tickets(tickets: list[FlushTicket]) -> list[StorageError | None]:
+    """Sync each ticket's files, in a worker thread; one failing directory does not stop the others."""
+    errors: list[StorageError | None] = []
+    for ticket in tickets:
+        try:
+            ticket.run()
+            errors.append(None)
+        except StorageError as error:
+            errors.append(error)
+    return errors

@@ -1,0 +1,27 @@
+"""InitProducerId: a producer id for an idempotent producer.
+
+Versions: 0-5.
+
+Behaviour: without a transactional id every request gets a new producer id with epoch 0, also when an idempotent
+producer asks for a new epoch of the id it has (v3+): its old sequences are of no use to it any more. Ids are handed
+out in blocks that the metadata store reserves durably, so no id is ever given twice.
+
+Transactions are not coordinated by this broker: a transactional id is refused with
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client treats as fatal, rather than with an error it would retry.
+"""
+
+from __future__ import annotations
+
+from kafkapy.context import RequestContext
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    """Hand out the next producer id."""
+    if request.transactional_id is not None:
+        return InitProducerIdResponse(
+            error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_id=-1, producer_epoch=-1
+        )
+    producer_id = await context.broker.producer_ids.next_producer_id()
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

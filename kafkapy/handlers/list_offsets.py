@@ -1,0 +1,95 @@
+"""ListOffsets: offsets by time, and where a partition starts and ends.
+
+Versions: 1-11.
+
+Behaviour: each partition asks for a timestamp (the first record at or after it) or for a special one:
+
+    -1  latest: the high watermark, or the last stable offset for read_committed
+    -2  earliest: the log start offset
+    -3  max timestamp: the record with the largest timestamp (v7+, KIP-734)
+    -4  earliest local: the same as earliest here, where nothing is tiered (v8+, KIP-405)
+    -5  latest tiered: none here (v9+, KIP-1005)
+    -6  earliest pending upload: none here (v11+, KIP-1023)
+
+Offsets that a consumer could not read yet are answered as unknown (-1). Earliest and latest are answered from
+memory: Spark asks for both at every poll of every partition.
+
+Version notes: v2 adds the isolation level, v4 leader epochs, v10 a timeout for tiered look-ups, which never wait here.
+v0 (a list of segment offsets) is not supported.
+"""
+
+from __future__ import annotations
+
+from kafkapy.context import RequestContext
+from kafkapy.partition import Partition
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+READ_COMMITTED = 1
+DEBUGGING_REPLICA = -2
+"""A replica id that may see what is not committed yet."""
+
+UNKNOWN = (-1, -1, -1)
+Found = tuple[int, int, int]
+"""Timestamp in ms, offset, leader epoch; -1 for what is not known."""
+
+
+def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Answer each partition on its own; one that fails does not stop the others."""
+    topics = []
+    for topic in request.topics:
+        partitions = [_answer(context, request, topic.name, wanted) for wanted in topic.partitions]
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _answer(
+    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+    try:
+        if context.api_version < FIRST_VERSION_OF.get(wanted.timestamp, 0):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        partition = context.broker.replicas.partition(topic, wanted.partition_index)
+        partition.require_leader_epoch(wanted.current_leader_epoch)
+        if request.replica_id == DEBUGGING_REPLICA:
+            end = partition.log.log_end_offset
+        else:
+            end = partition.readable_end(read_committed=request.isolation_level == READ_COMMITTED)
+        answer.timestamp, answer.offset, answer.leader_epoch = _find(partition, wanted.timestamp, end)
+    except KafkaError as error:
+        answer.error_code = error.code
+    return answer
+
+
+def _find(partition: Partition, timestamp: int, end: int) -> Found:
+    log = partition.log
+    if timestamp == LATEST:
+        return -1, end, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, log.leader_epochs.earliest_epoch(log.log_start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return UNKNOWN
+    if timestamp == MAX_TIMESTAMP:
+        found = log.max_timestamp_offset()
+    elif timestamp >= 0:
+        found = log.offset_for_timestamp(timestamp)
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{timestamp} is no timestamp.")
+    if found is None or found.offset >= end:
+        return UNKNOWN
+    return found.timestamp, found.offset, found.leader_epoch

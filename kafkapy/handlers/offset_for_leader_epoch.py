@@ -1,0 +1,48 @@
+"""OffsetForLeaderEpoch: where did a leader epoch end?
+
+Versions: 0-4.
+
+Behaviour: a consumer that sees a new leader epoch asks for the end offset of the epoch it read last, and truncates
+its position if the log was cut below it (KIP-320). Epochs the log has never seen answer -1.
+
+Version notes: v1 adds the epoch found to the answer; v2 the client's current leader epoch, which may be fenced; v3
+the replica id.
+"""
+
+from __future__ import annotations
+
+from kafkapy.context import RequestContext
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """Answer for each partition the largest epoch not above the one asked for, and its end offset."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_end_offset(context, topic.topic, wanted) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_offset(context: RequestContext, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=wanted.partition)
+    try:
+        partition = context.broker.replicas.partition(topic, wanted.partition)
+        partition.require_leader_epoch(wanted.current_leader_epoch)
+        answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+    except KafkaError as error:
+        answer.error_code = error.code
+    else:
+        answer.error_code = ErrorCode.NONE
+    return answer

@@ -1,0 +1,134 @@
+"""The partitions this broker hosts, and their upkeep: created, deleted and configured as the metadata says.
+
+`apply` is called with every new metadata image, after it is committed and before the request that changed it is
+answered, so that a client may produce to a topic as soon as its creation is acknowledged.
+
+The files of a deleted partition are renamed at once and removed later (`file.delete.delay.ms`), so a name can be
+used again immediately.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+from kafkapy.group_commit import GroupCommit
+from kafkapy.metadata.image import MetadataImage, Topic
+from kafkapy.partition import Partition
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.files import StorageError
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+
+class ReplicaManager:
+    """Every partition of this broker by topic and index."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        group_commit: GroupCommit,
+        *,
+        node_id: int,
+        defaults: Mapping[str, str],
+        sync: bool,
+    ) -> None:
+        self.logs = logs
+        self._group_commit = group_commit
+        self._node_id = node_id
+        self._defaults = dict(defaults)
+        """Topic settings as this broker's own settings give them; a topic's settings override them."""
+        self._sync = sync
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._unavailable: dict[tuple[str, int], ErrorCode] = {}
+        """Partitions assigned to this broker whose log cannot be opened."""
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._partitions.values())
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """The partition, to be read or written.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR where its log is offline.
+        """
+        partition = self._partitions.get((topic, index))
+        if partition is not None:
+            return partition
+        error = self._unavailable.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise KafkaError(error)
+
+    def apply(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Make the hosted partitions those of `new`."""
+        for name, topic in old.topics.items():
+            successor = new.topics.get(name)
+            if successor is None or successor.id != topic.id:
+                self._delete_topic(topic)
+        for name, topic in new.topics.items():
+            before = old.topics.get(name)
+            if before is not topic:
+                self._apply_topic(topic, before if before is not None and before.id == topic.id else None)
+
+    def set_defaults(self, defaults: Mapping[str, str], image: MetadataImage) -> None:
+        """Take over changed broker defaults of topic settings, at once."""
+        self._defaults = dict(defaults)
+        for topic in image.topics.values():
+            self._configure(topic)
+
+    def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
+        """The effective settings of a topic that sets `overrides`."""
+        return LogConfig.from_mapping({**self._defaults, **overrides})
+
+    def disk_failed(self, error: StorageError) -> None:
+        """Take the partitions of the failed log directory offline; the others go on."""
+        for partition in self._partitions.values():
+            if not partition.offline and partition.log.directory.parent == error.log_dir:
+                partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def close(self) -> None:
+        """Answer everyone who waits: this broker leads nothing any more."""
+        for partition in self._partitions.values():
+            partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _apply_topic(self, topic: Topic, before: Topic | None) -> None:
+        config = self.log_config(topic.configs)
+        for index, state in enumerate(topic.partitions):
+            key = (topic.name, index)
+            if key in self._partitions:
+                self._partitions[key].leader_epoch = state.leader_epoch
+            elif self._node_id in state.replicas:
+                self._open(topic, index, state.leader_epoch, config)
+        if before is not None and before.configs != topic.configs:
+            self._configure(topic)
+
+    def _open(self, topic: Topic, index: int, leader_epoch: int, config: LogConfig) -> None:
+        topic_partition = TopicPartition(topic.name, index)
+        try:
+            log = self.logs.get(topic_partition) or self.logs.create(topic_partition, topic.id, config)
+        except (StorageError, KafkaError) as error:
+            logger.error("%s-%d stays offline: %s", topic.name, index, error)
+            self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+            return
+        log.config = config
+        self._partitions[topic_partition] = Partition(
+            log, leader_epoch=leader_epoch, group_commit=self._group_commit, sync=self._sync
+        )
+
+    def _configure(self, topic: Topic) -> None:
+        config = self.log_config(topic.configs)
+        for index in range(len(topic.partitions)):
+            partition = self._partitions.get((topic.name, index))
+            if partition is not None:
+                partition.configure(config)
+
+    def _delete_topic(self, topic: Topic) -> None:
+        for index in range(len(topic.partitions)):
+            key = TopicPartition(topic.name, index)
+            self._unavailable.pop(key, None)
+            partition = self._partitions.pop(key, None)
+            if partition is not None:
+                partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                self.logs.delete(key)
