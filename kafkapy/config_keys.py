@@ -1,0 +1,132 @@
+"""What settings exist, their types, defaults and valid values: the rows of the tables in `kafkapy/configs`.
+
+A `ConfigKey` turns text into a typed value and refuses what Kafka's ConfigDef refuses (`ConfigDef.parseType`,
+`ConfigDef.Range`, `ValidString`, `ValidList`), with one line that names the setting, the value and what is allowed.
+Types: BOOLEAN bool, SHORT INT LONG int, DOUBLE float, LIST tuple of str, STRING CLASS PASSWORD str.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+NULL: Final = "(null)"
+_INTEGER_BITS: Final = {"SHORT": 16, "INT": 32, "LONG": 64}
+_RANGE: Final = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
+_CASE_INSENSITIVE: Final = "(case insensitive) "
+_THROTTLED_REPLICAS: Final = re.compile(r"\*|\d+:\d+")
+
+
+class ConfigError(ValueError):
+    """A setting is unknown, wrong or not supported; the message is one line for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One setting. `default` is its text, None for null; `synonyms` are the broker settings a topic setting falls
+    back to."""
+
+    name: str
+    type: str
+    default: str | None
+    valid: str
+    dynamic: bool
+    sensitive: bool
+    synonyms: tuple[str, ...]
+
+    def parse(self, text: str | None) -> Any:
+        """The typed value of `text`; raises ConfigError."""
+        if text is None:
+            return None
+        value = self._typed(text)
+        self._check(value, text)
+        return value
+
+    def _typed(self, text: str) -> Any:
+        stripped = text.strip()
+        if self.type == "BOOLEAN":
+            lowered = stripped.lower()
+            if lowered not in ("true", "false"):
+                raise self._error(text, "true or false")
+            return lowered == "true"
+        if self.type in _INTEGER_BITS:
+            bits = _INTEGER_BITS[self.type]
+            if re.fullmatch(r"[+-]?[0-9]{1,20}", stripped) is None:
+                raise self._error(text, f"a whole number of {bits} bits")
+            number = int(stripped)
+            if not -(1 << bits - 1) <= number < 1 << bits - 1:
+                raise self._error(text, f"a whole number of {bits} bits")
+            return number
+        if self.type == "DOUBLE":
+            try:
+                return float(stripped)
+            except ValueError:
+                raise self._error(text, "a number") from None
+        if self.type == "LIST":
+            return tuple(item.strip() for item in stripped.split(",")) if stripped else ()
+        return stripped
+
+    def _check(self, value: Any, text: str) -> None:
+        valid = self.valid
+        if not valid:
+            return
+        if bounds := _RANGE.fullmatch(valid):
+            low, high, other = bounds.groups()
+            fits = float(low) <= value and (high is None or value <= float(high))
+            if not fits and (other is None or value != int(other)):
+                raise self._error(text, valid)
+        elif valid.startswith("[partitionId]"):
+            if not all(_THROTTLED_REPLICAS.fullmatch(item) for item in value):
+                raise self._error(text, valid)
+        elif valid.startswith("non-empty"):
+            if not value and self.default:
+                raise self._error(text, valid)
+        elif valid.startswith(("[", _CASE_INSENSITIVE)):
+            allowed = valid.removeprefix(_CASE_INSENSITIVE)[1:-1].split(", ")
+            items = value if self.type == "LIST" else (value,)
+            if valid.startswith(_CASE_INSENSITIVE):
+                items = tuple(item.upper() for item in items)
+            if any(item not in allowed for item in items):
+                raise self._error(text, valid)
+
+    def _error(self, text: str, expected: str) -> ConfigError:
+        shown = "[hidden]" if self.sensitive else text
+        return ConfigError(f"{self.name}={shown}: expected {expected}")
+
+
+@cache
+def broker_keys() -> dict[str, ConfigKey]:
+    """Every broker setting by name: Kafka's, those of its ZooKeeper mode, and ours."""
+    return {
+        key.name: key
+        for table in ("zookeeper_mode_configs", "broker_configs", "kafkapy_configs")
+        for key in _read_table(table)
+    }
+
+
+@cache
+def topic_keys() -> dict[str, ConfigKey]:
+    """Every topic setting by name."""
+    return {key.name: key for key in _read_table("topic_configs")}
+
+
+def _read_table(table: str) -> Iterator[ConfigKey]:
+    text = resources.files("kafkapy.configs").joinpath(f"{table}.tsv").read_text(encoding="utf-8")
+    for line in text.splitlines()[1:]:
+        if line.startswith("#"):
+            continue
+        name, kind, default, valid, *rest = line.split("\t")
+        dynamic, sensitive, synonyms = rest if rest else ("no", "yes" if kind == "PASSWORD" else "no", "")
+        yield ConfigKey(
+            name=name,
+            type=kind,
+            default=None if default == NULL else default,
+            valid=valid,
+            dynamic=dynamic == "yes",
+            sensitive=sensitive == "yes",
+            synonyms=tuple(synonyms.split(",")) if synonyms else (),
+        )

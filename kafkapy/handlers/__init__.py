@@ -1,0 +1,51 @@
+"""The one table of what this broker supports; ApiVersions, the documentation and the tests derive from it.
+
+A row names an API, its versions and the module in this folder that answers it. Modules are imported when the first
+request of their kind comes, so that starting does not wait for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from kafkapy.protocol.messages import request_class, response_class
+from kafkapy.protocol.types import ApiKey
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A supported API. `abandon`: it changes nothing, so that it ends when its client goes away."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    module: str
+    abandon: bool = False
+
+
+# Sorted by key.
+APIS: Final = (Api(ApiKey.API_VERSIONS, 0, 4, "api_versions"),)
+
+BY_KEY: Final[dict[int, Api]] = {api.key: api for api in APIS}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An API with its module loaded."""
+
+    api: Api
+    request_class: Any
+    response_class: Any
+    handle: Callable[..., Any]
+
+
+@cache
+def endpoint(api_key: int) -> Endpoint:
+    """The loaded API of this key; KeyError for an API that is not in the table."""
+    api = BY_KEY[api_key]
+    module = import_module(f"kafkapy.handlers.{api.module}")
+    return Endpoint(api, request_class(api.key), response_class(api.key), module.handle)
