@@ -1,0 +1,304 @@
+"""The only place that touches the disk: every file operation of the storage layer is a method of `FileSystem`.
+
+A test replaces it with one that fails, tears or loses writes; nothing else here opens, writes, syncs or renames.
+Index files are read and written with pread and pwrite as well, not mapped: a store into a mapped page on a full
+disk is a SIGBUS that ends the process, where pwrite gives ENOSPC, and a mapped store would pass this seam by.
+
+A `File` counts its users. The log holds one reference; each `FileSlice` that waits in an outbound queue and each
+running flush hold another. The descriptor closes with the last one, so retention may delete a segment whose bytes
+are still being sent. Counts change on the event loop only.
+
+Crash story: nothing is on disk before `sync_data` of the file and `sync_directory` of its directory have returned.
+A failed sync is never repeated: the kernel may have dropped the dirty pages and call the next one a success.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+
+Buffer = bytes | bytearray | memoryview
+
+_MAX_BUFFERS = 1024
+"""IOV_MAX of Linux: more buffers than this in one pwritev is EINVAL."""
+
+_F_FULLFSYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+_F_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
+
+
+class StorageError(KafkaError):
+    """A disk failed: the request gets KAFKA_STORAGE_ERROR. `log_dir` says which log directory."""
+
+    def __init__(self, log_dir: str, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+        self.log_dir = log_dir
+
+
+class DiskFullError(StorageError):
+    """No space is left. Nothing of the append remains; the log directory stays online and takes writes again when
+    there is space."""
+
+
+class CorruptLogError(StorageError):
+    """A log is damaged where it was already on disk. It is left as it is and not served."""
+
+
+def is_disk_full(error: OSError) -> bool:
+    """No space, or no quota, left."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+class File:
+    """An open file and the number of its users."""
+
+    __slots__ = ("_references", "fd")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._references = 1
+
+    def acquire(self) -> File:
+        """One user more."""
+        self._references += 1
+        return self
+
+    def release(self) -> None:
+        """One user less; the last one closes the file."""
+        self._references -= 1
+        if self._references == 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class FileSlice:
+    """`nbytes` bytes of a file from `position`, for os.sendfile. Keeps the file open until `release`."""
+
+    __slots__ = ("file", "nbytes", "position")
+
+    def __init__(self, file: File, position: int, nbytes: int) -> None:
+        self.file = file.acquire()
+        self.position = position
+        self.nbytes = nbytes
+
+    @property
+    def fileno(self) -> int:
+        """The descriptor that sendfile reads from."""
+        return self.file.fd
+
+    def read(self) -> bytes:
+        """The bytes themselves, for a connection that must see them (TLS) and for tests.
+
+        Raises:
+            OSError: the disk failed, or the file ended early.
+        """
+        data = os.pread(self.file.fd, self.nbytes, self.position)
+        while len(data) < self.nbytes:
+            more = os.pread(self.file.fd, self.nbytes - len(data), self.position + len(data))
+            if not more:
+                raise OSError(errno.EIO, "the file ended inside a slice")
+            data += more
+        return data
+
+    def release(self) -> None:
+        """Let the file close. Safe to call again."""
+        if self.nbytes >= 0:
+            self.nbytes = -1
+            self.file.release()
+
+
+class FileSystem:
+    """The operations of the storage layer on a real disk. Each raises OSError."""
+
+    __slots__ = ("__weakref__",)
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; `create` makes the file where it is missing."""
+        flags = os.O_RDWR | os.O_CLOEXEC
+        return File(os.open(path, flags | os.O_CREAT if create else flags, 0o644))
+
+    def create(self, path: str) -> None:
+        """Make an empty file, or empty the one that is there."""
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+
+    def read_at(self, file: File, nbytes: int, position: int) -> bytes:
+        """Up to `nbytes` bytes; fewer only at the end of the file."""
+        data = os.pread(file.fd, nbytes, position)
+        if len(data) == nbytes or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < nbytes and (data := os.pread(file.fd, nbytes - got, position + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def read_into(self, file: File, buffer: memoryview, position: int) -> int:
+        """Fill `buffer`; the bytes read, fewer than asked only at the end of the file."""
+        got = 0
+        while got < len(buffer):
+            count = os.preadv(file.fd, [buffer[got:]], position + got)
+            if count == 0:
+                break
+            got += count
+        return got
+
+    def write_at(self, file: File, buffers: Sequence[Buffer], position: int) -> int:
+        """Write all of `buffers` from `position`; the bytes written. After an error any part may have been."""
+        if len(buffers) > _MAX_BUFFERS:
+            first = self.write_at(file, buffers[:_MAX_BUFFERS], position)
+            return first + self.write_at(file, buffers[_MAX_BUFFERS:], position + first)
+        total = sum(map(len, buffers))
+        written = os.pwritev(file.fd, buffers, position)
+        while written < total:
+            rest = memoryview(b"".join(buffers))[written:]
+            count = os.pwrite(file.fd, rest, position + written)
+            if count == 0:
+                raise OSError(errno.EIO, "a write wrote nothing")
+            written += count
+        return total
+
+    def truncate(self, file: File, size: int) -> None:
+        """Cut the file, or grow it by a hole."""
+        os.ftruncate(file.fd, size)
+
+    def allocate(self, file: File, size: int) -> None:
+        """Give the file real blocks for `size` bytes."""
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fd, 0, size)
+        else:
+            self.write_at(file, [bytes(size)], 0)
+
+    def sync_data(self, file: File) -> None:
+        """Put the file's data, and its size, on disk."""
+        if _F_FULLFSYNC is not None:
+            fcntl.fcntl(file.fd, _F_FULLFSYNC)
+        elif hasattr(os, "fdatasync"):
+            os.fdatasync(file.fd)
+        else:
+            os.fsync(file.fd)
+
+    def sync_path(self, path: str) -> None:
+        """Put on disk what was written to a file that is not open here."""
+        file = self.open(path)
+        try:
+            self.sync_data(file)
+        finally:
+            file.release()
+
+    def sync_directory(self, path: str) -> None:
+        """Put the names in a directory on disk."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        """Remove a file; one that is gone already is no error."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def make_directory(self, path: str) -> None:
+        os.mkdir(path, 0o755)
+
+    def make_directories(self, path: str) -> None:
+        """Make a directory and its parents; what exists is no error."""
+        os.makedirs(path, 0o755, exist_ok=True)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and all in it; one that is gone already is no error."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def scan(self, path: str) -> list[os.DirEntry[str]]:
+        """The entries of a directory, by name."""
+        with os.scandir(path) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        """When the file last changed, in milliseconds since 1970."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def free_bytes(self, path: str) -> int:
+        """What an unprivileged process may still write to the file system of `path`."""
+        stat = os.statvfs(path)
+        return stat.f_bavail * stat.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        """The size of the file system of `path`."""
+        stat = os.statvfs(path)
+        return stat.f_blocks * stat.f_frsize
+
+    def read(self, path: str) -> bytes:
+        """The whole of a small file."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+        """Replace a file so that a crash leaves the old content or the new, never a part.
+
+        `durable` syncs the file before the rename and the directory after it. Without, the order of the two on
+        disk is the file system's; a reader must then bear an empty file after a power cut.
+        """
+        temporary = path + ".tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            if durable:
+                os.fsync(fd)
+        except BaseException:
+            os.close(fd)
+            self.unlink(temporary)
+            raise
+        os.close(fd)
+        self.rename(temporary, path)
+        if durable:
+            self.sync_directory(os.path.dirname(path))
+
+    def lock(self, path: str) -> File:
+        """Take the lock that Apache Kafka takes on `.lock` (a POSIX record lock), until the file is released.
+
+        An open-file-description lock where there is one: it excludes a JVM's lock as a plain POSIX lock does, and
+        a second broker of this same process too.
+
+        Raises:
+            BlockingIOError: somebody holds it.
+        """
+        file = self.open(path, create=True)
+        try:
+            if _F_OFD_SETLK is not None and sys.platform == "linux":
+                flock = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+                fcntl.fcntl(file.fd, _F_OFD_SETLK, flock)
+            else:
+                fcntl.lockf(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.release()
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(error.errno, "locked by another process", path) from None
+            raise
+        return file
+
+
+def release_all(files: Iterable[File]) -> None:
+    """Release each file."""
+    for file in files:
+        file.release()

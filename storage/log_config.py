@@ -1,0 +1,91 @@
+"""The settings of one topic, typed: what storage needs of Kafka's topic configuration.
+
+Names, defaults and valid values are those of Apache Kafka 4.3's LogConfig and TopicConfig. The broker validates
+what a client sends before it reaches this class; `from_mapping` takes the text of every setting and trusts it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+
+NEVER = 2**63 - 1
+"""Kafka's way to say that a time or a count is without limit."""
+
+
+def _boolean(text: str) -> bool:
+    return text.strip().lower() == "true"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word for part in text.split(",") if (word := part.strip()))
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Settings of a topic that the log obeys. Times are milliseconds, sizes bytes, -1 means no limit."""
+
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_type: str = "producer"
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = NEVER
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = NEVER
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False
+
+    @property
+    def is_compacted(self) -> bool:
+        """Records are kept by key, so every record needs one."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Old segments go by time and size."""
+        return "delete" in self.cleanup_policy
+
+    def random_segment_jitter(self) -> int:
+        """What to take off segment.ms for one segment, so that partitions created together do not roll together."""
+        if self.segment_jitter_ms == 0:
+            return 0
+        return random.randrange(min(self.segment_jitter_ms, self.segment_ms))
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, str]) -> LogConfig:
+        """The configuration that `settings` (Kafka's dotted names to text) asks for, defaults for the rest.
+
+        Settings that storage does not know are left alone.
+        """
+        return cls(
+            **{name: parse(settings[key]) for key, name, parse in _SETTINGS if key in settings}  # type: ignore[arg-type]
+        )
+
+
+_PARSERS: dict[str, Callable[[str], object]] = {
+    "bool": _boolean,
+    "float": float,
+    "frozenset[str]": _words,
+    "int": int,
+    "str": str,
+}
+
+_SETTINGS = [(field.name.replace("_", "."), field.name, _PARSERS[str(field.type)]) for field in fields(LogConfig)]
