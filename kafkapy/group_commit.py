@@ -27,13 +27,15 @@ Blocking = Callable[..., Awaitable[list[StorageError | None]]]
 class GroupCommit:
     """Flushes the partitions that asked for it, one group at a time."""
 
-    def __init__(self, blocking: Blocking) -> None:
+    def __init__(self, blocking: Blocking, disk_failed: Callable[[StorageError], None]) -> None:
+        """`blocking` runs a function in a worker thread; `disk_failed` takes a log directory offline."""
         self._blocking = blocking
+        self._disk_failed = disk_failed
         self._asking: dict[Partition, None] = {}
         self._running: asyncio.Task[None] | None = None
 
     def request(self, partition: Partition) -> None:
-        """Have `partition` flushed by the next group; `partition.flushed()` or `.failed()` follows."""
+        """Have `partition` flushed by the next group; `partition.flushed()` follows."""
         self._asking[partition] = None
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run(), name="group-commit")
@@ -54,7 +56,7 @@ class GroupCommit:
                     if error is None:
                         partition.flushed(ticket)
                     else:
-                        partition.failed(error)
+                        self._disk_failed(error)
         finally:
             self._running = None
 

@@ -2,8 +2,8 @@
 
 A record's way in: `append` validates and writes it to the log (page cache); `_advance` decides how far readers may
 see. With the records still unsynced and the policy asking for a sync, the partition joins the next group commit,
-and the high watermark moves when that has ended. Moving it answers waiting produce requests, oldest first, and
-tells waiting fetches how many bytes became readable.
+and the high watermark moves when that has ended. Whoever waits (a produce request for its acknowledgement, a fetch
+for bytes) watches the partition in the broker's `Waiters` and is woken whenever the high watermark moves.
 
 When a sync is due: `flush.messages` unsynced records. With durability=fsync a topic that leaves flush.messages
 and flush.ms at their defaults has a sync after every append; setting one of them relaxes that for the topic. With
@@ -14,9 +14,7 @@ This replica is the whole in-sync set, so nothing but the disk stands between ap
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.log_config import LogConfig
@@ -27,33 +25,20 @@ if TYPE_CHECKING:
     from kafkapy.storage.files import StorageError
     from kafkapy.storage.log import AppendInfo, FlushTicket, PartitionLog
     from kafkapy.storage.validate import AppendOrigin, PreparedBatches
+    from kafkapy.waiters import Waiters
 
 NEVER = 2**63 - 1
 """Kafka's default of flush.messages and flush.ms."""
-
-Committed = Callable[[ErrorCode], None]
-
-
-class FetchWaiter(Protocol):
-    """A fetch that waits for bytes."""
-
-    def more_bytes(self, nbytes: int) -> None:
-        """`nbytes` more became readable in a partition it reads."""
-
-    def partition_changed(self) -> None:
-        """The partition failed, moved or went away: look again now."""
 
 
 class Partition:
     """A partition led by this broker."""
 
     __slots__ = (
-        "_awaiting_commit",
-        "_fetch_waiters",
         "_flush_every",
         "_group_commit",
         "_sync_by_default",
-        "_unannounced",
+        "_waiters",
         "leader_epoch",
         "log",
         "offline",
@@ -61,19 +46,18 @@ class Partition:
         "topic_partition",
     )
 
-    def __init__(self, log: PartitionLog, *, leader_epoch: int, group_commit: GroupCommit, sync: bool) -> None:
+    def __init__(
+        self, log: PartitionLog, *, leader_epoch: int, group_commit: GroupCommit, waiters: Waiters, sync: bool
+    ) -> None:
         self.log = log
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id = log.topic_id
         self.leader_epoch = leader_epoch
-        self.offline = False
-        """The log's disk failed, or the partition was deleted: every request gets KAFKA_STORAGE_ERROR."""
+        self.offline: ErrorCode = ErrorCode.NONE
+        """Why no request is served any more: the disk failed, the topic was deleted, the broker stops."""
         self._group_commit = group_commit
+        self._waiters = waiters
         self._sync_by_default = sync
-        self._awaiting_commit: deque[tuple[int, Committed]] = deque()
-        self._fetch_waiters: set[FetchWaiter] = set()
-        self._unannounced = 0
-        """Bytes appended above the high watermark, not yet told to waiting fetches."""
         self._flush_every = self._flush_policy(log.config)
         # Recovery has synced what it accepted, and no other replica has a say.
         log.advance_high_watermark(log.log_end_offset)
@@ -88,18 +72,28 @@ class Partition:
         """
         self._require_online()
         info = self.log.append_prepared(batches, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
-        self._unannounced += info.nbytes
         self._advance()
         return info
 
-    def when_committed(self, offset: int, call: Committed) -> None:
-        """Call `call` once everything below `offset` is committed (or has failed); at once if it is."""
+    def is_committed(self, offset: int) -> bool:
+        """Whether everything below `offset` is committed.
+
+        Raises:
+            KafkaError: it never will be, as far as this broker can tell.
+        """
         if self.log.high_watermark >= offset:
-            call(ErrorCode.NONE)
-        elif self.offline:
-            call(ErrorCode.KAFKA_STORAGE_ERROR)
-        else:
-            self._awaiting_commit.append((offset, call))
+            return True
+        self._require_online()
+        return False
+
+    async def committed(self, offset: int, seconds: float) -> None:
+        """Wait until everything below `offset` is committed.
+
+        Raises:
+            KafkaError: REQUEST_TIMED_OUT after `seconds`; KAFKA_STORAGE_ERROR if the disk fails meanwhile.
+        """
+        if not await self._waiters.wait((self,), seconds, lambda: self.is_committed(offset)):
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
     def configure(self, config: LogConfig) -> None:
         """Let changed topic settings take effect at once."""
@@ -122,18 +116,10 @@ class Partition:
         if not self.offline:
             self._advance()
 
-    def failed(self, error: StorageError) -> None:
-        """The disk failed: nothing unsynced can be acknowledged any more. The log directory is offline."""
-        self.log.mark_offline(error)
-        self.close(ErrorCode.KAFKA_STORAGE_ERROR)
-
     def close(self, error: ErrorCode) -> None:
-        """Answer everyone who waits with `error`; no request is served from now on."""
-        self.offline = True
-        waiting, self._awaiting_commit = self._awaiting_commit, deque()
-        for _, call in waiting:
-            call(error)
-        self.wake_fetches()
+        """Answer everyone who waits, and every request from now on, with `error`."""
+        self.offline = error
+        self._waiters.wake(self)
 
     def _advance(self) -> None:
         """Move the high watermark as far as the disk allows; ask for a sync when one is due."""
@@ -143,35 +129,18 @@ class Partition:
         target = flushed if due else end
         if target > log.high_watermark:
             log.advance_high_watermark(target)
-            waiting = self._awaiting_commit
-            while waiting and waiting[0][0] <= target:
-                waiting.popleft()[1](ErrorCode.NONE)
-            nbytes, self._unannounced = self._unannounced, 0
-            if self._fetch_waiters:
-                for waiter in tuple(self._fetch_waiters):
-                    waiter.more_bytes(nbytes)
+            self._waiters.wake(self)
         if due:
             self._group_commit.request(self)
 
     def flush_if_older(self, now_ms: int) -> None:
-        """Have unsynced records synced when the oldest has waited for flush.ms."""
+        """Have unsynced records synced when the last sync is flush.ms ago."""
         log = self.log
         if not self.offline and log.flushed_offset < log.log_end_offset:
             if now_ms - log.last_flush_ms >= log.config.flush_ms:
                 self._group_commit.request(self)
 
     # --- reading -----------------------------------------------------------------------------------------------
-
-    def add_fetch_waiter(self, waiter: FetchWaiter) -> None:
-        self._fetch_waiters.add(waiter)
-
-    def remove_fetch_waiter(self, waiter: FetchWaiter) -> None:
-        self._fetch_waiters.discard(waiter)
-
-    def wake_fetches(self) -> None:
-        """Let every waiting fetch look again."""
-        for waiter in tuple(self._fetch_waiters):
-            waiter.partition_changed()
 
     def readable_end(self, *, read_committed: bool) -> int:
         """The offset before which a consumer may read."""
@@ -206,9 +175,10 @@ class Partition:
             )
         if target > log.log_start_offset:
             log.advance_log_start_offset(target)
-            self.wake_fetches()
+            self._waiters.wake(self)
         return log.log_start_offset
 
     def _require_online(self) -> None:
         if self.offline:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic_partition} is offline.")
+            topic, partition = self.topic_partition
+            raise KafkaError(self.offline, f"{topic}-{partition} is not served any more.")

@@ -20,6 +20,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.files import StorageError
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.manager import LogManager
+from kafkapy.waiters import Waiters
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +33,14 @@ class ReplicaManager:
         logs: LogManager,
         group_commit: GroupCommit,
         *,
+        waiters: Waiters,
         node_id: int,
         defaults: Mapping[str, str],
         sync: bool,
     ) -> None:
         self.logs = logs
         self._group_commit = group_commit
+        self._waiters = waiters
         self._node_id = node_id
         self._defaults = dict(defaults)
         """Topic settings as this broker's own settings give them; a topic's settings override them."""
@@ -114,7 +117,7 @@ class ReplicaManager:
             return
         log.config = config
         self._partitions[topic_partition] = Partition(
-            log, leader_epoch=leader_epoch, group_commit=self._group_commit, sync=self._sync
+            log, leader_epoch=leader_epoch, group_commit=self._group_commit, waiters=self._waiters, sync=self._sync
         )
 
     def _configure(self, topic: Topic) -> None:
