@@ -1,0 +1,293 @@
+"""The embedded metadata store: a SQLite file and the thread that owns it.
+
+The thread keeps commits off the event loops. It takes everything that waits, applies each request inside a
+savepoint, and commits once, so that requests which arrive while the disk syncs share the next sync. Results
+and watch events go back to the loop of the session that they belong to, events first.
+
+Several brokers of one process may open the same file: they share the thread, each has a session of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from kafkapy.metadata.sqlite_tree import SqliteTree
+from kafkapy.metadata.store import (
+    EventType,
+    MetadataStore,
+    MetadataStoreError,
+    Node,
+    NodeStat,
+    NoNodeError,
+    Operation,
+    Watcher,
+    WatchEvent,
+)
+
+FILE_NAME = "metadata.db"
+_MAX_GROUP = 256
+"""Requests that share one commit: a bound on what a failing commit takes down with it."""
+
+T = TypeVar("T")
+
+
+class _Watch(NamedTuple):
+    session: int
+    loop: asyncio.AbstractEventLoop
+    watcher: Watcher
+
+
+class _Request(NamedTuple):
+    run: Callable[[SqliteTree], Any]
+    writes: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+class EmbeddedStore(MetadataStore):
+    """One session with a metadata.db; made by `open`."""
+
+    def __init__(self, shared: _SharedTree, session_id: int) -> None:
+        self._shared = shared
+        self._session_id = session_id
+        self._closed = False
+
+    @classmethod
+    async def open(cls, path: str | os.PathLike[str], *, sync: bool) -> EmbeddedStore:
+        """Open or create the file at `path`. `sync`: a commit is on disk when it returns.
+
+        Raises:
+            MetadataStoreError: another process holds the file, it is damaged, or it cannot be written.
+        """
+        shared, session_id = _SharedTree.acquire(path, sync=sync)
+        store = cls(shared, session_id)
+        try:
+            await store._submit(lambda tree: None)
+        except MetadataStoreError:
+            await store.close()
+            raise
+        return store
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
+        def run(tree: SqliteTree) -> list[str | int | None]:
+            results, events = tree.apply(operations, self._session_id)
+            self._shared.happened.extend(events)
+            return results
+
+        return await self._submit(run, writes=True)
+
+    async def get(self, path: str, watcher: Watcher | None = None) -> Node:
+        watch = self._watch(watcher)
+
+        def run(tree: SqliteTree) -> Node:
+            node = tree.read(path)
+            if node is None:
+                raise NoNodeError(path)
+            self._shared.watch_data(path, watch)
+            return node
+
+        return await self._submit(run)
+
+    async def exists(self, path: str, watcher: Watcher | None = None) -> NodeStat | None:
+        watch = self._watch(watcher)
+
+        def run(tree: SqliteTree) -> NodeStat | None:
+            node = tree.read(path)
+            self._shared.watch_data(path, watch)
+            return None if node is None else node.stat
+
+        return await self._submit(run)
+
+    async def children(self, path: str, watcher: Watcher | None = None) -> list[str]:
+        watch = self._watch(watcher)
+
+        def run(tree: SqliteTree) -> list[str]:
+            names = tree.children(path)
+            self._shared.watch_children(path, watch)
+            return names
+
+        return await self._submit(run)
+
+    async def subtree(self, path: str) -> dict[str, Node]:
+        return await self._submit(lambda tree: tree.subtree(path))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+
+        def run(tree: SqliteTree) -> None:
+            self._shared.happened.extend(tree.end_session(self._session_id))
+            self._shared.forget(self._session_id)
+
+        with contextlib.suppress(MetadataStoreError):  # what it leaves behind goes at the next open
+            await self._shared.submit(run, writes=True)
+        await asyncio.get_running_loop().run_in_executor(None, self._shared.release)
+
+    async def _submit(self, run: Callable[[SqliteTree], T], *, writes: bool = False) -> T:
+        if self._closed:
+            raise MetadataStoreError(f"The metadata store {self._shared.path} is closed.")
+        return await self._shared.submit(run, writes=writes)
+
+    def _watch(self, watcher: Watcher | None) -> _Watch | None:
+        return None if watcher is None else _Watch(self._session_id, asyncio.get_running_loop(), watcher)
+
+
+class _SharedTree:
+    """The thread, what waits for it, and the watches. All but `submit`, `acquire` and `release` runs in the
+    thread."""
+
+    _by_path: ClassVar[dict[str, _SharedTree]] = {}
+    _lock = threading.Lock()
+
+    def __init__(self, path: str, *, sync: bool) -> None:
+        self.path = path
+        self.happened: list[WatchEvent] = []
+        """Events of the running request; their watchers hear of them once it is committed."""
+        self._sync = sync
+        self._sessions = 0
+        self._last_session = 0
+        self._data_watches: dict[str, list[_Watch]] = {}
+        self._child_watches: dict[str, list[_Watch]] = {}
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._main, name="kafkapy-metadata", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def acquire(cls, file: str | os.PathLike[str], *, sync: bool) -> tuple[_SharedTree, int]:
+        """The tree of `file`, opened by its first user, and a new session's id."""
+        path = os.path.abspath(file)
+        with cls._lock:
+            shared = cls._by_path.get(path)
+            if shared is None:
+                shared = cls._by_path[path] = cls(path, sync=sync)
+            shared._sessions += 1
+            shared._last_session += 1
+            return shared, shared._last_session
+
+    def release(self) -> None:
+        """End one use; the last one closes the file and waits for that."""
+        with self._lock:
+            self._sessions -= 1
+            if self._sessions:
+                return
+            del self._by_path[self.path]
+            self._requests.put(None)
+            self._thread.join()
+
+    async def submit(self, run: Callable[[SqliteTree], T], *, writes: bool = False) -> T:
+        """Have the thread run `run` and wait for its result, which is committed if it `writes`."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._requests.put(_Request(run, writes, loop, future))
+        return await future
+
+    def watch_data(self, path: str, watch: _Watch | None) -> None:
+        if watch is not None:
+            self._data_watches.setdefault(path, []).append(watch)
+
+    def watch_children(self, path: str, watch: _Watch | None) -> None:
+        if watch is not None:
+            self._child_watches.setdefault(path, []).append(watch)
+
+    def forget(self, session: int) -> None:
+        """Drop the watches of a session that ended."""
+        for watches in (self._data_watches, self._child_watches):
+            for path in list(watches):
+                watches[path] = [watch for watch in watches[path] if watch.session != session]
+                if not watches[path]:
+                    del watches[path]
+
+    def _main(self) -> None:
+        try:
+            tree = SqliteTree(self.path, sync=self._sync)
+        except MetadataStoreError as error:
+            while (request := self._requests.get()) is not None:
+                _answer(request, None, error)
+            return
+        try:
+            while (first := self._requests.get()) is not None:
+                group: list[_Request] = [first]
+                stop = False
+                while len(group) < _MAX_GROUP and not self._requests.empty():
+                    request = self._requests.get()
+                    if request is None:
+                        stop = True
+                        break
+                    group.append(request)
+                self._run(tree, group)
+                if stop:
+                    return
+        finally:
+            tree.close()
+
+    def _run(self, tree: SqliteTree, group: list[_Request]) -> None:
+        """Run a group of requests in their order, commit once, then tell watchers and callers.
+
+        When the commit fails all requests of the group fail. Their watchers are called all the same: a
+        needless call costs a read, a lost one would leave its broker blind.
+        """
+        outcomes: list[tuple[Any, Exception | None]] = []
+        heard: list[tuple[_Watch, WatchEvent]] = []
+        writes = any(request.writes for request in group)
+        try:
+            if writes:
+                tree.begin()
+            for request in group:
+                self.happened = []
+                try:
+                    outcomes.append((request.run(tree), None))
+                except sqlite3.Error:
+                    raise
+                except Exception as error:
+                    outcomes.append((None, error))
+                heard += self._take_watches()
+            if writes:
+                tree.commit()
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                tree.rollback()
+            outcomes = [(None, tree.explain(error)) for _ in group]
+        for watch, event in heard:
+            _call(watch.loop, watch.watcher, event)
+        for request, (result, error_or_none) in zip(group, outcomes, strict=True):
+            _answer(request, result, error_or_none)
+
+    def _take_watches(self) -> list[tuple[_Watch, WatchEvent]]:
+        """The watches that what just happened sets off; a watch is good for one event."""
+        heard: list[tuple[_Watch, WatchEvent]] = []
+        for event in self.happened:
+            if event.type is not EventType.CHILDREN:
+                heard += [(watch, event) for watch in self._data_watches.pop(event.path, ())]
+            if event.type in (EventType.CHILDREN, EventType.DELETED):
+                heard += [(watch, event) for watch in self._child_watches.pop(event.path, ())]
+        return heard
+
+
+def _answer(request: _Request, result: Any, error: Exception | None) -> None:
+    def resolve() -> None:
+        if request.future.done():  # its caller was cancelled
+            return
+        if error is None:
+            request.future.set_result(result)
+        else:
+            request.future.set_exception(error)
+
+    _call(request.loop, resolve)
+
+
+def _call(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:
+    """Call on the session's loop, unless that has been closed meanwhile."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, *arguments)

@@ -1,0 +1,159 @@
+"""What only the embedded store promises: its file, other processes, damage, SIGKILL."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kafkapy.metadata.embedded import EmbeddedStore
+from kafkapy.metadata.store import MetadataStoreError
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from kafkapy.metadata.embedded import EmbeddedStore
+from kafkapy.metadata.store import Create
+
+async def main():
+    store = await EmbeddedStore.open(Path(sys.argv[1]), sync=True)
+    await store.create("/broker", ephemeral=True)
+    if await store.exists("/pairs") is None:
+        await store.create("/pairs")
+    number = len(await store.children("/pairs")) // 2
+    print("open", flush=True)
+    while True:
+        await store.multi([Create(f"/pairs/{number:06d}a"), Create(f"/pairs/{number:06d}b", b"x" * 500)])
+        print(number, flush=True)
+        number += 1
+
+asyncio.run(main())
+"""
+
+
+async def start_writer(path: Path) -> asyncio.subprocess.Process:
+    """A process that holds the file open and prints the number of each pair of nodes it has committed."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WRITER, str(path), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"open\n"
+    return process
+
+
+async def test_nodes_survive_a_restart_and_ephemeral_ones_do_not(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    store = await EmbeddedStore.open(path, sync=True)
+    await store.create("/cluster", b"id")
+    await store.create("/controller", ephemeral=True)
+    (zxid,) = {(await store.get("/controller")).stat.created_zxid}
+    await store.close()
+    assert os.listdir(tmp_path) == ["metadata.db"]
+
+    store = await EmbeddedStore.open(path, sync=True)
+    assert await store.children("/") == ["cluster"]
+    assert (await store.get("/cluster")).data == b"id"
+    await store.create("/controller", ephemeral=True)
+    assert (await store.get("/controller")).stat.created_zxid > zxid
+    await store.close()
+
+
+async def test_what_was_committed_survives_sigkill_and_no_half_of_a_multi_shows(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    delays = random.Random(20260801)
+    acknowledged = -1
+    for _ in range(4):
+        process = await start_writer(path)
+        assert process.stdout is not None
+        for _ in range(delays.randrange(1, 60)):
+            acknowledged = int(await process.stdout.readline())
+        process.kill()
+        *late, _ = (await process.stdout.read()).split(b"\n")
+        acknowledged = int(late[-1]) if late else acknowledged
+        await process.wait()
+        store = await EmbeddedStore.open(path, sync=True)
+        names = await store.children("/pairs")
+        assert await store.exists("/broker") is None
+        await store.close()
+        pairs = len(names) // 2
+        assert names == [f"{number:06d}{half}" for number in range(pairs) for half in "ab"]
+        assert pairs >= acknowledged + 1
+
+
+async def test_a_file_in_use_by_another_process_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    process = await start_writer(path)
+    try:
+        with pytest.raises(MetadataStoreError) as caught:
+            await EmbeddedStore.open(path, sync=False)
+    finally:
+        process.kill()
+        await process.communicate()
+    assert str(path) in str(caught.value)
+    assert "in use by another process" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"this is not a database" * 100, b"SQLite format 3\0" + bytes(4096)])
+async def test_a_damaged_file_is_one_clear_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "metadata.db"
+    path.write_bytes(content)
+    with pytest.raises(MetadataStoreError) as caught:
+        await EmbeddedStore.open(path, sync=False)
+    assert str(path) in str(caught.value)
+    assert "damaged" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+async def test_damage_inside_the_file_is_found_when_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    store = await EmbeddedStore.open(path, sync=False)
+    for number in range(200):
+        await store.create(f"/{number}", b"x" * 200)
+    await store.close()
+    content = bytearray(path.read_bytes())
+    assert len(content) > 8 * 4096
+    content[4 * 4096 : 9 * 4096] = b"\xa5" * (5 * 4096)
+    path.write_bytes(content)
+    with pytest.raises(MetadataStoreError, match="damaged"):
+        await EmbeddedStore.open(path, sync=False)
+
+
+async def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE other (x)")
+    database.close()
+    with pytest.raises(MetadataStoreError, match="is not a metadata database"):
+        await EmbeddedStore.open(path, sync=False)
+
+
+async def test_a_directory_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(MetadataStoreError, match="cannot be used"):
+        await EmbeddedStore.open(tmp_path / "absent" / "metadata.db", sync=False)
+
+
+async def test_brokers_with_loops_of_their_own_share_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    store = await EmbeddedStore.open(path, sync=False)
+    await store.create("/ids")
+
+    async def other_broker(number: int) -> None:
+        session = await EmbeddedStore.open(path, sync=False)
+        for i in range(50):
+            await session.create(f"/ids/{number}-{i}")
+        await session.close()
+
+    threads = [threading.Thread(target=asyncio.run, args=[other_broker(n)]) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+    assert len(await store.children("/ids")) == 150
+    await store.close()
