@@ -1,8 +1,9 @@
 """What settings exist, their types, defaults and valid values: the rows of the tables in `kafkapy/configs`.
 
-A `ConfigKey` turns text into a typed value and refuses what Kafka's ConfigDef refuses (`ConfigDef.parseType`,
-`ConfigDef.Range`, `ValidString`, `ValidList`), with one line that names the setting, the value and what is allowed.
-Types: BOOLEAN bool, SHORT INT LONG int, DOUBLE float, LIST tuple of str, STRING CLASS PASSWORD str.
+A `ConfigKey` turns text into a typed value and refuses what Kafka's ConfigDef refuses
+(`ConfigDef.parseType`, `ConfigDef.Range`, `ValidString`, `ValidList`), with one line that names the
+setting, the value and what is allowed. Types: BOOLEAN bool, SHORT INT LONG int, DOUBLE float, LIST tuple of
+str, STRING CLASS PASSWORD str.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One setting. `default` is its text, None for null; `synonyms` are the broker settings a topic setting falls
-    back to."""
+    """One setting.
+
+    `default` is its text, None for null; `synonyms` are the broker settings a topic setting falls back to.
+    """
 
     name: str
     type: str
@@ -120,7 +123,7 @@ def _read_table(table: str) -> Iterator[ConfigKey]:
         if line.startswith("#"):
             continue
         name, kind, default, valid, *rest = line.split("\t")
-        dynamic, sensitive, synonyms = rest if rest else ("no", "yes" if kind == "PASSWORD" else "no", "")
+        dynamic, sensitive, synonyms = rest or ("no", "yes" if kind == "PASSWORD" else "no", "")
         yield ConfigKey(
             name=name,
             type=kind,

@@ -1,9 +1,9 @@
 """Many cheap timers: deadlines of waiting requests, sessions of group members.
 
-A timer costs a list append. Timers are kept in slots of `TICK` seconds and fire at the end of their slot, so late
-by at most one tick and never early; the event loop carries one timer, that of the earliest slot. A cancelled timer
-stays in its slot, empty. Measured: schedule and cancel 0.6 µs, against 2.4 µs for a `loop.call_later` of uvloop's.
-Source of the manner: Apache Kafka's TimingWheel.
+A timer costs a list append. Timers are kept in slots of `TICK` seconds and fire at the end of their slot,
+so late by at most one tick and never early; the event loop carries one timer, that of the earliest slot. A
+cancelled timer stays in its slot, empty. Measured: schedule and cancel 0.6 µs, against 2.4 µs for a
+`loop.call_later` of uvloop's. Source of the manner: Apache Kafka's TimingWheel.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Requests that wait: for bytes to fetch, for acknowledgements, for members of a group.
 
-A delayed operation watches keys (a partition, a group) and has a deadline. Whoever changes what a key stands for
-calls `wake(key)`; each operation watching it then looks whether it can be completed. It completes exactly once, by
-a wake, by its deadline or by cancelling its future (the client went away), and is then gone from all its keys.
-Source of the contract: Apache Kafka's DelayedOperation and DelayedOperationPurgatory; one event loop owns all
-state, so that none of its locks are needed.
+A delayed operation watches keys (a partition, a group) and has a deadline. Whoever changes what a key
+stands for calls `wake(key)`; each operation watching it then looks whether it can be completed. It
+completes exactly once, by a wake, by its deadline or by cancelling its future (the client went away), and
+is then gone from all its keys. Source of the contract: Apache Kafka's DelayedOperation and
+DelayedOperationPurgatory; one event loop owns all state, so that none of its locks are needed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class Waiters:
     def wait(
         self, keys: Iterable[Hashable], seconds: float, ready: Callable[[], bool]
     ) -> asyncio.Future[bool]:
-        """A future that becomes True once `ready()` is true after a wake of one of `keys`, False after `seconds`.
+        """A future: True once `ready()` is true after a wake of one of `keys`, False after `seconds`.
 
-        `ready` is asked at once too; an exception it raises is the future's. Cancelling the future ends the wait.
+        `ready` is asked at once too; an exception it raises is the future's. Cancelling the future ends the
+        wait.
         """
         future: asyncio.Future[bool] = self._loop.create_future()
         operation = _Operation(tuple(keys), ready, future)
@@ -47,7 +48,12 @@ class Waiters:
             return future
         for key in operation.keys:
             self._watching.setdefault(key, {})[operation] = None
-        timer = self._timers.call_later(seconds, lambda: future.done() or future.set_result(False))
+
+        def expire() -> None:
+            if not future.done():
+                future.set_result(False)
+
+        timer = self._timers.call_later(seconds, expire)
 
         def forget(_: asyncio.Future[bool]) -> None:
             timer.cancel()

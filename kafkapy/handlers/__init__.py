@@ -1,7 +1,7 @@
 """The one table of what this broker supports; ApiVersions, the documentation and the tests derive from it.
 
-A row names an API, its versions and the module in this folder that answers it. Modules are imported when the first
-request of their kind comes, so that starting does not wait for all of them.
+A row names an API, its versions and the module in this folder that answers it. Modules are imported when
+the first request of their kind comes, so that starting does not wait for all of them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,216 @@
+"""The broker's settings: Kafka's names, types and defaults, from server.properties, `--set` and dynamic
+changes.
+
+`config["log.retention.ms"]` is the typed value in effect: a dynamic value, else the configured one, else
+the default. Settings that stand for one another are resolved there, as Kafka's KafkaConfig does:
+log.retention.ms, then .minutes, then .hours; log.roll.ms, then .hours; log.dirs, then log.dir; node.id,
+then broker.id. `config.text(name)` is the setting as it was written, for DescribeConfigs.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys
+from kafkapy.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
+from kafkapy.properties import read_properties
+from kafkapy.unsupported import check_supported, without_effect
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+
+FALLBACKS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
+    "log.retention.ms": (("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)),
+    "log.roll.ms": (("log.roll.hours", HOUR_MS),),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", HOUR_MS),),
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
+}
+"""Where a setting is null, the first of these that is set, times a factor, else the last one's default."""
+
+_TOPIC_SYNONYMS: Final = {
+    "retention.ms": "log.retention.ms",
+    "segment.ms": "log.roll.ms",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "flush.ms": "log.flush.interval.ms",
+}
+"""Synonyms that the table of topic settings leaves out because they have fallbacks of their own."""
+
+
+def broker_synonym(topic_setting: str) -> str | None:
+    """The broker setting that a topic setting defaults to, None where there is none."""
+    key = topic_keys()[topic_setting]
+    if key.synonyms:
+        return key.synonyms[0]
+    if topic_setting in _TOPIC_SYNONYMS:
+        return _TOPIC_SYNONYMS[topic_setting]
+    return topic_setting if topic_setting in broker_keys() else None
+
+
+class BrokerConfig(Mapping[str, Any]):
+    """The settings in effect. Reading one is a dictionary lookup."""
+
+    def __init__(self, originals: Mapping[str, str]) -> None:
+        """Raises ConfigError for an unknown or wrong setting."""
+        self.originals = dict(originals)
+        """What was configured, as text, by name."""
+        self._dynamic: dict[str, str] = {}
+        self._listening: list[Callable[[], object]] = []
+        for name, text in self.originals.items():
+            check_supported(_key(name), text)
+        self._values = self._resolve()
+        self._validate()
+
+    @classmethod
+    def from_properties(
+        cls, source: Path | Mapping[str, str] | None = None, overrides: Mapping[str, str] | None = None
+    ) -> BrokerConfig:
+        """The settings of a file or mapping, with `overrides` over them. Raises ConfigError."""
+        if isinstance(source, Path):
+            try:
+                source = read_properties(source)
+            except OSError as error:
+                raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from None
+        return cls({**(source or {}), **(overrides or {})})
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def text(self, name: str) -> str | None:
+        """The setting as it was written, dynamically or in the file, else its default; no fallbacks."""
+        if name in self._dynamic:
+            return self._dynamic[name]
+        return self.originals[name] if name in self.originals else broker_keys()[name].default
+
+    def set_dynamic(self, values: Mapping[str, str]) -> None:
+        """Replace the dynamic settings, at once; whoever asked with `on_change` is told.
+
+        Raises ConfigError and changes nothing if one is unknown or wrong.
+        """
+        previous, self._dynamic = self._dynamic, dict(values)
+        try:
+            self._values = self._resolve()
+        except ConfigError:
+            self._dynamic = previous
+            raise
+        for call in self._listening:
+            call()
+
+    def on_change(self, call: Callable[[], object]) -> None:
+        """Have `call()` called after each change of dynamic settings."""
+        self._listening.append(call)
+
+    @property
+    def node_id(self) -> int:
+        """node.id or broker.id; -1 where neither is set."""
+        node_id: int = self["node.id"]
+        return node_id if node_id >= 0 else int(self["broker.id"])
+
+    @property
+    def log_dirs(self) -> tuple[Path, ...]:
+        """The data directories."""
+        return tuple(Path(directory) for directory in self["log.dirs"])
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Where to listen; KRaft's controller listeners are left out, as there is no quorum to talk to."""
+        return self._broker_listeners("listeners")
+
+    @property
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """What clients are told to connect to, where that is set; port 0 stands for the listener's own."""
+        return self._broker_listeners("advertised.listeners")
+
+    def without_effect(self) -> list[str]:
+        """The configured settings that this broker accepts and does nothing with."""
+        return without_effect(
+            name for name in self.originals if self.text(name) != broker_keys()[name].default
+        )
+
+    def topic_defaults(self) -> dict[str, str]:
+        """Every topic setting as a topic that overrides nothing has it, as text."""
+        defaults = {}
+        for name, key in topic_keys().items():
+            synonym = broker_synonym(name)
+            value = key.default if synonym is None else _to_text(self[synonym])
+            if value is not None:
+                defaults[name] = value
+        return defaults
+
+    def _broker_listeners(self, setting: str) -> tuple[Listener, ...]:
+        controllers = {name.upper() for name in self["controller.listener.names"]}
+        return tuple(
+            listener
+            for listener in parse_listeners(setting, self[setting] or ())
+            if listener.name not in controllers
+        )
+
+    def _resolve(self) -> dict[str, Any]:
+        texts = {**self.originals, **self._dynamic}
+        values = {
+            name: key.parse(texts.get(name, key.default))
+            for name, key in broker_keys().items()
+            if key.default != "(required)"
+        }
+        for name in texts:
+            _key(name)
+        for name, fallbacks in FALLBACKS.items():
+            if values[name] is None:
+                values[name] = next(
+                    (values[other] * factor for other, factor in fallbacks if other in texts),
+                    values[fallbacks[-1][0]] * fallbacks[-1][1],
+                )
+        if values["log.retention.ms"] < 0:
+            values["log.retention.ms"] = -1
+        values["log.dirs"] = values["log.dirs"] or values["log.dir"]
+        return values
+
+    def _validate(self) -> None:
+        if "broker" not in self["process.roles"]:
+            raise ConfigError("process.roles: a broker is needed; there is no separate controller")
+        if not all(self["log.dirs"]):
+            raise ConfigError("log.dirs: name at least one directory, without empty entries")
+        limit = self["queued.max.request.bytes"]
+        if 0 < limit < self["socket.request.max.bytes"]:
+            raise ConfigError(
+                f"queued.max.request.bytes={limit}: must be -1 or at least socket.request.max.bytes"
+            )
+        if self["group.min.session.timeout.ms"] > self["group.max.session.timeout.ms"]:
+            raise ConfigError("group.min.session.timeout.ms: must not be above group.max.session.timeout.ms")
+        check_listeners(
+            self.listeners,
+            self.advertised_listeners,
+            parse_protocol_map(self["listener.security.protocol.map"]),
+        )
+
+
+def _key(name: str) -> ConfigKey:
+    key = broker_keys().get(name)
+    if key is None:
+        raise ConfigError(f"unknown setting {name}{nearest(name, broker_keys())}")
+    return key
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`: did you mean ...?` where a known name is close, else nothing."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f": did you mean {close[0]}?" if close else ""
+
+
+def _to_text(value: Any) -> str | None:
+    """A typed value as Kafka's ConfigDef.convertToString writes it."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)

@@ -1,0 +1,97 @@
+"""Settings that Kafka has and this broker does not act on, and what happens when they are set.
+
+Refused are those whose absence would surprise: a cluster through ZooKeeper, access control, code to load.
+Accepted without effect are those that tune Kafka's own threads, caches, KRaft quorum and metrics, so that a
+stock server.properties starts; the log names those that were set. Setting any of them to its default is
+fine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Final
+
+from kafkapy.config_keys import ConfigError, ConfigKey
+
+_NO_CLASSES: Final = "this broker loads no Java classes; remove the setting"
+
+_REFUSED: Final = {
+    "zookeeper.connect": "this broker keeps its metadata in its data directory; remove the setting",
+    "authorizer.class.name": "access control is not supported yet: every client may do everything; "
+    "remove the setting if that is what you want",
+    "security.inter.broker.protocol": "only PLAINTEXT is supported yet",
+    "control.plane.listener.name": "there is no separate control plane; remove the setting",
+    "remote.log.storage.system.enable": "tiered storage is not supported; remove the setting",
+    "cordoned.log.dirs": "log directories cannot be cordoned; remove the setting",
+    "config.providers": _NO_CLASSES,
+    "security.providers": _NO_CLASSES,
+    "*.policy.class.name": _NO_CLASSES,
+    "client.quota.callback.class": _NO_CLASSES,
+    "principal.builder.class": _NO_CLASSES,
+    "replica.selector.class": _NO_CLASSES,
+}
+
+_NO_EFFECT: Final = (
+    # KRaft: this broker is its own controller.
+    "broker.heartbeat.interval.ms",
+    "broker.session.timeout.ms",
+    "controller.*",
+    "early.start.listeners",
+    "initial.broker.registration.timeout.ms",
+    "metadata.*",
+    # Threads and queues of Kafka's: one event loop serves all connections here.
+    "*.purgatory.purge.interval.requests",
+    "log.cleaner.*",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.*",
+    "queued.max.requests",
+    # Replication: one node.
+    "auto.leader.rebalance.enable",
+    "controlled.shutdown.*",
+    "leader.imbalance.*",
+    "replica.fetch.*",
+    "replica.lag.time.max.ms",
+    "replica.socket.*",
+    "*.replication.quota.*",
+    "replication.quota.*",
+    # Metrics.
+    "auto.include.jmx.reporter",
+    "kafka.metrics.*",
+    "metric.reporters",
+    "metrics.*",
+    # Inert without the listeners and features they belong to, as in Kafka.
+    "connections.max.reauth.ms",
+    "delegation.token.*",
+    "group.consumer.*",
+    "group.share.*",
+    "group.streams.*",
+    "inter.broker.protocol.version",
+    "log.local.*",
+    "log.message.downconversion.enable",
+    "log.message.format.version",
+    "password.encoder.*",
+    "remote.*",
+    "sasl.*",
+    "share.*",
+    "ssl.*",
+    "transaction.*",
+    "transactional.*",
+    "zookeeper.*",
+)
+
+
+def check_supported(key: ConfigKey, text: str) -> None:
+    """Raise ConfigError if `key` set to `text` asks for something this broker must not pretend to do."""
+    if key.parse(text) == key.parse(key.default):
+        return
+    for pattern, remedy in _REFUSED.items():
+        if fnmatchcase(key.name, pattern):
+            raise ConfigError(f"{key.name}={text}: {remedy}")
+
+
+def without_effect(names: Iterable[str]) -> list[str]:
+    """Those of `names` that this broker accepts and does nothing with."""
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in _NO_EFFECT)]
