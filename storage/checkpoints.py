@@ -2,31 +2,34 @@
 
 In a log directory:
 
-    recovery-point-offset-checkpoint    everything below is on disk    "0\\n<count>\\n" then "topic partition offset\\n"
-    log-start-offset-checkpoint         the first offset of each log   (only where it is not the first segment's base)
+    recovery-point-offset-checkpoint    everything below these offsets is on disk
+    log-start-offset-checkpoint         first offsets, where they are not a first segment's base offset
     replication-offset-checkpoint       high watermarks
     meta.properties                     cluster id, broker or node id, directory id
     .kafka_cleanshutdown                JSON with the broker epoch; it exists: every log was closed and synced
 
 In a partition's directory:
 
-    leader-epoch-checkpoint             "0\\n<count>\\n" then "epoch start-offset\\n"
+    leader-epoch-checkpoint             where each leader epoch began
     partition.metadata                  "version: 0\\ntopic_id: <22 characters of URL-safe base64>"
 
-Crash story: each is written as a temporary file, synced, renamed, and the directory synced, so that a crash leaves
-the old file or the new one. None of them may keep a broker from starting. A file that cannot be understood raises
-CorruptCheckpointError, and the reader falls back:
+A checkpoint is text: "0\\n" (its version), "<count>\\n", then a line for each entry:
+"topic partition offset\\n" or "epoch start-offset\\n".
+
+Crash story: each is written as a temporary file, synced, renamed, and the directory synced, so that a crash
+leaves the old file or the new one. None of them may keep a broker from starting. A file that cannot be
+understood raises CorruptCheckpointError, and the reader falls back:
 
     recovery points       recover every log from its start
     log start offsets     the base offset of the first segment
-    high watermarks       the log start offset; here, where no other replica has a say, the end of the recovered log
+    high watermarks       the log start offset; where no other replica has a say, the end of the recovered log
     meta.properties       the ids of the metadata store, and a new directory id
     .kafka_cleanshutdown  none needed: that it exists is what counts, its content is the broker epoch at best
     leader epochs         the epochs in the batch headers of the log (each batch carries its own)
     partition.metadata    the topic id of the metadata store
 
-Source: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile, MetaProperties,
-CleanShutdownFileHandler.
+Source: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile, MetaProperties
+and CleanShutdownFileHandler.
 """
 
 from __future__ import annotations
@@ -63,7 +66,7 @@ class CorruptCheckpointError(ValueError):
         self.path = path
 
 
-# --- offsets by partition --------------------------------------------------------------------------------------
+# --- offsets by partition -----------------------------------------------------------------------------------
 
 
 def read_offsets(files: FileSystem, path: str) -> dict[TopicPartition, int]:
@@ -91,7 +94,7 @@ def write_offsets(
     files.write_atomically(path, _format_entries(lines), durable=durable)
 
 
-# --- leader epochs ---------------------------------------------------------------------------------------------
+# --- leader epochs ------------------------------------------------------------------------------------------
 
 
 def read_leader_epochs(files: FileSystem, path: str) -> list[tuple[int, int]]:
@@ -115,7 +118,7 @@ def format_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
     return _format_entries([f"{epoch} {start_offset}" for epoch, start_offset in entries])
 
 
-# --- partition.metadata ----------------------------------------------------------------------------------------
+# --- partition.metadata -------------------------------------------------------------------------------------
 
 
 def read_partition_metadata(files: FileSystem, path: str) -> Uuid | None:
@@ -148,7 +151,7 @@ def write_partition_metadata(files: FileSystem, path: str, topic_id: Uuid, *, du
     files.write_atomically(path, text.encode(), durable=durable)
 
 
-# --- meta.properties -------------------------------------------------------------------------------------------
+# --- meta.properties ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ def write_meta_properties(
     files.write_atomically(path, text.encode(), durable=durable)
 
 
-# --- .kafka_cleanshutdown --------------------------------------------------------------------------------------
+# --- .kafka_cleanshutdown -----------------------------------------------------------------------------------
 
 
 def write_clean_shutdown(files: FileSystem, path: str, broker_epoch: int, *, durable: bool = True) -> None:
@@ -224,7 +227,7 @@ def write_clean_shutdown(files: FileSystem, path: str, broker_epoch: int, *, dur
 
 
 def take_clean_shutdown(files: FileSystem, path: str) -> bool:
-    """Whether the last stop was clean. The marker is gone afterwards, on disk too, so it cannot speak for this run.
+    """Whether the last stop was clean. Takes the marker away, on disk too: it says nothing of this run.
 
     Raises:
         OSError: the disk failed.
@@ -245,7 +248,7 @@ def read_clean_shutdown_epoch(files: FileSystem, path: str) -> int | None:
     return epoch if isinstance(epoch, int) else None
 
 
-# --- the format that offset and epoch checkpoints share --------------------------------------------------------
+# --- the format that offset and epoch checkpoints share -----------------------------------------------------
 
 
 def _read_text(files: FileSystem, path: str) -> str | None:
@@ -280,7 +283,7 @@ def _format_entries(lines: list[str]) -> bytes:
 
 
 def _number(path: str, text: str, bits: int) -> int:
-    """A number of 0 to 2**bits - 1. int() alone would take underscores, blanks and other scripts' digits too."""
+    """A number of 0 to 2**bits - 1. int() alone takes underscores, blanks and any script's digits too."""
     if not _NUMBER.fullmatch(text) or not 0 <= int(text) < 1 << bits:
         raise CorruptCheckpointError(path, f"{text!r} is no number that can stand there")
     return int(text)

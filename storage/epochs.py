@@ -1,13 +1,13 @@
-"""Which leader epoch wrote which offsets of a partition: the answer to "where did epoch n end?" (KIP-101, KIP-279).
+"""Which leader epoch wrote which offsets of a partition: where did epoch n end? (KIP-101, KIP-279)
 
 Format: `leader-epoch-checkpoint`, one line "epoch start-offset" for the first record of each epoch.
 
 Invariant: epochs and start offsets both rise from entry to entry.
 
-Crash story: every batch carries its epoch, so the part of the log that recovery reads again gives its entries again
-(`assign` of each batch). The file need only hold what lies below the recovery point: it is saved as part of the
-flush that moves that point. Truncations need no save at all; a stale entry is cut again when the log is loaded
-(`truncate_from_start` with the log start offset, `truncate_from_end` with the log end offset).
+Crash story: every batch carries its epoch, so the part of the log that recovery reads again gives its entries
+again (`assign` of each batch). The file need only hold what lies below the recovery point: it is saved as
+part of the flush that moves that point. Truncations need no save at all; a stale entry is cut again when the
+log is loaded (`truncate_from_start` with the log start offset, `truncate_from_end` with the log end offset).
 
 Source: LeaderEpochFileCache.
 """
@@ -85,10 +85,10 @@ class LeaderEpochCache:
         return self._epochs[found - 1] if found else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch`, and the offset where it ended; (-1, -1) for an epoch from the future.
+        """The largest epoch not above `epoch`, and where it ended; (-1, -1) for an epoch from the future.
 
-        An epoch older than every entry ends where the oldest entry starts: its records are deleted, and a follower
-        that asks must start there.
+        An epoch older than every entry ends where the oldest entry starts: its records are deleted, and a
+        follower that asks must start there.
         """
         if epoch == UNDEFINED_EPOCH:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -108,7 +108,7 @@ class LeaderEpochCache:
             self.unsaved = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget the epochs that end before `start_offset`; the one that holds it starts there from now on."""
+        """Forget the epochs that end before `start_offset`; the one that holds it starts there now."""
         covered = bisect_right(self._offsets, start_offset)
         if covered and (covered > 1 or self._offsets[0] != start_offset):
             del self._epochs[: covered - 1], self._offsets[: covered - 1]

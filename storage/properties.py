@@ -6,8 +6,9 @@
     cluster.id=kJ3Zl0nVQ2y2rE0jY5mJ8A
     version=0
 
-Read: `#` and `!` start a comment line, `=`, `:` or blanks separate key and value, a backslash escapes the next
-character (`\\t \\n \\r \\f \\uXXXX`) and, at the end of a line, joins it with the next one. A later key wins.
+Read: `#` and `!` start a comment line, `=`, `:` or blanks separate key and value, a backslash escapes the
+next character (`\\t \\n \\r \\f \\uXXXX`) and, at the end of a line, joins it with the next.
+A later key wins.
 Written: the comment, the date, then the entries sorted by key, as Java 18 and later do.
 """
 
