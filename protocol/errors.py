@@ -1,7 +1,7 @@
 """Kafka's error codes, and the three errors the protocol layer knows.
 
-`KafkaError` is an answer: a handler raises it, the client sees its code. `DecodeError` is the only error
-that bytes from outside can cause here. `EncodeError` is a mistake of ours: a value that the wire cannot carry.
+`KafkaError` is an answer: a handler raises it, the client sees its code. `DecodeError` is the only error that
+bytes from outside can cause here. `EncodeError` is a mistake of ours: a value that the wire cannot carry.
 
 Source: Kafka's `org.apache.kafka.common.protocol.Errors`.
 """

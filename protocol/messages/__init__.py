@@ -1,0 +1,23 @@
+"""The messages of the protocol, one module per API, imported when first asked for: a start stays quick."""
+
+from importlib import import_module
+
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages.api_table import API_SCHEMAS
+from kafkapy.protocol.types import ApiKey
+
+
+def request_class(api_key: int) -> type[TopMessage]:
+    """Raises KeyError for an API key that Kafka does not have."""
+    return _message_class(api_key, "Request")
+
+
+def response_class(api_key: int) -> type[TopMessage]:
+    """Raises KeyError for an API key that Kafka does not have."""
+    return _message_class(api_key, "Response")
+
+
+def _message_class(api_key: int, suffix: str) -> type[TopMessage]:
+    name = API_SCHEMAS[api_key].name + suffix
+    found: type[TopMessage] = getattr(import_module(f"{__name__}.{ApiKey(api_key).name.lower()}"), name)
+    return found

@@ -1,0 +1,233 @@
+"""The schemas of Kafka's messages, read from `schemas/*.json`: what the generator and both codecs work from.
+
+A file holds the messages of one module of `messages/`: a JSON object of message name to
+
+    kind        request, response, header, data, or a record: metadata, coordinator-key, coordinator-value
+    key         the API key, or the type of the record
+    versions    "0-18" or "0"
+    flexible    the versions with compact types and tagged fields: "12+" or "none"
+    fields      in wire order; of each: name, type ("[]X" is an array of X), versions, and where they apply
+                nullable, tag and tagged (versions in which it is a tagged field), default, ignorable (an
+                older version may leave the value out), key, entity, flexible, and fields for a struct
+
+Names stay Kafka's here; `Field.name` is the Python name. A struct that occurs twice in one message is one
+class with the fields of both; where the same name means two things in one module, each class carries its
+message's name.
+
+Source: Kafka's `clients/src/main/resources/common/message`, in the versions of 3.9 and 4.4 together.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+SCHEMAS = Path(__file__).parent / "schemas"
+
+Default: TypeAlias = int | float | str | bytes | None
+
+FIXED = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
+"""Types of fixed size, and how `struct` spells them."""
+
+SIZES = {"?": 1, "b": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16, "B": 1, "x": 1}
+
+
+class Versions(NamedTuple):
+    first: int
+    last: int
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+
+NO_VERSIONS = Versions(0, -1)
+
+
+def parse_versions(text: str, last: int) -> Versions:
+    if text == "none":
+        return NO_VERSIONS
+    if text.endswith("+"):
+        return Versions(int(text[:-1]), last)
+    first, _, end = text.partition("-")
+    return Versions(int(first), min(int(end or first), last))
+
+
+class Field(NamedTuple):
+    name: str
+    kafka_name: str
+    type: str  # without the "[]"
+    is_array: bool
+    struct: "Struct | None"
+    versions: Versions
+    nullable: Versions
+    tagged: Versions
+    tag: int
+    default: Default  # of an array or a struct that is not null: an empty one, and this is None
+    default_is_null: bool
+    ignorable: bool
+    never_flexible: bool
+    spec: dict[str, Any]
+
+    @property
+    def is_fixed(self) -> bool:
+        return not self.is_array and self.type in FIXED
+
+    @property
+    def is_struct(self) -> bool:
+        return not self.is_array and self.struct is not None
+
+
+class Struct(NamedTuple):
+    kafka_name: str
+    class_name: str
+    fields: tuple[Field, ...]
+
+    def untagged(self, version: int) -> list[Field]:
+        return [f for f in self.fields if version in f.versions and version not in f.tagged]
+
+    def tagged(self, version: int) -> list[Field]:
+        found = [f for f in self.fields if version in f.versions and version in f.tagged]
+        return sorted(found, key=lambda field: field.tag)
+
+    def absent(self, version: int) -> list[Field]:
+        return [f for f in self.fields if version not in f.versions]
+
+
+class MessageSchema(NamedTuple):
+    name: str
+    kind: str
+    key: int | None
+    versions: Versions
+    flexible: Versions
+    root: Struct
+    spec: dict[str, Any]
+
+
+def snake_case(name: str) -> str:
+    name = name.replace("KRaft", "Kraft").replace("2Pc", "_2pc")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def minimum_size(field: Field, version: int, flexible: bool) -> int:
+    """The least number of bytes that an untagged field, or one element of it, can take."""
+    if field.is_array:
+        return 1 if flexible else 4
+    return element_size(field, version, flexible)
+
+
+def element_size(field: Field, version: int, flexible: bool) -> int:
+    if field.struct is not None:
+        if field.is_struct and version in field.nullable:
+            return 1
+        untagged = field.struct.untagged(version)
+        return sum(minimum_size(f, version, flexible) for f in untagged) + (1 if flexible else 0)
+    if field.type in FIXED:
+        return SIZES[FIXED[field.type]]
+    if flexible and not field.never_flexible:
+        return 1
+    return 2 if field.type == "string" else 4
+
+
+@cache
+def load(module: str) -> dict[str, MessageSchema]:
+    """The messages of one file of `schemas/`, by name."""
+    specs: dict[str, dict[str, Any]] = json.loads((SCHEMAS / f"{module}.json").read_text("utf-8"))
+    class_names = _class_names(specs)
+    return {name: _message(name, spec, class_names) for name, spec in specs.items()}
+
+
+def modules() -> list[str]:
+    return sorted(path.stem for path in SCHEMAS.glob("*.json"))
+
+
+def _message(name: str, spec: dict[str, Any], class_names: dict[tuple[str, str], str]) -> MessageSchema:
+    versions = parse_versions(spec["versions"], 1 << 15)
+
+    def struct(kafka_name: str, fields: list[dict[str, Any]]) -> Struct:
+        class_name = class_names.get((name, kafka_name), kafka_name)
+        return Struct(kafka_name, class_name, tuple(field(f) for f in fields))
+
+    def field(spec: dict[str, Any]) -> Field:
+        is_array = spec["type"].startswith("[]")
+        kind = spec["type"].removeprefix("[]")
+        nested = struct(kind, spec["fields"]) if "fields" in spec else None
+        is_plain = not is_array and nested is None
+        default_is_null = spec.get("default") == "null" or kind == "records"
+        return Field(
+            name=snake_case(spec["name"]),
+            kafka_name=spec["name"],
+            type=kind,
+            is_array=is_array,
+            struct=nested,
+            versions=parse_versions(spec["versions"], versions.last),
+            nullable=parse_versions(spec.get("nullable", "none"), versions.last),
+            tagged=parse_versions(spec.get("tagged", "none"), versions.last),
+            tag=spec.get("tag", -1),
+            default=None if default_is_null or not is_plain else _default(kind, spec.get("default")),
+            default_is_null=default_is_null,
+            ignorable=spec.get("ignorable", False),
+            never_flexible=spec.get("flexible") == "none",
+            spec=spec,
+        )
+
+    return MessageSchema(
+        name=name,
+        kind=spec["kind"],
+        key=spec.get("key"),
+        versions=versions,
+        flexible=parse_versions(spec["flexible"], versions.last),
+        root=struct(name, spec["fields"]),
+        spec=spec,
+    )
+
+
+def _default(kind: str, text: Any) -> Default:
+    match kind:
+        case "string":
+            return text or ""
+        case "bytes":
+            return b""
+        case "uuid":
+            return bytes(16)
+        case "bool":
+            return str(text).lower() == "true"
+        case "float64":
+            return float(text or 0)
+        case _:
+            return int(str(text or 0), 0)
+
+
+def _class_names(specs: dict[str, dict[str, Any]]) -> dict[tuple[str, str], str]:
+    """(message, struct) to the name of its class, for the structs whose plain name would be ambiguous."""
+    meanings: dict[str, dict[str, str]] = {}
+    for message, spec in specs.items():
+        merged: dict[str, dict[str, Any]] = {}
+        for name, fields in _struct_specs(spec["fields"]):
+            merged.setdefault(name, {}).update({f["name"]: f for f in fields})
+        for name, by_field in merged.items():
+            meanings.setdefault(name, {})[message] = json.dumps(by_field, sort_keys=True)
+    return {
+        (message, name): message + name
+        for name, by_message in meanings.items()
+        if len(set(by_message.values())) > 1
+        for message in by_message
+    }
+
+
+def _struct_specs(fields: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    for field in fields:
+        if "fields" in field:
+            yield field["type"].removeprefix("[]"), field["fields"]
+            yield from _struct_specs(field["fields"])
