@@ -135,15 +135,17 @@ class SqliteTree:
         self._zxid += 1
         results: list[str | int | None] = []
         events: list[WatchEvent] = []
+        parents: set[str] = set()
         self._db.execute("SAVEPOINT request")
         try:
             for operation in operations:
                 if isinstance(operation, Create):
-                    results.append(self._create(operation, session, events))
+                    results.append(self._create(operation, session, events, parents))
                 elif isinstance(operation, SetData):
                     results.append(self._set(operation, events))
                 elif isinstance(operation, Delete):
                     self._delete(operation, events)
+                    parents.clear()
                     results.append(None)
                 else:
                     self._require(operation)
@@ -164,10 +166,11 @@ class SqliteTree:
             self._delete(Delete(parent.rstrip("/") + "/" + name), events)
         return events
 
-    def _create(self, operation: Create, session: int, events: list[WatchEvent]) -> str:
+    def _create(self, operation: Create, session: int, events: list[WatchEvent], parents: set[str]) -> str:
+        """Make one node. `parents` are nodes known to exist and to be allowed children; it learns more."""
         path = operation.path
         parent, name = split_path(path)
-        if parent != "/" or operation.sequence:
+        if parent not in parents and parent != "/":
             row = self._db.execute(
                 "SELECT owner FROM node WHERE parent = ? AND name = ?", split_path(parent)
             ).fetchone()
@@ -175,6 +178,7 @@ class SqliteTree:
                 raise NoNodeError(parent)
             if row[0] != 0:
                 raise EphemeralParentError(parent)
+            parents.add(parent)
         if operation.sequence:
             (number,) = self._db.execute(
                 "UPDATE node SET next_sequence = next_sequence + 1 WHERE parent = ? AND name = ?"
@@ -190,6 +194,8 @@ class SqliteTree:
             )
         except sqlite3.IntegrityError:
             raise NodeExistsError(path) from None
+        if not operation.ephemeral:
+            parents.add(path)
         events.append(WatchEvent(EventType.CREATED, path))
         events.append(WatchEvent(EventType.CHILDREN, parent))
         return path

@@ -1,0 +1,57 @@
+"""The broker's copy of the metadata: the image in force and those who follow it.
+
+Whoever changes the tree publishes the image with that change before answering the request that asked for
+it; every follower has then acted on it (a created topic has its logs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkapy.metadata import znodes
+from kafkapy.metadata.image import MetadataImage, read_image
+from kafkapy.metadata.store import Create, MetadataStore, NodeExistsError
+from kafkapy.protocol.types import random_uuid, uuid_to_text
+
+Follower = Callable[[MetadataImage, MetadataImage], None]
+
+
+class MetadataCache:
+    """Holds the image; `image` may be kept by a reader, it never changes."""
+
+    def __init__(self) -> None:
+        self.image = MetadataImage()
+        self._followers: list[Follower] = []
+
+    def follow(self, follower: Follower) -> None:
+        """Have `follower(old, new)` called with every published image, in order of registration."""
+        self._followers.append(follower)
+
+    def publish(self, image: MetadataImage) -> None:
+        """Put `image` in force and tell the followers."""
+        old, self.image = self.image, image
+        for follower in self._followers:
+            follower(old, image)
+
+
+async def open_cluster(store: MetadataStore, cluster_id: str | None = None) -> MetadataImage:
+    """Read the tree; a tree that is empty is first given its paths and a cluster id, in one transaction.
+
+    `cluster_id` is the id to give a new cluster, where its data directories know one; else a random one.
+
+    Raises:
+        MetadataStoreError: the store failed, or a node does not hold what it should.
+    """
+    if await store.exists(znodes.CLUSTER_ID) is None:
+        new_id = cluster_id or uuid_to_text(random_uuid())
+        try:
+            await store.multi(
+                [
+                    *(Create(path) for path in znodes.PERSISTENT_PATHS),
+                    Create(znodes.CONTROLLER_EPOCH, b"0"),
+                    Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(new_id)),
+                ]
+            )
+        except NodeExistsError:
+            pass  # another broker was first
+    return read_image(await store.subtree("/"))

@@ -1,0 +1,171 @@
+"""The metadata image: what the tree says, ready to be looked up. Handlers read only this.
+
+An image is never changed; a change makes a new one that shares everything it leaves alone with the old one
+(a topic that did not change is the same object, which makes two images cheap to compare). All lookups are
+O(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from kafkapy.metadata import znodes
+from kafkapy.metadata.store import Node
+from kafkapy.metadata.znodes import Endpoint, ReplicaAssignment
+from kafkapy.protocol.types import Uuid
+from kafkapy.topic_names import collision_key
+
+NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
+NO_LEADER = -1
+
+
+class PartitionState(NamedTuple):
+    """Who holds a partition. `version` is the version of its state node."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    controller_epoch: int = 0
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic; `configs` holds what was set for it, `version` is the version of its node."""
+
+    name: str
+    id: Uuid
+    partitions: tuple[PartitionState, ...]
+    configs: Mapping[str, str] = NO_CONFIGS
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A registered broker; `epoch` is the transaction that registered it."""
+
+    id: int
+    rack: str | None
+    endpoints: Mapping[str, Endpoint]
+    epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    """The cluster at one moment."""
+
+    cluster_id: str = ""
+    controller_id: int = -1
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    topics_by_id: Mapping[Uuid, Topic] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Dynamic broker settings by broker id as text; "" holds the defaults of all brokers."""
+    collisions: Mapping[str, str] = field(default_factory=dict)
+    """Names of topics with '.' or '_' by their collision key."""
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        topic = self.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def partition(self, topic: str, index: int) -> PartitionState | None:
+        found = self.topics.get(topic)
+        return None if found is None or not 0 <= index < len(found.partitions) else found.partitions[index]
+
+    def with_topics(self, changed: Iterable[Topic] = (), deleted: Iterable[str] = ()) -> MetadataImage:
+        """This image with topics added, replaced and removed."""
+        topics, by_id, collisions = dict(self.topics), dict(self.topics_by_id), dict(self.collisions)
+        for name in deleted:
+            del by_id[topics.pop(name).id]
+            collisions.pop(collision_key(name) or "", None)
+        for topic in changed:
+            before = topics.get(topic.name)
+            if before is not None and before.id != topic.id:
+                del by_id[before.id]
+            topics[topic.name] = topic
+            by_id[topic.id] = topic
+            key = collision_key(topic.name)
+            if key is not None:
+                collisions[key] = topic.name
+        return replace(self, topics=topics, topics_by_id=by_id, collisions=collisions)
+
+    def with_broker_config(self, name: str, configs: Mapping[str, str]) -> MetadataImage:
+        """This image with other dynamic settings for a broker id, or for all brokers ("")."""
+        return replace(self, broker_configs={**self.broker_configs, name: configs})
+
+    def with_brokers(self, brokers: Iterable[Broker], controller_id: int) -> MetadataImage:
+        """This image with other live brokers."""
+        return replace(self, brokers={broker.id: broker for broker in brokers}, controller_id=controller_id)
+
+
+def read_image(tree: Mapping[str, Node]) -> MetadataImage:
+    """The image of a whole tree.
+
+    Raises:
+        DamagedNodeError: a node does not hold what it should.
+    """
+    topics = (_read_topic(tree, name) for name in _names(tree, znodes.TOPICS))
+    brokers = (_read_broker(tree, name) for name in _names(tree, znodes.BROKER_IDS))
+    controller = tree.get(znodes.CONTROLLER)
+    image = MetadataImage(
+        cluster_id=znodes.decode_cluster_id(tree[znodes.CLUSTER_ID].data),
+        broker_configs={
+            "" if name == znodes.DEFAULT_ENTITY else name: _read_config(
+                tree, f"{znodes.BROKER_CONFIGS}/{name}"
+            )
+            for name in _names(tree, znodes.BROKER_CONFIGS)
+        },
+    )
+    return image.with_topics(topics).with_brokers(
+        brokers, -1 if controller is None else znodes.decode_controller(controller.data)
+    )
+
+
+def _names(tree: Mapping[str, Node], parent: str) -> list[str]:
+    prefix = parent + "/"
+    return [
+        path[len(prefix) :] for path in tree if path.startswith(prefix) and "/" not in path[len(prefix) :]
+    ]
+
+
+def _read_topic(tree: Mapping[str, Node], name: str) -> Topic:
+    path = znodes.topic_path(name)
+    node = tree[path]
+    topic_id, assignment = znodes.decode_topic(path, node.data)
+    return Topic(
+        name,
+        topic_id,
+        tuple(_read_partition(tree, name, n, replicas) for n, replicas in enumerate(assignment)),
+        _read_config(tree, znodes.topic_config_path(name)),
+        node.stat.version,
+    )
+
+
+def _read_partition(
+    tree: Mapping[str, Node], topic: str, index: int, assignment: ReplicaAssignment
+) -> PartitionState:
+    path = znodes.partition_state_path(topic, index)
+    node = tree.get(path)
+    if node is None:  # the controller has not elected a leader yet
+        return PartitionState(NO_LEADER, 0, (), *assignment)
+    leader, leader_epoch, isr, controller_epoch = znodes.decode_state(path, node.data)
+    return PartitionState(leader, leader_epoch, isr, *assignment, controller_epoch, node.stat.version)
+
+
+def _read_config(tree: Mapping[str, Node], path: str) -> Mapping[str, str]:
+    node = tree.get(path)
+    return NO_CONFIGS if node is None else znodes.decode_config(path, node.data) or NO_CONFIGS
+
+
+def _read_broker(tree: Mapping[str, Node], name: str) -> Broker:
+    path = f"{znodes.BROKER_IDS}/{name}"
+    node = tree[path]
+    info = znodes.decode_broker(path, node.data)
+    endpoints = {endpoint.listener: endpoint for endpoint in info.endpoints}
+    return Broker(int(name), info.rack, endpoints, node.stat.created_zxid)
