@@ -1,0 +1,115 @@
+"""Apache Kafka as a process: one KRaft node, broker and controller, in a folder of its own.
+
+    with KafkaProcess(tmp_path) as kafka:
+        Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+Storage is formatted on the first start (kafka.tools.StorageTool), the broker runs with the JVM flags of
+kafka-run-class.sh, and `start()` returns once it lists itself in its own Metadata. Stopping and starting again on
+the same object, or with the same folder, keeps the data.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from interop.support.kafka_jars import RELEASE, classpath
+from interop.support.probe import wait_until_it_answers
+from interop.support.server_process import ServerDidNotStart, ServerProcess, free_ports
+
+# kafka-run-class.sh: KAFKA_JVM_PERFORMANCE_OPTS
+_SERVER_FLAGS = (
+    "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
+    " -XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
+).split()
+_TOOL_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto".split()
+
+# What config/server.properties of the release ships, less its paths and thread counts, for one node.
+_DEFAULTS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class KafkaProcess(ServerProcess):
+    """Apache Kafka `release` in `folder` (data, settings, output), with `properties` over the defaults."""
+
+    name = "Apache Kafka"
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        properties: Mapping[str, str] | None = None,
+        release: str = RELEASE,
+        heap: str = "1g",
+        jvm_flags: tuple[str, ...] = (),
+    ) -> None:
+        self.folder, self.version, self.heap, self.jvm_flags = folder, release, heap, jvm_flags
+        self.data = folder / "data"
+        self.log_path = folder / "server.out"
+        self._properties_path = folder / "server.properties"
+        port, controller_port = free_ports(2)
+        self.bootstrap_servers = f"127.0.0.1:{port}"
+        self.properties = {
+            **_DEFAULTS,
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "log.dirs": str(self.data),
+            **(properties or {}),
+        }
+        if release.startswith("3."):
+            self.properties.pop("share.coordinator.state.topic.replication.factor", None)
+            self.properties.pop("share.coordinator.state.topic.min.isr", None)
+
+    def start(self, timeout: float = 60.0) -> Self:
+        """Format on the first start, run, and wait for the first answer; raises ServerDidNotStart."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._properties_path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()))
+        if not (self.data / "meta.properties").exists():
+            self._format()
+        command = self._java(*_SERVER_FLAGS, f"-Xmx{self.heap}", f"-Xms{self.heap}", *self.jvm_flags)
+        with self.log_path.open("ab") as output:
+            self.process = subprocess.Popen(
+                [*command, "kafka.Kafka", str(self._properties_path)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + timeout
+        if not wait_until_it_answers(self.address, deadline=deadline, still_running=lambda: self.running):
+            self.kill()
+            raise ServerDidNotStart(self.output())
+        return self
+
+    def _format(self) -> None:
+        arguments = [
+            "format",
+            "--config",
+            str(self._properties_path),
+            "--cluster-id",
+            "a2Fma2FweS1pbnRlcm9wMQ",
+        ]
+        command = [*self._java(*_TOOL_FLAGS), "kafka.tools.StorageTool", *arguments]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if run.returncode:
+            raise ServerDidNotStart(run.stdout + run.stderr)
+
+    def _java(self, *flags: str) -> list[str]:
+        major = self.version.partition(".")[0]
+        logging = Path(__file__).with_name(f"logging_{major}.properties")
+        key = "log4j2.configurationFile" if major == "4" else "log4j.configuration"
+        return ["java", *flags, f"-D{key}=file:{logging}", "-cp", classpath(self.version)]

@@ -1,0 +1,94 @@
+"""Jars by Maven coordinates, kept in `.cache/` of the checkout.
+
+`copy_jars` writes a one-off pom with the coordinates as dependencies and lets `mvn dependency:copy-dependencies`
+resolve them; which repository answers is the affair of the user's own Maven settings. A folder counts as complete
+only when its `.complete` mark names the same coordinates: an interrupted download is done again. A lock file lets
+two runs ask for the same jars at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+CACHE = Path(__file__).resolve().parents[2] / ".cache"
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>kafkapy</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_DEPENDENCY = (
+    "    <dependency><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId>"
+    "<version>{0.version}</version>{exclusions}</dependency>"
+)
+_EXCLUSION = "<exclusion><groupId>{0}</groupId><artifactId>{1}</artifactId></exclusion>"
+
+
+class JarsUnavailable(Exception):
+    """The jars are not here and cannot be had; the message says what is missing."""
+
+
+class Coordinates(NamedTuple):
+    group: str
+    artifact: str
+    version: str
+    exclusions: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+
+def java_missing() -> str | None:
+    """Why no Java program can run here, or None."""
+    return None if shutil.which("java") else "java is not on the PATH (a Java 17 runtime is needed)"
+
+
+def copy_jars(coordinates: Sequence[Coordinates], target: Path) -> Path:
+    """The folder `target` with the jars of `coordinates` and all that they need at run time.
+
+    Raises JarsUnavailable with one line that says what to do.
+    """
+    mark, wanted = target / ".complete", "\n".join(map(str, coordinates))
+    if mark.exists() and mark.read_text() == wanted:
+        return target
+    if missing := java_missing():
+        raise JarsUnavailable(missing)
+    if not shutil.which("mvn"):
+        raise JarsUnavailable(f"mvn is not on the PATH: Maven is needed once to fetch {coordinates[0]}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (mark.exists() and mark.read_text() == wanted):
+            _copy(coordinates, target)
+            mark.write_text(wanted)
+    return target
+
+
+def _copy(coordinates: Sequence[Coordinates], target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    with tempfile.TemporaryDirectory() as folder:
+        pom = Path(folder, "pom.xml")
+        pom.write_text(_POM.format(dependencies="\n".join(map(_dependency, coordinates))))
+        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+        command += ["-DincludeScope=runtime", f"-DoutputDirectory={target}"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        errors = [line for line in run.stdout.splitlines() if "ERROR" in line]
+        raise JarsUnavailable(f"mvn could not fetch {coordinates[0]}: {(errors or ['no error line'])[0]}")
+
+
+def _dependency(coordinates: Coordinates) -> str:
+    exclusions = "".join(_EXCLUSION.format(*pair) for pair in coordinates.exclusions)
+    return _DEPENDENCY.format(
+        coordinates, exclusions=f"<exclusions>{exclusions}</exclusions>" if exclusions else ""
+    )

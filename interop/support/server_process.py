@@ -1,0 +1,79 @@
+"""A broker that runs as a process of its own, whichever broker it is."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from interop.support.probe import parse_address
+
+
+class ServerDidNotStart(Exception):
+    """Carries the end of what the server printed."""
+
+
+class ServerProcess:
+    """A started server: where it listens, its process id, its output; stopped by that id alone.
+
+    Subclasses start it in `start()`, and set `process`, `bootstrap_servers` and `log_path`.
+    """
+
+    name: str
+    version: str
+    process: subprocess.Popen[bytes]
+    bootstrap_servers: str
+    log_path: Path
+
+    def start(self) -> Self:
+        raise NotImplementedError
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return parse_address(self.bootstrap_servers)
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def output(self, last: int = 40) -> str:
+        """The last lines that the server printed."""
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-last:])
+
+    def stop(self, timeout: float = 30.0) -> int:
+        """SIGTERM, and SIGKILL if that is not enough; the exit status."""
+        if self.running:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.process.wait(timeout)
+        return self.kill()
+
+    def kill(self) -> int:
+        if self.running:
+            self.process.send_signal(signal.SIGKILL)
+        return self.process.wait()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on at this moment."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
