@@ -8,6 +8,9 @@ from interop.support.maven import CACHE, Coordinates, copy_jars
 
 RELEASE = "4.3.1"
 
+# A tool lives for a second: start fast rather than run fast.
+_TOOL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true")
+
 # A release's jars name no logging backend: its archive adds one, so do we.
 _LOGGING = {
     "4": [Coordinates("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")],
@@ -16,10 +19,15 @@ _LOGGING = {
 
 
 def kafka_jars(release: str = RELEASE) -> Path:
-    """The folder with the jars of `release`, fetched on first use; raises JarsUnavailable."""
+    """The folder with the jars of `release`, fetched on first use; raises JarsUnavailableError."""
     kafka = [Coordinates("org.apache.kafka", name, release) for name in ("kafka_2.13", "kafka-tools")]
     return copy_jars(kafka + _LOGGING[release.partition(".")[0]], CACHE / "kafka" / release / "libs")
 
 
-def classpath(release: str = RELEASE) -> str:
-    return f"{kafka_jars(release)}/*"
+def java_command(release: str = RELEASE, *flags: str) -> list[str]:
+    """The start of a command line that runs a main class of `release`; without flags, a short-lived tool's."""
+    major = release.partition(".")[0]
+    setting = "log4j2.configurationFile" if major == "4" else "log4j.configuration"
+    logging = Path(__file__).with_name(f"logging_{major}.properties")
+    jars = f"{kafka_jars(release)}/*"
+    return ["java", *(flags or _TOOL_FLAGS), f"-D{setting}=file:{logging}", "-cp", jars]

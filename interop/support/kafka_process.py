@@ -4,8 +4,8 @@
         Producer({"bootstrap.servers": kafka.bootstrap_servers})
 
 Storage is formatted on the first start (kafka.tools.StorageTool), the broker runs with the JVM flags of
-kafka-run-class.sh, and `start()` returns once it lists itself in its own Metadata. Stopping and starting again on
-the same object, or with the same folder, keeps the data.
+kafka-run-class.sh, and `start()` returns once it lists itself in its own Metadata. Stopping and starting the
+same object again keeps the data and the address.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from interop.support.kafka_jars import RELEASE, classpath
+from interop.support.kafka_jars import RELEASE, java_command
 from interop.support.probe import wait_until_it_answers
-from interop.support.server_process import ServerDidNotStart, ServerProcess, free_ports
+from interop.support.server_process import ServerStartError, ServerProcess, free_ports
 
 # kafka-run-class.sh: KAFKA_JVM_PERFORMANCE_OPTS
-_SERVER_FLAGS = (
-    "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
-    " -XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
-).split()
-_TOOL_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto".split()
+_SERVER_FLAGS = [
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+]
 
 # What config/server.properties of the release ships, less its paths and thread counts, for one node.
 _DEFAULTS = {
@@ -76,12 +80,14 @@ class KafkaProcess(ServerProcess):
             self.properties.pop("share.coordinator.state.topic.min.isr", None)
 
     def start(self, timeout: float = 60.0) -> Self:
-        """Format on the first start, run, and wait for the first answer; raises ServerDidNotStart."""
+        """Format on the first start, run, and wait for the first answer; raises ServerStartError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._properties_path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()))
         if not (self.data / "meta.properties").exists():
             self._format()
-        command = self._java(*_SERVER_FLAGS, f"-Xmx{self.heap}", f"-Xms{self.heap}", *self.jvm_flags)
+        command = java_command(
+            self.version, *_SERVER_FLAGS, f"-Xmx{self.heap}", f"-Xms{self.heap}", *self.jvm_flags
+        )
         with self.log_path.open("ab") as output:
             self.process = subprocess.Popen(
                 [*command, "kafka.Kafka", str(self._properties_path)],
@@ -92,7 +98,7 @@ class KafkaProcess(ServerProcess):
         deadline = time.monotonic() + timeout
         if not wait_until_it_answers(self.address, deadline=deadline, still_running=lambda: self.running):
             self.kill()
-            raise ServerDidNotStart(self.output())
+            raise ServerStartError(self.output())
         return self
 
     def _format(self) -> None:
@@ -103,13 +109,7 @@ class KafkaProcess(ServerProcess):
             "--cluster-id",
             "a2Fma2FweS1pbnRlcm9wMQ",
         ]
-        command = [*self._java(*_TOOL_FLAGS), "kafka.tools.StorageTool", *arguments]
+        command = [*java_command(self.version), "kafka.tools.StorageTool", *arguments]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         if run.returncode:
-            raise ServerDidNotStart(run.stdout + run.stderr)
-
-    def _java(self, *flags: str) -> list[str]:
-        major = self.version.partition(".")[0]
-        logging = Path(__file__).with_name(f"logging_{major}.properties")
-        key = "log4j2.configurationFile" if major == "4" else "log4j.configuration"
-        return ["java", *flags, f"-D{key}=file:{logging}", "-cp", classpath(self.version)]
+            raise ServerStartError(run.stdout + run.stderr)

@@ -1,9 +1,9 @@
 """Jars by Maven coordinates, kept in `.cache/` of the checkout.
 
-`copy_jars` writes a one-off pom with the coordinates as dependencies and lets `mvn dependency:copy-dependencies`
-resolve them; which repository answers is the affair of the user's own Maven settings. A folder counts as complete
-only when its `.complete` mark names the same coordinates: an interrupted download is done again. A lock file lets
-two runs ask for the same jars at once.
+`copy_jars` writes a one-off pom with the coordinates as dependencies and lets Maven's
+`dependency:copy-dependencies` resolve them; which repository answers is the affair of the user's own Maven
+settings. A folder counts as complete only when its `.complete` mark names the same coordinates: an interrupted
+download is done again. A lock file lets two runs ask for the same jars at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DEPENDENCY = (
 _EXCLUSION = "<exclusion><groupId>{0}</groupId><artifactId>{1}</artifactId></exclusion>"
 
 
-class JarsUnavailable(Exception):
+class JarsUnavailableError(Exception):
     """The jars are not here and cannot be had; the message says what is missing."""
 
 
@@ -55,15 +55,15 @@ def java_missing() -> str | None:
 def copy_jars(coordinates: Sequence[Coordinates], target: Path) -> Path:
     """The folder `target` with the jars of `coordinates` and all that they need at run time.
 
-    Raises JarsUnavailable with one line that says what to do.
+    Raises JarsUnavailableError with one line that says what to do.
     """
     mark, wanted = target / ".complete", "\n".join(map(str, coordinates))
     if mark.exists() and mark.read_text() == wanted:
         return target
     if missing := java_missing():
-        raise JarsUnavailable(missing)
+        raise JarsUnavailableError(missing)
     if not shutil.which("mvn"):
-        raise JarsUnavailable(f"mvn is not on the PATH: Maven is needed once to fetch {coordinates[0]}")
+        raise JarsUnavailableError(f"mvn is not on the PATH: Maven is needed once to fetch {coordinates[0]}")
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -84,7 +84,9 @@ def _copy(coordinates: Sequence[Coordinates], target: Path) -> None:
         run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         errors = [line for line in run.stdout.splitlines() if "ERROR" in line]
-        raise JarsUnavailable(f"mvn could not fetch {coordinates[0]}: {(errors or ['no error line'])[0]}")
+        raise JarsUnavailableError(
+            f"mvn could not fetch {coordinates[0]}: {(errors or ['no error line'])[0]}"
+        )
 
 
 def _dependency(coordinates: Coordinates) -> str:

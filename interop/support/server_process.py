@@ -13,7 +13,7 @@ from typing import Self
 from interop.support.probe import parse_address
 
 
-class ServerDidNotStart(Exception):
+class ServerStartError(Exception):
     """Carries the end of what the server printed."""
 
 
