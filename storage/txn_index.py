@@ -1,0 +1,156 @@
+"""The transaction index of a segment: the aborted transactions whose marker lies in it.
+
+Format of `<20-digit base offset>.txnindex`: entries of 34 bytes, big-endian, in order of their last offset.
+
+    version             int16   0
+    producer id         int64
+    first offset        int64   of the transaction's first record, in this segment or an earlier one
+    last offset         int64   of its abort marker
+    last stable offset  int64   when the marker was written
+
+A read_committed fetch names the aborted transactions of the range it returns, so that the consumer can drop
+their records. An entry whose last stable offset is at or past the range's end ends the search: whatever was
+aborted later began past the range.
+
+The file does not exist until a transaction is aborted.
+
+Crash story: the index is synced with its segment. Where it is missing or damaged, recovery of the segment
+writes it anew from the markers in the log.
+
+Source: TransactionIndex, AbortedTxn.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from kafkapy.storage.files import File, FileSystem
+
+_ENTRY = struct.Struct("!hqqqq")
+ENTRY_SIZE: Final = 34
+assert _ENTRY.size == ENTRY_SIZE
+_VERSION = 0
+_UNKNOWN = -1
+"""Of a size that was not looked up yet."""
+
+
+class CorruptTransactionIndexError(ValueError):
+    """The index is not what was written; recover the segment to build it anew."""
+
+
+class AbortedTxn(NamedTuple):
+    """A transaction whose records must not be read by read_committed consumers."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The aborted transactions of one segment. The file opens on first use; OSError is raised where the disk
+    fails."""
+
+    __slots__ = ("_file", "_files", "_size", "base_offset", "path")
+
+    def __init__(self, files: FileSystem, path: str, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._files = files
+        self._file: File | None = None
+        self._size = _UNKNOWN
+
+    @property
+    def file(self) -> File | None:
+        """The open file, to sync with the segment; None where there is none."""
+        if self._size == _UNKNOWN:
+            try:
+                self._size = self._files.size(self.path)
+            except FileNotFoundError:
+                self._size = 0
+            else:
+                self._file = self._files.open(self.path)
+        return self._file
+
+    def __iter__(self) -> Iterator[AbortedTxn]:
+        """Every whole entry in file order.
+
+        Raises:
+            CorruptTransactionIndexError: an entry has an unknown version.
+        """
+        file = self.file
+        if file is None:
+            return
+        data = self._files.read_at(file, self._size, 0)
+        for version, *fields in _ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY_SIZE]):
+            if version != _VERSION:
+                raise CorruptTransactionIndexError(f"{self.path}: unknown version {version}")
+            yield AbortedTxn(*fields)
+
+    def append(self, txn: AbortedTxn) -> bool:
+        """Add the transaction that has just been aborted; whether the file is new, so that its directory has
+        to be
+        synced too."""
+        file = self.file
+        new = file is None
+        if file is None:
+            file = self._file = self._files.open(self.path, create=True)
+        self._files.write_at(file, [_ENTRY.pack(_VERSION, *txn)], self._size)
+        self._size += ENTRY_SIZE
+        return new
+
+    def collect(self, first: int, end: int, into: list[AbortedTxn]) -> bool:
+        """Add the transactions that have records in offsets `first` to `end` (exclusive) to `into`.
+
+        Returns whether that is all: no later segment's index can hold more.
+        """
+        for txn in self:
+            if txn.last_offset >= first and txn.first_offset < end:
+                into.append(txn)
+            if txn.last_stable_offset >= end:
+                return True
+        return False
+
+    def check(self) -> None:
+        """Look for damage.
+
+        Raises:
+            CorruptTransactionIndexError: the size is odd, or an entry contradicts the segment or its
+            neighbours.
+        """
+        last_offset = -1
+        for txn in self:
+            in_order = max(self.base_offset, last_offset + 1) <= txn.last_offset
+            if not in_order or not 0 <= txn.first_offset <= txn.last_offset or txn.producer_id < 0:
+                raise CorruptTransactionIndexError(f"{self.path}: {txn} cannot be")
+            last_offset = txn.last_offset
+        if self._size % ENTRY_SIZE:
+            raise CorruptTransactionIndexError(f"{self.path}: {self._size} bytes are no whole entries")
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget the transactions whose marker is at or after `offset`."""
+        kept = 0
+        for txn in self:
+            if txn.last_offset >= offset:
+                break
+            kept += ENTRY_SIZE
+        self._cut(kept)
+
+    def reset(self) -> None:
+        """Forget every entry, to write them anew."""
+        self._cut(0)
+
+    def close(self) -> None:
+        """Release the file; it opens again on use."""
+        if self._file is not None:
+            self._file.release()
+            self._file = None
+        self._size = _UNKNOWN
+
+    def _cut(self, size: int) -> None:
+        file = self.file
+        if file is not None and self._size != size:
+            self._files.truncate(file, size)
+            self._size = size
