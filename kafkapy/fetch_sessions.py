@@ -110,7 +110,9 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, version: int, topic_name: Callable[[Uuid], str | None]) -> FetchContext:
+    def begin(
+        self, request: FetchRequest, version: int, topic_name: Callable[[Uuid], str | None]
+    ) -> FetchContext:
         """Resolve what `request` wants to read.
 
         Raises:
@@ -120,7 +122,9 @@ class FetchSessionCache:
         wanted = _wanted(request, by_topic_id)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            targets = [_target(key, partition, by_topic_id, topic_name) for key, partition in dict(wanted).items()]
+            targets = [
+                _target(key, partition, by_topic_id, topic_name) for key, partition in dict(wanted).items()
+            ]
             return FetchContext(targets, None, request.session_epoch == INITIAL_EPOCH, by_topic_id)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -181,7 +185,9 @@ class FetchSessionCache:
             del self._sessions[oldest.id]
             return True
         # A larger session gains more from the cache than a smaller one that has had its time.
-        settled = [session for session in self._sessions.values() if now_ms - session.created_ms > EVICTION_MS]
+        settled = [
+            session for session in self._sessions.values() if now_ms - session.created_ms > EVICTION_MS
+        ]
         smallest = min(settled, key=lambda session: len(session.targets), default=None)
         if smallest is None or len(smallest.targets) >= size:
             return False

@@ -117,7 +117,11 @@ class ReplicaManager:
             return
         log.config = config
         self._partitions[topic_partition] = Partition(
-            log, leader_epoch=leader_epoch, group_commit=self._group_commit, waiters=self._waiters, sync=self._sync
+            log,
+            leader_epoch=leader_epoch,
+            group_commit=self._group_commit,
+            waiters=self._waiters,
+            sync=self._sync,
         )
 
     def _configure(self, topic: Topic) -> None:

@@ -11,7 +11,7 @@ goes away, is answered at once. A partition with an error gets its own code and 
 Fetch sessions (KIP-227) are in fetch_sessions.py.
 
 Version notes: v7 sessions, v9 leader epochs, v12 the epoch fetched last (a log that was cut answers where the epochs
-part), v13 topic ids instead of names, v16 the leader's endpoint. v0-3 carry message formats 0 and 1 and are not
+part), v13 topic ids instead of names. v0-3 carry message formats 0 and 1 and are not
 listed. A replica id means a follower: this broker has none, and refuses it with NOT_LEADER_OR_FOLLOWER, so that no
 client can pass for one (CVE-2018-1288).
 """
@@ -31,8 +31,6 @@ from kafkapy.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
 )
 from kafkapy.protocol.types import ZERO_UUID, Uuid
@@ -40,7 +38,6 @@ from kafkapy.storage.files import FileSlice
 
 READ_COMMITTED = 1
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
-FIRST_VERSION_WITH_ENDPOINTS = 16
 
 
 def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -135,18 +132,19 @@ class FetchRead:
 
     def response(self) -> FetchResponse:
         """The answer, with its partitions grouped by topic."""
-        session_id, included = self._context.broker.fetch_sessions.finish(self._fetch, self.results, self.sizes)
+        session_id, included = self._context.broker.fetch_sessions.finish(
+            self._fetch, self.results, self.sizes
+        )
         responses: list[FetchableTopicResponse] = []
-        leaders: set[int] = set()
         last: tuple[str | None, Uuid] | None = None
         for target, data in included:
             if (target.topic, target.topic_id) != last:
                 last = (target.topic, target.topic_id)
-                responses.append(FetchableTopicResponse(topic=target.topic or "", topic_id=target.topic_id, partitions=[]))
+                responses.append(
+                    FetchableTopicResponse(topic=target.topic or "", topic_id=target.topic_id, partitions=[])
+                )
             responses[-1].partitions.append(data)
-            if data.current_leader.leader_id >= 0:
-                leaders.add(data.current_leader.leader_id)
-        return FetchResponse(session_id=session_id, responses=responses, node_endpoints=self._endpoints(leaders))
+        return FetchResponse(session_id=session_id, responses=responses)
 
     def _read(self, target: FetchTarget) -> tuple[PartitionData, int]:
         partition = self._partition(target)
@@ -198,19 +196,12 @@ class FetchRead:
         return partition
 
     def _error(self, target: FetchTarget, code: ErrorCode) -> PartitionData:
-        if code is ErrorCode.KAFKA_STORAGE_ERROR and self._context.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
+        if (
+            code is ErrorCode.KAFKA_STORAGE_ERROR
+            and self._context.api_version < FIRST_VERSION_WITH_STORAGE_ERROR
+        ):
             # Older clients do not know the code and would not retry (Apache Kafka's maybeDownConvertStorageError).
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        data = PartitionData(partition_index=target.partition, error_code=code, high_watermark=-1, records=b"")
-        if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH) and target.topic is not None:
-            state = self._context.broker.metadata.image.partition(target.topic, target.partition)
-            if state is not None and self._context.api_version >= FIRST_VERSION_WITH_ENDPOINTS:
-                data.current_leader = LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
-        return data
-
-    def _endpoints(self, leaders: set[int]) -> list[NodeEndpoint]:
-        return [
-            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in self._context.nodes()
-            if node.id in leaders
-        ]
+        return PartitionData(
+            partition_index=target.partition, error_code=code, high_watermark=-1, records=b""
+        )
