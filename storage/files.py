@@ -22,6 +22,7 @@ import shutil
 import struct
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
@@ -37,9 +38,9 @@ _F_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
 class StorageError(KafkaError):
     """A disk failed: the request gets KAFKA_STORAGE_ERROR. `log_dir` says which log directory."""
 
-    def __init__(self, log_dir: str, message: str) -> None:
+    def __init__(self, log_dir: str | Path, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
-        self.log_dir = log_dir
+        self.log_dir = Path(log_dir)
 
 
 class DiskFullError(StorageError):
@@ -81,12 +82,13 @@ class File:
 class FileSlice:
     """`nbytes` bytes of a file from `position`, for os.sendfile. Keeps the file open until `release`."""
 
-    __slots__ = ("file", "nbytes", "position")
+    __slots__ = ("_released", "file", "nbytes", "position")
 
     def __init__(self, file: File, position: int, nbytes: int) -> None:
         self.file = file.acquire()
         self.position = position
         self.nbytes = nbytes
+        self._released = False
 
     @property
     def fileno(self) -> int:
@@ -109,8 +111,8 @@ class FileSlice:
 
     def release(self) -> None:
         """Let the file close. Safe to call again."""
-        if self.nbytes >= 0:
-            self.nbytes = -1
+        if not self._released:
+            self._released = True
             self.file.release()
 
 

@@ -88,4 +88,6 @@ _PARSERS: dict[str, Callable[[str], object]] = {
     "str": str,
 }
 
-_SETTINGS = [(field.name.replace("_", "."), field.name, _PARSERS[str(field.type)]) for field in fields(LogConfig)]
+_SETTINGS = [
+    (field.name.replace("_", "."), field.name, _PARSERS[str(field.type)]) for field in fields(LogConfig)
+]

@@ -1,0 +1,135 @@
+"""What the two index files of a segment have in common: sorted entries of one fixed size, found by binary search.
+
+The file of the active segment is preallocated (a hole) to the largest multiple of the entry size within
+`segment.index.bytes`, on the first append, and trimmed to its entries when the segment is rolled or closed, as
+Apache Kafka's AbstractIndex does. So the length of a file that was not closed cleanly says nothing about its
+entries; it is then rebuilt from the segment, never trusted. There is no checksum.
+
+The file is opened on first use, and may be closed at any time between two uses.
+"""
+
+from __future__ import annotations
+
+from kafkapy.storage.files import File, FileSystem
+
+_PAGE = 4096
+"""Below this many bytes the rest of a search is one read."""
+
+_WARM = 8192
+"""The end of the index in which a search is tried first: consumers near the end of the log look there."""
+
+
+class CorruptIndexError(ValueError):
+    """The index file cannot be what was written; rebuild it from the segment."""
+
+
+class IndexFile:
+    """Entries of `entry_size` bytes. `entries` is -1 until the file was looked at (`load`)."""
+
+    __slots__ = ("_file", "_files", "_preallocated", "base_offset", "entries", "max_entries", "path")
+
+    entry_size: int
+
+    def __init__(self, files: FileSystem, path: str, base_offset: int, max_bytes: int, *, new: bool) -> None:
+        self._files = files
+        self._file: File | None = None
+        self._preallocated = False
+        self.path = path
+        self.base_offset = base_offset
+        self.max_entries = max_bytes // self.entry_size
+        self.entries = 0 if new else -1
+
+    def _open(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._files.open(self.path)
+        return file
+
+    def load(self) -> None:
+        """Learn the number of entries and the last of them from the file.
+
+        Raises:
+            CorruptIndexError: the file cannot be right.
+            FileNotFoundError: it is missing.
+        """
+        size = self._files.size(self.path)
+        if size % self.entry_size:
+            raise CorruptIndexError(f"{self.path} has {size} bytes, no multiple of {self.entry_size}")
+        self.entries = size // self.entry_size
+        self._loaded()
+
+    def _loaded(self) -> None:
+        """Remember the last entry; it must fit the index."""
+        raise NotImplementedError
+
+    def _read(self, slot: int, count: int = 1) -> bytes:
+        size = self.entry_size
+        data = self._files.read_at(self._open(), count * size, slot * size)
+        if len(data) != count * size:
+            raise CorruptIndexError(f"{self.path} ends before entry {slot + count}")
+        return data
+
+    def _append(self, entry: bytes) -> None:
+        """Write one entry behind the last."""
+        file = self._open()
+        if not self._preallocated:
+            self._files.truncate(file, self.max_entries * self.entry_size)
+            self._preallocated = True
+        self._files.write_at(file, [entry], self.entries * self.entry_size)
+        self.entries += 1
+
+    def _floor(self, target: int, start: int, end: int) -> int:
+        """The last slot whose field in bytes `start` to `end` of the entry is at most `target`; -1 without any."""
+        size = self.entry_size
+        low, high = 0, self.entries
+        middle = high - _WARM // size
+        while (high - low) * size > _PAGE:
+            if int.from_bytes(self._read(middle)[start:end], "big", signed=True) <= target:
+                low = middle
+            else:
+                high = middle
+            middle = (low + high) // 2
+        data = self._read(low, high - low) if high > low else b""
+        first = low
+        while low < high:
+            middle = (low + high) // 2
+            at = (middle - first) * size
+            if int.from_bytes(data[at + start : at + end], "big", signed=True) <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def _truncate_entries(self, entries: int) -> None:
+        """Keep the first `entries`."""
+        self.entries = entries
+        self._loaded()
+
+    def reset(self) -> None:
+        """Forget all entries, to be written anew; make the file if it is missing."""
+        self.close()
+        self._files.create(self.path)
+        self._preallocated = False
+        self.entries = 0
+        self._loaded()
+
+    def trim(self) -> None:
+        """Cut the file behind its last entry."""
+        if self._preallocated:
+            self._files.truncate(self._open(), self.entries * self.entry_size)
+            self._preallocated = False
+
+    def truncate_file(self) -> None:
+        """Cut the file behind its last entry, whatever its length is."""
+        self._files.truncate(self._open(), self.entries * self.entry_size)
+        self._preallocated = False
+
+    def flush_handle(self) -> File:
+        """The file, with a reference that the caller releases after syncing it."""
+        return self._open().acquire()
+
+    def close(self) -> None:
+        """Close the file; it opens again on use."""
+        if self._file is not None:
+            self._file.release()
+            self._file = None

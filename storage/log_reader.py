@@ -1,0 +1,172 @@
+"""Reading a log: by offset into file slices, by timestamp into offsets.
+
+A read stays within one segment and ends at a batch boundary: where the reader may read up to, at the end of the
+segment, or before `max_bytes`. Apache Kafka cuts the last batch in the middle there, which every client throws away;
+a cut at a boundary costs no more, since the index knows one nearby, and the position where the reader goes on is
+known then. A few such positions are remembered, so that a consumer that reads on needs no search.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkapy.protocol.records import BatchHeader, decode_records, read_header
+from kafkapy.storage.batches import BatchPlace
+from kafkapy.storage.files import FileSlice
+from kafkapy.storage.segment import Segment
+from kafkapy.storage.segments import Segments
+
+_REMEMBERED = 16
+
+
+class LogRead(NamedTuple):
+    """Whole batches to send, and the offset behind them."""
+
+    slice: FileSlice
+    end_offset: int
+
+
+class TimestampOffset(NamedTuple):
+    """A record's timestamp and offset, and the leader epoch of its batch (-1 if it has none)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class LogReader:
+    """Finds offsets and timestamps in the segments of a log."""
+
+    __slots__ = ("_by_timestamp", "_positions", "_segments")
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self._positions: dict[int, tuple[Segment, int]] = {}
+        """Offsets at which a batch starts, or will start: segment and position."""
+        self._by_timestamp: dict[int, TimestampOffset] = {}
+        """Answers to timestamp searches; later appends do not change them."""
+
+    def forget(self) -> None:
+        """Segments were cut or removed."""
+        self._positions.clear()
+        self._by_timestamp.clear()
+
+    def remember(self, offset: int, segment: Segment, position: int) -> None:
+        """The batch with `offset` starts, or will start, at `position`."""
+        positions = self._positions
+        if offset not in positions and len(positions) >= _REMEMBERED:
+            del positions[next(iter(positions))]
+        positions[offset] = (segment, position)
+
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound: int, log_end_offset: int, min_one_batch: bool
+    ) -> LogRead | None:
+        """Batches from the one that holds `offset`, none of which passes `upper_bound`; None where there are none.
+
+        Raises:
+            BadBatchError: the segment is damaged.
+            OSError: the disk failed.
+        """
+        found = self._positions.get(offset) or self._find(offset)
+        while found is not None and found[1] >= found[0].size:
+            following = self._segments.after(found[0])
+            found = None if following is None else (following, 0)
+        if found is None:
+            return None
+        segment, position = found
+        limit, end_offset = self._limit(segment, upper_bound, log_end_offset)
+        if limit <= position:
+            return None
+        if limit - position > max_bytes:
+            cut, next_offset = segment.cut(position, max_bytes, limit)
+            if next_offset is not None:
+                limit, end_offset = cut, next_offset
+            elif min_one_batch:
+                first = next(segment.places(position))
+                limit, end_offset = position + first.size, first.last_offset + 1
+            else:
+                return None
+        self.remember(end_offset, segment, limit)
+        return LogRead(segment.slice(position, limit - position), end_offset)
+
+    def _find(self, offset: int) -> tuple[Segment, int] | None:
+        """Segment and position of the first batch that ends at or above `offset`."""
+        segment: Segment | None = self._segments.floor(offset)
+        while segment is not None:
+            place = segment.find(offset)
+            if place is not None:
+                return segment, place.position
+            segment = self._segments.after(segment)
+        return None
+
+    def _limit(self, segment: Segment, upper_bound: int, log_end_offset: int) -> tuple[int, int]:
+        """Where in `segment` a reader has to stop, as position and offset."""
+        following = self._segments.after(segment)
+        end_offset = log_end_offset if following is None else following.base_offset
+        if upper_bound >= end_offset:
+            return segment.size, end_offset
+        known = self._positions.get(upper_bound)
+        if known is not None and known[0] is segment:
+            return known[1], upper_bound
+        place = segment.find(upper_bound)
+        position = segment.size if place is None else place.position
+        self.remember(upper_bound, segment, position)
+        return position, upper_bound
+
+    # --- by timestamp ------------------------------------------------------------------------------------------
+
+    def offset_for_timestamp(self, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
+        """The first record from `log_start_offset` on that is at least as new as `timestamp`; None without any.
+
+        Raises:
+            BadBatchError, DecodeError: the segment is damaged.
+            OSError: the disk failed.
+        """
+        known = self._by_timestamp.get(timestamp)
+        if known is not None and known.offset >= log_start_offset:
+            return known
+        for segment in self._segments.covering(log_start_offset):
+            if segment.max_timestamp < timestamp:
+                continue
+            start = segment.position_for_timestamp(timestamp, log_start_offset)
+            for place in segment.places(start):
+                if place.max_timestamp >= timestamp and place.last_offset >= log_start_offset:
+                    found = _first_record(segment, place, timestamp, log_start_offset)
+                    if found is not None:
+                        self._remember_timestamp(timestamp, found)
+                        return found
+        return None
+
+    def max_timestamp_offset(self, log_start_offset: int) -> TimestampOffset | None:
+        """The first record that has the highest timestamp of the log; None for a log without timestamps.
+
+        Raises:
+            BadBatchError, DecodeError: the segment is damaged.
+            OSError: the disk failed.
+        """
+        segment = max(self._segments.covering(log_start_offset), key=lambda each: each.max_timestamp)
+        timestamp = segment.max_timestamp
+        if timestamp < 0:
+            return None
+        _, start = segment.lookup(segment.offset_of_max_timestamp)
+        for place in segment.places(start):
+            if place.max_timestamp == timestamp:
+                return _first_record(segment, place, timestamp, log_start_offset)
+        return None
+
+    def _remember_timestamp(self, timestamp: int, found: TimestampOffset) -> None:
+        if len(self._by_timestamp) >= _REMEMBERED:
+            self._by_timestamp.clear()
+        self._by_timestamp[timestamp] = found
+
+
+def _first_record(
+    segment: Segment, place: BatchPlace, timestamp: int, start_offset: int
+) -> TimestampOffset | None:
+    """The first record of a batch that is at least as new as `timestamp` and not below `start_offset`."""
+    for _, batch in segment.batches(place.position, place.position + place.size):
+        header: BatchHeader = read_header(batch)
+        for record in decode_records(batch, 0, header):
+            if record.timestamp >= timestamp and record.offset >= start_offset:
+                return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return None

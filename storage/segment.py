@@ -1,0 +1,458 @@
+"""A segment of a log: a `.log` file of record batches, and its indexes, all named by the segment's base offset.
+
+    00000000000000000000.log         record batches, one after another, nothing else
+    00000000000000000000.index       offset_index.py
+    00000000000000000000.timeindex   time_index.py
+    00000000000000000000.txnindex    txn_index.py, only where a transaction was aborted
+
+The base offset is at or below the first offset in the file and above every offset of the segment before. Offsets in
+the indexes are relative to it in 32 bits, so a segment ends before an offset that does not fit. Only the last
+segment of a log is written; its index files are preallocated, those of the others are trimmed.
+
+Crash story: the `.log` file is the truth. What was not synced may be missing or torn after a crash; recovery.py
+keeps the good prefix and rebuilds the indexes. An index entry that could not be written (a full disk) is left out:
+indexes are sparse, and a search then scans further. See Apache Kafka's LogSegment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from kafkapy.storage.batches import BatchPlace, iter_batches, iter_places
+from kafkapy.storage.files import Buffer, File, FileSlice, FileSystem, is_disk_full
+from kafkapy.storage.index_file import CorruptIndexError
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from kafkapy.storage.time_index import NO_TIMESTAMP, TimeIndex
+from kafkapy.storage.txn_index import TransactionIndex
+
+logger = logging.getLogger(__name__)
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+DELETED_SUFFIX = ".deleted"
+SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+_UNKNOWN = -2
+"""Of a timestamp that was not read from the files yet."""
+
+
+def segment_stem(directory: str, base_offset: int) -> str:
+    """The path of a segment's files up to the suffix."""
+    return f"{directory}/{base_offset:020d}"
+
+
+class Segment:
+    """One segment. Files open on first use."""
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_file",
+        "_files",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_rolling_timestamp",
+        "_txn_index",
+        "base_offset",
+        "created_ms",
+        "offset_index",
+        "roll_jitter_ms",
+        "size",
+        "stem",
+        "time_index",
+    )
+
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        size: int,
+        now_ms: int,
+        new: bool,
+    ) -> None:
+        self._files = files
+        self._file: File | None = None
+        self.stem = stem = segment_stem(directory, base_offset)
+        self.base_offset = base_offset
+        self.size = size
+        """Bytes of batches in the file; a preallocated file is longer."""
+        index_bytes = config.segment_index_bytes
+        self.offset_index = OffsetIndex(files, stem + INDEX_SUFFIX, base_offset, index_bytes, new=new)
+        self.time_index = TimeIndex(files, stem + TIME_INDEX_SUFFIX, base_offset, index_bytes, new=new)
+        self.created_ms = now_ms
+        self.roll_jitter_ms = config.random_segment_jitter()
+        self._bytes_since_index_entry = 0
+        self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
+        self._max_timestamp_offset = base_offset
+        self._rolling_timestamp = NO_TIMESTAMP if new else _UNKNOWN
+        """Timestamp of the first append, from which segment.ms counts."""
+        self._txn_index: TransactionIndex | None = None
+
+    @classmethod
+    def create(
+        cls, files: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int
+    ) -> Segment:
+        """Make the files of an empty segment; what lies there under its names goes (as in LocalLog.roll)."""
+        segment = cls(files, directory, base_offset, config, size=0, now_ms=now_ms, new=True)
+        files.create(segment.stem + LOG_SUFFIX)
+        files.create(segment.stem + INDEX_SUFFIX)
+        files.create(segment.stem + TIME_INDEX_SUFFIX)
+        files.unlink(segment.stem + TXN_INDEX_SUFFIX)
+        if config.preallocate:
+            files.truncate(segment.file, config.segment_bytes)
+        return segment
+
+    @property
+    def file(self) -> File:
+        """The open `.log` file."""
+        file = self._file
+        if file is None:
+            file = self._file = self._files.open(self.stem + LOG_SUFFIX)
+        return file
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        """The aborted transactions whose marker lies here."""
+        txn_index = self._txn_index
+        if txn_index is None:
+            txn_index = TransactionIndex(self._files, self.stem + TXN_INDEX_SUFFIX, self.base_offset)
+            self._txn_index = txn_index
+        return txn_index
+
+    @property
+    def path(self) -> str:
+        return self.stem + LOG_SUFFIX
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path}, size={self.size})"
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        buffers: list[Buffer],
+        nbytes: int,
+        *,
+        last_offset: int,
+        max_timestamp: int,
+        offset_of_max_timestamp: int,
+        index_interval_bytes: int,
+    ) -> None:
+        """Write batches behind the last one, and an index entry when one is due.
+
+        Raises:
+            OSError: nothing of the batches is part of the segment; the file may hold a piece of them (`cut_back`).
+        """
+        position = self.size
+        self._files.write_at(self._file or self.file, buffers, position)
+        if position == 0:
+            self._rolling_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = max_timestamp, offset_of_max_timestamp
+        if self._bytes_since_index_entry > index_interval_bytes:
+            self._add_index_entry(last_offset, position)
+        self._bytes_since_index_entry += nbytes
+        self.size = position + nbytes
+
+    def _add_index_entry(self, last_offset: int, position: int) -> None:
+        try:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            return
+        self._bytes_since_index_entry = 0
+
+    def cut_back(self) -> None:
+        """Remove from the file what a failed append left behind the last batch."""
+        self._files.truncate(self.file, self.size)
+
+    def should_roll(
+        self, config: LogConfig, *, nbytes: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> bool:
+        """Whether these batches belong into a new segment: this one is too large, too old, its index is full, or
+        the last offset does not fit 32 bits behind the base offset."""
+        size = self.size
+        if size == 0:
+            return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+        if size > config.segment_bytes - nbytes or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        offset_index, time_index = self.offset_index, self.time_index
+        if offset_index.entries < 0:
+            self._load_indexes()
+        if (
+            offset_index.entries >= offset_index.max_entries
+            or time_index.entries >= time_index.max_entries - 1
+        ):
+            return True
+        started = self.rolling_timestamp
+        age = max_timestamp - started if started >= 0 else now_ms - self.created_ms
+        return age > config.segment_ms - self.roll_jitter_ms
+
+    def finish(self) -> None:
+        """Give the time index its last entry before the segment stops being the active one, or is closed."""
+        if self._max_timestamp != _UNKNOWN:
+            if self.time_index.entries < 0:
+                self._load_indexes()
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+
+    def trim(self) -> None:
+        """Cut preallocated space off the files."""
+        self.offset_index.trim()
+        self.time_index.trim()
+        if self._files.size(self.path) != self.size:
+            self._files.truncate(self.file, self.size)
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove the batches that hold `offset` or anything above; whether there were any."""
+        found = self.find(offset)
+        self._load_indexes()
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        # What lies behind the entries must not look like entries after a crash, nor be there to be appended to.
+        self.offset_index.truncate_file()
+        self.time_index.truncate_file()
+        if found is None:
+            return False
+        self._files.truncate(self.file, found.position)
+        self.size = found.position
+        self._bytes_since_index_entry = 0
+        if self.size == 0:
+            self._rolling_timestamp = NO_TIMESTAMP
+        self._read_max_timestamp()
+        return True
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def find(self, offset: int) -> BatchPlace | None:
+        """The batch that holds `offset`, or the first one above it; None at the end of the segment.
+
+        Raises:
+            BadBatchError: the file is damaged there.
+        """
+        if self.size == 0:
+            return None
+        _, start = self.lookup(offset)
+        for place in iter_places(self._files, self.file, start, self.size):
+            if place.last_offset >= offset:
+                return place
+        return None
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """The last index entry at or below `offset`, as offset and position."""
+        if self.offset_index.entries < 0:
+            self._load_indexes()
+        return self.offset_index.lookup(offset)
+
+    def position_for_timestamp(self, timestamp: int, start_offset: int) -> int:
+        """Where to start looking for a record at least as new as `timestamp` and not below `start_offset`."""
+        if self.time_index.entries < 0:
+            self._load_indexes()
+        _, offset = self.time_index.lookup(timestamp)
+        return self.lookup(max(offset, start_offset))[1]
+
+    def cut(self, position: int, max_bytes: int, limit: int) -> tuple[int, int | None]:
+        """Where to end a read of at most `max_bytes` from the batch at `position`: the end, and the offset there.
+
+        The offset is None where the end is `position` itself: its batch alone is larger than `max_bytes`.
+        """
+        if self.offset_index.entries < 0:
+            self._load_indexes()
+        target = position + max_bytes
+        start = self.offset_index.last_position_up_to(target)
+        if start - position >= max_bytes * 3 // 4:
+            # Close enough. A batch starts there; its first 8 bytes are the offset to go on from.
+            head = self._files.read_at(self.file, 8, start)
+            return start, int.from_bytes(head, "big", signed=True)
+        end, next_offset = position, None
+        for place in iter_places(self._files, self.file, max(start, position), limit):
+            end = place.position
+            if end > position:
+                next_offset = place.base_offset
+            if end + place.size > target:
+                break
+        return end, next_offset
+
+    def slice(self, position: int, nbytes: int) -> FileSlice:
+        """A piece of the file, to be sent."""
+        return FileSlice(self._file or self.file, position, nbytes)
+
+    def batches(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview]]:
+        """Position and bytes of each batch between two positions. The bytes are valid until the next step."""
+        return iter_batches(self._files, self.file, start, self.size if end is None else end)
+
+    def places(self, start: int = 0) -> Iterator[BatchPlace]:
+        """The batches from byte `start` on, by their headers."""
+        return iter_places(self._files, self.file, start, self.size)
+
+    def read_next_offset(self) -> int:
+        """The offset after the last batch, found by a scan from the last index entry."""
+        next_offset = self.base_offset
+        if self.size:
+            self._load_indexes()
+            _, start = self.offset_index.lookup(self.offset_index.last_offset)
+            for place in iter_places(self._files, self.file, start, self.size):
+                next_offset = place.last_offset + 1
+        return next_offset
+
+    # --- timestamps --------------------------------------------------------------------------------------------
+
+    @property
+    def max_timestamp(self) -> int:
+        """The highest timestamp in the segment, NO_TIMESTAMP without any."""
+        if self._max_timestamp == _UNKNOWN:
+            self._read_max_timestamp()
+        return self._max_timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        """The last offset of the first batch that holds the highest timestamp."""
+        if self._max_timestamp == _UNKNOWN:
+            self._read_max_timestamp()
+        return self._max_timestamp_offset
+
+    def _read_max_timestamp(self) -> None:
+        """Take the last entry of the time index, and look for a newer record behind it."""
+        self._load_indexes()
+        timestamp, offset = self.time_index.last_timestamp, self.time_index.last_offset
+        if self.size:
+            _, start = self.offset_index.lookup(offset)
+            for place in iter_places(self._files, self.file, start, self.size):
+                if place.max_timestamp > timestamp:
+                    timestamp, offset = place.max_timestamp, place.last_offset
+        self._max_timestamp, self._max_timestamp_offset = timestamp, offset
+
+    @property
+    def rolling_timestamp(self) -> int:
+        """The timestamp of the first batch, NO_TIMESTAMP while the segment is empty or where it has none."""
+        if self._rolling_timestamp == _UNKNOWN:
+            self._rolling_timestamp = NO_TIMESTAMP
+            for place in iter_places(self._files, self.file, 0, self.size):
+                self._rolling_timestamp = place.max_timestamp
+                break
+        return self._rolling_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """What retention by time looks at: the highest timestamp, or when the file was last written."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else self._files.modified_ms(self.path)
+
+    # --- indexes -----------------------------------------------------------------------------------------------
+
+    def _load_indexes(self) -> None:
+        if self.offset_index.entries < 0 or self.time_index.entries < 0:
+            try:
+                self.check_indexes()
+            except (CorruptIndexError, FileNotFoundError) as error:
+                logger.warning("Rebuilding the indexes of %s: %s", self.path, error)
+                self.rebuild_indexes()
+
+    def check_indexes(self) -> None:
+        """Load the indexes from their files.
+
+        Raises:
+            CorruptIndexError: one cannot be right.
+            FileNotFoundError: one is missing.
+        """
+        self.offset_index.load()
+        self.time_index.load()
+        if self.offset_index.entries:
+            _, position = self.offset_index.entry(self.offset_index.entries - 1)
+            if position >= self.size:
+                raise CorruptIndexError(f"{self.offset_index.path} points behind the end of the segment")
+
+    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
+        """Write the indexes anew from the batch headers."""
+        builder = IndexBuilder(self, index_interval_bytes)
+        for place in iter_places(self._files, self.file, 0, self.size):
+            builder.add(place.position, place.size, place.last_offset, place.max_timestamp)
+        builder.finish()
+
+    def start_rebuild(self) -> None:
+        """Empty the indexes and forget the timestamps, to collect both anew."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self._rolling_timestamp = NO_TIMESTAMP
+        self._bytes_since_index_entry = 0
+
+    # --- files -------------------------------------------------------------------------------------------------
+
+    def flush_handles(self, *, with_indexes: bool) -> list[File]:
+        """The files to sync, each with a reference that the caller releases."""
+        handles = [self.file.acquire()]
+        if with_indexes:
+            handles.append(self.offset_index.flush_handle())
+            handles.append(self.time_index.flush_handle())
+            if self.txn_index.file is not None:
+                handles.append(self.txn_index.file.acquire())
+        return handles
+
+    def close_files(self) -> None:
+        """Close the files; they open again on use."""
+        self.offset_index.close()
+        self.time_index.close()
+        if self._txn_index is not None:
+            self._txn_index.close()
+            self._txn_index = None
+        if self._file is not None:
+            self._file.release()
+            self._file = None
+
+    def moved_to(self, directory: str) -> None:
+        """Take note that the partition's directory was renamed."""
+        self.close_files()
+        self.stem = segment_stem(directory, self.base_offset)
+        self.offset_index.path = self.stem + INDEX_SUFFIX
+        self.time_index.path = self.stem + TIME_INDEX_SUFFIX
+
+    def mark_deleted(self) -> list[str]:
+        """Rename the files to `.deleted`, so that a restart removes what is left of them; the new paths."""
+        self.close_files()
+        renamed = []
+        for suffix in SUFFIXES:
+            path = self.stem + suffix
+            if self._files.exists(path):
+                self._files.rename(path, path + DELETED_SUFFIX)
+                renamed.append(path + DELETED_SUFFIX)
+        return renamed
+
+
+class IndexBuilder:
+    """Collects index entries and timestamps from a segment's batches in order, as appending them would have."""
+
+    __slots__ = ("_interval", "_last_entry", "_segment")
+
+    def __init__(self, segment: Segment, index_interval_bytes: int) -> None:
+        segment.start_rebuild()
+        self._segment = segment
+        self._interval = index_interval_bytes
+        self._last_entry = 0
+
+    def add(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """The next batch."""
+        segment = self._segment
+        if position == 0:
+            segment._rolling_timestamp = max_timestamp
+        if max_timestamp > segment._max_timestamp:
+            segment._max_timestamp, segment._max_timestamp_offset = max_timestamp, last_offset
+        if position - self._last_entry > self._interval and not segment.offset_index.is_full:
+            segment.offset_index.append(last_offset, position)
+            if not segment.time_index.is_full:
+                segment.time_index.maybe_append(segment._max_timestamp, segment._max_timestamp_offset)
+            self._last_entry = position
+
+    def finish(self) -> None:
+        """No batch follows."""
+        self._segment.finish()
+        self._segment.offset_index.truncate_file()
+        self._segment.time_index.truncate_file()
