@@ -1,7 +1,8 @@
 """Walking the batches of a segment file, by their headers or whole.
 
-Reading is in chunks: memory is bounded by the chunk, or by the largest batch where one is larger. Both walks stop
-with `BadBatchError` at bytes that cannot be a batch; what that means (a torn tail, damage) the caller knows.
+Reading is in chunks: memory is bounded by the chunk, or by the largest batch where one is larger. Both walks
+stop with `BadBatchError` at bytes that cannot be a batch; what that means (a torn tail, damage) the caller
+knows.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD
+
 from kafkapy.storage.files import File, FileSystem
 
 _CHUNK = 1 << 20
@@ -20,7 +22,8 @@ _HEADERS_CHUNK = 4096
 """What a walk over headers reads at once: with the default index interval one read finds any offset."""
 
 _PREFIX = struct.Struct("!qiib6xiqq")
-"""baseOffset, batchLength, partitionLeaderEpoch, magic, (crc, attributes), lastOffsetDelta, base and max timestamp."""
+"""baseOffset, batchLength, partitionLeaderEpoch, magic, (crc, attributes), lastOffsetDelta, base and max
+timestamp."""
 
 _MIN_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 MAGIC = 2
@@ -71,7 +74,8 @@ def iter_places(files: FileSystem, file: File, start: int, end: int) -> Iterator
 
 
 def iter_batches(files: FileSystem, file: File, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
-    """Position and bytes of each batch from byte `start` to byte `end`. The bytes are valid until the next step.
+    """Position and bytes of each batch from byte `start` to byte `end`. The bytes are valid until the next
+    step.
 
     Raises:
         BadBatchError: a length is impossible, or `end` lies inside a batch. Nothing else is checked.

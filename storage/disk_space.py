@@ -2,15 +2,16 @@
 
 Two things keep the broker able to work on a full disk:
 
-- A floor. When less than that is free, produce requests of clients are refused (KAFKA_STORAGE_ERROR) before they
-  write; the rest of the space is for `__consumer_offsets`, transaction markers, checkpoints and indexes.
-- A reserve, because other programs do not know the floor: `.kafkapy_reserve` in the log directory, a file of real
-  blocks, kept with durability=fsync. When a write of the broker's own finds the disk full, the file is emptied and
-  the write tried again. It is filled again when there is space. Apache Kafka looks at directories only, so it does
-  not see the file; it may be deleted at any time.
+- A floor. When less than that is free, produce requests of clients are refused (KAFKA_STORAGE_ERROR) before
+  they write; the rest of the space is for `__consumer_offsets`, transaction markers, checkpoints and indexes.
+- A reserve, because other programs do not know the floor: `.kafkapy_reserve` in the log directory, a file of
+  real blocks, kept with durability=fsync. When a write of the broker's own finds the disk full, the file is
+  emptied and the write tried again. It is filled again when there is space. Apache Kafka looks at directories
+  only, so it does not see the file; it may be deleted at any time.
 
-The state is looked up (statvfs) about every second of appends and when the appends since could have used up what was
-free, and with every append while the disk is full, so writes resume by themselves when space returns.
+The state is looked up (statvfs) about every second of appends and when the appends since could have used up
+what was free, and with every append while the disk is full, so writes resume by themselves when space
+returns.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ RESERVE_FILE = ".kafkapy_reserve"
 _MAX_FLOOR = 64 << 20
 _MAX_RESERVE = 16 << 20
 _LOOK_EVERY_MS = 1000
+_REMEDY = (
+    "Free space, delete topics, or lower retention.ms or retention.bytes; "
+    "writing resumes by itself when there is space."
+)
 
 
 class DiskSpace:
@@ -72,9 +77,8 @@ class DiskSpace:
             if not self.full:
                 logger.error(
                     "The disk of %s is full: %d bytes are free, fewer than the %d kept for the broker itself. "
-                    "Producers are refused (KAFKA_STORAGE_ERROR), consumers go on. Free space, delete topics or lower "
-                    "retention.ms or retention.bytes; writing resumes by itself.",
-                    *(self._directory, free, self.floor),
+                    "Producers are refused (KAFKA_STORAGE_ERROR), consumers go on. %s",
+                    *(self._directory, free, self.floor, _REMEDY),
                 )
             self.full = True
             return
@@ -107,8 +111,7 @@ class DiskSpace:
         finally:
             file.release()
         logger.error(
-            "The disk of %s is full to the last byte. %d reserved bytes are released for the broker's own writes. "
-            "Free space, delete topics or lower retention.ms or retention.bytes.",
-            *(self._directory, self.reserve_bytes),
+            "The disk of %s is full to the last byte: %d reserved bytes are released for the broker itself. %s",
+            *(self._directory, self.reserve_bytes, _REMEDY),
         )
         return True

@@ -1,15 +1,18 @@
-"""The only place that touches the disk: every file operation of the storage layer is a method of `FileSystem`.
+"""The only place that touches the disk: every file operation of the storage layer is a method of
+`FileSystem`.
 
-A test replaces it with one that fails, tears or loses writes; nothing else here opens, writes, syncs or renames.
-Index files are read and written with pread and pwrite as well, not mapped: a store into a mapped page on a full
-disk is a SIGBUS that ends the process, where pwrite gives ENOSPC, and a mapped store would pass this seam by.
+A test replaces it with one that fails, tears or loses writes; nothing else here opens, writes, syncs or
+renames. Index files are read and written with pread and pwrite as well, not mapped: a store into a mapped
+page on a full disk is a SIGBUS that ends the process, where pwrite gives ENOSPC, and a mapped store would
+pass this seam by.
 
-A `File` counts its users. The log holds one reference; each `FileSlice` that waits in an outbound queue and each
-running flush hold another. The descriptor closes with the last one, so retention may delete a segment whose bytes
-are still being sent. Counts change on the event loop only.
+A `File` counts its users. The log holds one reference; each `FileSlice` that waits in an outbound queue and
+each running flush hold another. The descriptor closes with the last one, so retention may delete a segment
+whose bytes are still being sent. Counts change on the event loop only.
 
-Crash story: nothing is on disk before `sync_data` of the file and `sync_directory` of its directory have returned.
-A failed sync is never repeated: the kernel may have dropped the dirty pages and call the next one a success.
+Crash story: nothing is on disk before `sync_data` of the file and `sync_directory` of its directory have
+returned. A failed sync is never repeated: the kernel may have dropped the dirty pages and call the next one a
+success.
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ class StorageError(KafkaError):
 
 
 class DiskFullError(StorageError):
-    """No space is left. Nothing of the append remains; the log directory stays online and takes writes again when
-    there is space."""
+    """No space is left. Nothing of the append remains; the log directory stays online and takes writes again
+    when there is space."""
 
 
 class CorruptLogError(StorageError):
@@ -153,7 +156,8 @@ class FileSystem:
         return got
 
     def write_at(self, file: File, buffers: Sequence[Buffer], position: int) -> int:
-        """Write all of `buffers` from `position`; the bytes written. After an error any part may have been."""
+        """Write all of `buffers` from `position`; the bytes written. After an error any part may have
+        been."""
         if len(buffers) > _MAX_BUFFERS:
             first = self.write_at(file, buffers[:_MAX_BUFFERS], position)
             return first + self.write_at(file, buffers[_MAX_BUFFERS:], position + first)
@@ -256,8 +260,8 @@ class FileSystem:
     def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
         """Replace a file so that a crash leaves the old content or the new, never a part.
 
-        `durable` syncs the file before the rename and the directory after it. Without, the order of the two on
-        disk is the file system's; a reader must then bear an empty file after a power cut.
+        `durable` syncs the file before the rename and the directory after it. Without, the order of the two
+        on disk is the file system's; a reader must then bear an empty file after a power cut.
         """
         temporary = path + ".tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -279,8 +283,8 @@ class FileSystem:
     def lock(self, path: str) -> File:
         """Take the lock that Apache Kafka takes on `.lock` (a POSIX record lock), until the file is released.
 
-        An open-file-description lock where there is one: it excludes a JVM's lock as a plain POSIX lock does, and
-        a second broker of this same process too.
+        An open-file-description lock where there is one: it excludes a JVM's lock as a plain POSIX lock does,
+        and a second broker of this same process too.
 
         Raises:
             BlockingIOError: somebody holds it.

@@ -1,9 +1,9 @@
 """Putting a log on disk: what one flush covers, prepared on the event loop and synced in a worker thread.
 
-A ticket holds the files with unsynced batches (of closed segments the indexes too, since recovery does not look at
-segments below the recovery point), the leader epochs if they changed, and the directories with new names: a record
-counts as flushed only when a crash cannot take away the name of its file either. Files stay open until the ticket
-is completed or dropped.
+A ticket holds the files with unsynced batches (of closed segments the indexes too, since recovery does not
+look at segments below the recovery point), the leader epochs if they changed, and the directories with new
+names: a record counts as flushed only when a crash cannot take away the name of its file either. Files stay
+open until the ticket is completed or dropped.
 
 A failed sync is final. The error marks the log directory offline; the recovery point stays, so that a restart
 reads again what the disk may not have taken.

@@ -1,9 +1,10 @@
-"""What the two index files of a segment have in common: sorted entries of one fixed size, found by binary search.
+"""What the two index files of a segment have in common: sorted entries of one fixed size, found by binary
+search.
 
 The file of the active segment is preallocated (a hole) to the largest multiple of the entry size within
-`segment.index.bytes`, on the first append, and trimmed to its entries when the segment is rolled or closed, as
-Apache Kafka's AbstractIndex does. So the length of a file that was not closed cleanly says nothing about its
-entries; it is then rebuilt from the segment, never trusted. There is no checksum.
+`segment.index.bytes`, on the first append, and trimmed to its entries when the segment is rolled or closed,
+as Apache Kafka's AbstractIndex does. So the length of a file that was not closed cleanly says nothing about
+its entries; it is then rebuilt from the segment, never trusted. There is no checksum.
 
 The file is opened on first use, and may be closed at any time between two uses.
 """
@@ -79,7 +80,8 @@ class IndexFile:
         self.entries += 1
 
     def _floor(self, target: int, start: int, end: int) -> int:
-        """The last slot whose field in bytes `start` to `end` of the entry is at most `target`; -1 without any."""
+        """The last slot whose field in bytes `start` to `end` of the entry is at most `target`; -1 without
+        any."""
         size = self.entry_size
         low, high = 0, self.entries
         middle = high - _WARM // size

@@ -1,7 +1,8 @@
 """The settings of one topic, typed: what storage needs of Kafka's topic configuration.
 
-Names, defaults and valid values are those of Apache Kafka 4.3's LogConfig and TopicConfig. The broker validates
-what a client sends before it reaches this class; `from_mapping` takes the text of every setting and trusts it.
+Names, defaults and valid values are those of Apache Kafka 4.3's LogConfig and TopicConfig. The broker
+validates what a client sends before it reaches this class; `from_mapping` takes the text of every setting and
+trusts it.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     def random_segment_jitter(self) -> int:
-        """What to take off segment.ms for one segment, so that partitions created together do not roll together."""
+        """What to take off segment.ms for one segment, so that partitions created together do not roll
+        together."""
         if self.segment_jitter_ms == 0:
             return 0
         return random.randrange(min(self.segment_jitter_ms, self.segment_ms))

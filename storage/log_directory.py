@@ -1,11 +1,13 @@
-"""One of the broker's log directories: a disk, as far as the broker can tell. It fails as a whole or not at all.
+"""One of the broker's log directories: a disk, as far as the broker can tell. It fails as a whole or not at
+all.
 
-An error of the disk (anything but a lack of space) takes the directory offline until the broker restarts, and with it
-every log inside; logs in other directories go on. This is Apache Kafka's LogDirFailureChannel. A failed sync counts as
-such an error and is never tried again.
+An error of the disk (anything but a lack of space) takes the directory offline until the broker restarts, and
+with it every log inside; logs in other directories go on. This is Apache Kafka's LogDirFailureChannel. A
+failed sync counts as such an error and is never tried again.
 
-`durability` says what the broker promises. With "fsync" every name this directory gets is synced before a record in
-it counts as flushed. With "os" nothing waits for the disk; what is synced, is synced in the background.
+`durability` says what the broker promises. With "fsync" every name this directory gets is synced before a
+record in it counts as flushed. With "os" nothing waits for the disk; what is synced, is synced in the
+background.
 """
 
 from __future__ import annotations
@@ -64,8 +66,8 @@ class LogDirectory:
         self.on_failure: Callable[[LogDirectory, StorageError], None] = _ignore
         """Called once, when the directory goes offline."""
         self.before_truncation: Callable[[object, int], None] = _ignore
-        """Called with a log and an offset before the log is cut there, below its recovery point: a checkpoint that
-        says more than the log holds would look like a loss after a crash."""
+        """Called with a log and an offset before the log is cut there, below its recovery point: a checkpoint
+        that says more than the log holds would look like a loss after a crash."""
         self.deletions: list[PendingDeletion] = []
         self._space: DiskSpace | None = None
 

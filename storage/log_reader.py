@@ -1,9 +1,10 @@
 """Reading a log: by offset into file slices, by timestamp into offsets.
 
-A read stays within one segment and ends at a batch boundary: where the reader may read up to, at the end of the
-segment, or before `max_bytes`. Apache Kafka cuts the last batch in the middle there, which every client throws away;
-a cut at a boundary costs no more, since the index knows one nearby, and the position where the reader goes on is
-known then. A few such positions are remembered, so that a consumer that reads on needs no search.
+A read stays within one segment and ends at a batch boundary: where the reader may read up to, at the end of
+the segment, or before `max_bytes`. Apache Kafka cuts the last batch in the middle there, which every client
+throws away; a cut at a boundary costs no more, since the index knows one nearby, and the position where the
+reader goes on is known then. A few such positions are remembered, so that a consumer that reads on needs no
+search.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkapy.protocol.records import BatchHeader, decode_records, read_header
+
 from kafkapy.storage.batches import BatchPlace
 from kafkapy.storage.files import FileSlice
 from kafkapy.storage.segment import Segment
@@ -61,7 +63,8 @@ class LogReader:
     def read(
         self, offset: int, max_bytes: int, *, upper_bound: int, log_end_offset: int, min_one_batch: bool
     ) -> LogRead | None:
-        """Batches from the one that holds `offset`, none of which passes `upper_bound`; None where there are none.
+        """Batches from the one that holds `offset`, none of which passes `upper_bound`; None where there are
+        none.
 
         Raises:
             BadBatchError: the segment is damaged.
@@ -113,10 +116,11 @@ class LogReader:
         self.remember(upper_bound, segment, position)
         return position, upper_bound
 
-    # --- by timestamp ------------------------------------------------------------------------------------------
+    # --- by timestamp ---------------------------------------------------------------------------------------
 
     def offset_for_timestamp(self, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
-        """The first record from `log_start_offset` on that is at least as new as `timestamp`; None without any.
+        """The first record from `log_start_offset` on that is at least as new as `timestamp`; None without
+        any.
 
         Raises:
             BadBatchError, DecodeError: the segment is damaged.

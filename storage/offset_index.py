@@ -3,9 +3,9 @@
     relative offset   int32   last offset of the append at this position, minus the segment's base offset
     position          int32   byte in the .log file where that append's first batch starts
 
-Entries are sparse, one for about every `index.interval.bytes` of log, and strictly rise in both fields. No entry
-has position 0, so a zeroed entry is damage. After a crash the index is rebuilt from the segment. See Apache Kafka's
-OffsetIndex.
+Entries are sparse, one for about every `index.interval.bytes` of log, and strictly rise in both fields. No
+entry has position 0, so a zeroed entry is damage. After a crash the index is rebuilt from the segment. See
+Apache Kafka's OffsetIndex.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""A segment of a log: a `.log` file of record batches, and its indexes, all named by the segment's base offset.
+"""A segment of a log: a `.log` file of record batches, and its indexes, all named by the segment's base
+offset.
 
     00000000000000000000.log         record batches, one after another, nothing else
     00000000000000000000.index       offset_index.py
     00000000000000000000.timeindex   time_index.py
     00000000000000000000.txnindex    txn_index.py, only where a transaction was aborted
 
-The base offset is at or below the first offset in the file and above every offset of the segment before. Offsets in
-the indexes are relative to it in 32 bits, so a segment ends before an offset that does not fit. Only the last
-segment of a log is written; its index files are preallocated, those of the others are trimmed.
+The base offset is at or below the first offset in the file and above every offset of the segment before.
+Offsets in the indexes are relative to it in 32 bits, so a segment ends before an offset that does not fit.
+Only the last segment of a log is written; its index files are preallocated, those of the others are trimmed.
 
-Crash story: the `.log` file is the truth. What was not synced may be missing or torn after a crash; recovery.py
-keeps the good prefix and rebuilds the indexes. An index entry that could not be written (a full disk) is left out:
-indexes are sparse, and a search then scans further. See Apache Kafka's LogSegment.
+Crash story: the `.log` file is the truth. What was not synced may be missing or torn after a crash;
+recovery.py keeps the good prefix and rebuilds the indexes. An index entry that could not be written (a full
+disk) is left out: indexes are sparse, and a search then scans further. See Apache Kafka's LogSegment.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({self.path}, size={self.size})"
 
-    # --- writing -----------------------------------------------------------------------------------------------
+    # --- writing --------------------------------------------------------------------------------------------
 
     def append(
         self,
@@ -146,8 +147,8 @@ class Segment:
     ) -> None:
         """Write batches behind the last one, and an index entry when one is due.
 
-        Raises:
-            OSError: nothing of the batches is part of the segment; the file may hold a piece of them (`cut_back`).
+        Raises: OSError: nothing of the batches is part of the segment; the file may hold a piece of them
+        (`cut_back`).
         """
         position = self.size
         self._files.write_at(self._file or self.file, buffers, position)
@@ -177,8 +178,8 @@ class Segment:
     def should_roll(
         self, config: LogConfig, *, nbytes: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> bool:
-        """Whether these batches belong into a new segment: this one is too large, too old, its index is full, or
-        the last offset does not fit 32 bits behind the base offset."""
+        """Whether these batches belong into a new segment: this one is too large, too old, its index is full,
+        or the last offset does not fit 32 bits behind the base offset."""
         size = self.size
         if size == 0:
             return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
@@ -217,7 +218,7 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        # What lies behind the entries must not look like entries after a crash, nor be there to be appended to.
+        # What lies behind the entries must not look like entries after a crash.
         self.offset_index.truncate_file()
         self.time_index.truncate_file()
         if found is None:
@@ -230,7 +231,7 @@ class Segment:
         self._read_max_timestamp()
         return True
 
-    # --- reading -----------------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------------
 
     def find(self, offset: int) -> BatchPlace | None:
         """The batch that holds `offset`, or the first one above it; None at the end of the segment.
@@ -260,7 +261,8 @@ class Segment:
         return self.lookup(max(offset, start_offset))[1]
 
     def cut(self, position: int, max_bytes: int, limit: int) -> tuple[int, int | None]:
-        """Where to end a read of at most `max_bytes` from the batch at `position`: the end, and the offset there.
+        """Where to end a read of at most `max_bytes` from the batch at `position`: the end, and the offset
+        there.
 
         The offset is None where the end is `position` itself: its batch alone is larger than `max_bytes`.
         """
@@ -303,7 +305,7 @@ class Segment:
                 next_offset = place.last_offset + 1
         return next_offset
 
-    # --- timestamps --------------------------------------------------------------------------------------------
+    # --- timestamps -----------------------------------------------------------------------------------------
 
     @property
     def max_timestamp(self) -> int:
@@ -346,7 +348,7 @@ class Segment:
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self._files.modified_ms(self.path)
 
-    # --- indexes -----------------------------------------------------------------------------------------------
+    # --- indexes --------------------------------------------------------------------------------------------
 
     def _load_indexes(self) -> None:
         if self.offset_index.entries < 0 or self.time_index.entries < 0:
@@ -385,7 +387,7 @@ class Segment:
         self._rolling_timestamp = NO_TIMESTAMP
         self._bytes_since_index_entry = 0
 
-    # --- files -------------------------------------------------------------------------------------------------
+    # --- files ----------------------------------------------------------------------------------------------
 
     def flush_handles(self, *, with_indexes: bool) -> list[File]:
         """The files to sync, each with a reference that the caller releases."""
@@ -428,7 +430,8 @@ class Segment:
 
 
 class IndexBuilder:
-    """Collects index entries and timestamps from a segment's batches in order, as appending them would have."""
+    """Collects index entries and timestamps from a segment's batches in order, as appending them would
+    have."""
 
     __slots__ = ("_interval", "_last_entry", "_segment")
 

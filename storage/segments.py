@@ -1,4 +1,5 @@
-"""The segments of a log in offset order. There is always at least one; the last is the active one, which is written."""
+"""The segments of a log in offset order. There is always at least one; the last is the active one, which is
+written."""
 
 from __future__ import annotations
 

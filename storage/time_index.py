@@ -3,10 +3,10 @@
     timestamp         int64   highest timestamp seen so far, milliseconds since 1970
     relative offset   int32   last offset of the batch that holds it, minus the segment's base offset
 
-An entry says that every record with a higher timestamp comes after its offset. Timestamps strictly rise, offsets
-rise. One slot is kept free for the entry that a roll or close adds, so that the last entry of a segment that is
-not active is its highest timestamp; retention by time relies on it. After a crash the index is rebuilt from the
-segment. See Apache Kafka's TimeIndex.
+An entry says that every record with a higher timestamp comes after its offset. Timestamps strictly rise,
+offsets rise. One slot is kept free for the entry that a roll or close adds, so that the last entry of a
+segment that is not active is its highest timestamp; retention by time relies on it. After a crash the index
+is rebuilt from the segment. See Apache Kafka's TimeIndex.
 """
 
 from __future__ import annotations
