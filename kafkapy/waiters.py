@@ -72,6 +72,13 @@ class Waiters:
             return 0
         return sum(self._try_complete(operation) for operation in tuple(operations))
 
+    def expire_all(self) -> None:
+        """End every wait as its deadline would: the broker stops."""
+        for operations in tuple(self._watching.values()):
+            for operation in tuple(operations):
+                if not operation.future.done():
+                    operation.future.set_result(False)
+
     def watching(self, key: Hashable) -> int:
         """How many operations watch `key`."""
         return len(self._watching.get(key, ()))

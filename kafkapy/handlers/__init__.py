@@ -28,7 +28,7 @@ class Api:
 
 
 # Sorted by key.
-APIS: Final = (Api(ApiKey.API_VERSIONS, 0, 4, "api_versions"),)
+APIS: Final = (Api(ApiKey.API_VERSIONS, 0, 5, "api_versions"),)
 
 BY_KEY: Final[dict[int, Api]] = {api.key: api for api in APIS}
 

@@ -1,0 +1,126 @@
+"""What a connection has yet to send: bytes and file slices, in order.
+
+Bytes go out gathered with `sendmsg`, file slices with `os.sendfile` from the page cache, so that record
+bytes never enter Python. Bytes that a slice follows are sent with MSG_MORE: the kernel joins a response's
+header with the first records instead of sending a small packet. A slice keeps its file open, whatever
+retention does meanwhile, until it is sent or the connection dies.
+
+Nothing here waits: `flush` sends what the socket takes and says whether something is left.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from kafkapy.protocol.types import Part
+from kafkapy.storage.files import FileSlice
+
+FLUSH_BYTES: Final = 4 << 20
+"""What one `flush` sends at most, so that one fast reader does not keep the event loop."""
+
+_GATHER: Final = 64
+"""Byte parts in one sendmsg (the kernel's limit is 1024)."""
+
+_MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+
+
+class OutboundQueue:
+    """The unsent parts of one connection's responses."""
+
+    __slots__ = ("_fd", "_offset", "_parts", "_socket", "nbytes")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._parts: deque[Part] = deque()
+        self._offset = 0
+        """How much of the first part is sent, where that is a file slice."""
+        self.nbytes = 0
+        """Unsent bytes, slices included."""
+
+    def send(self, parts: list[Part]) -> bool:
+        """Queue `parts` and send what the socket takes; True if nothing is left. Raises OSError."""
+        if not self._parts and len(parts) == 1 and isinstance(parts[0], bytes):
+            data = parts[0]
+            try:
+                sent = self._socket.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            if sent == len(data):
+                return True
+            self._parts.append(memoryview(data)[sent:])
+            self.nbytes = len(data) - sent
+            return False
+        for part in parts:
+            nbytes = len(part) if isinstance(part, bytes) else part.nbytes
+            if nbytes:
+                self._parts.append(part)
+                self.nbytes += nbytes
+            else:
+                discard((part,))
+        return self.flush()
+
+    def flush(self) -> bool:
+        """Send what the socket takes, up to FLUSH_BYTES; True if nothing is left. Raises OSError."""
+        stop = self.nbytes - FLUSH_BYTES
+        try:
+            while self._parts and self.nbytes > stop:
+                if isinstance(self._parts[0], FileSlice):
+                    self._send_slice(self._parts[0])
+                else:
+                    self._send_bytes()
+        except (BlockingIOError, InterruptedError):
+            return False
+        return not self._parts
+
+    def close(self) -> None:
+        """Forget what is not sent."""
+        discard(self._parts)
+        self._parts.clear()
+        self.nbytes = 0
+
+    def _send_slice(self, part: FileSlice) -> None:
+        offset = self._offset
+        sent = os.sendfile(self._fd, part.fileno, part.position + offset, part.nbytes - offset)
+        if sent == 0:
+            raise OSError(f"{part.nbytes - offset} bytes of a log file are gone")
+        self.nbytes -= sent
+        if offset + sent == part.nbytes:
+            self._parts.popleft()
+            self._offset = 0
+            part.release()
+        else:
+            self._offset = offset + sent
+
+    def _send_bytes(self) -> None:
+        parts = self._parts
+        gathered: list[bytes | memoryview] = []
+        flags = 0
+        for part in parts:
+            if not isinstance(part, bytes | memoryview):
+                flags = _MSG_MORE
+                break
+            gathered.append(part)
+            if len(gathered) == _GATHER:
+                break
+        sent = self._socket.sendmsg(gathered, (), flags)
+        self.nbytes -= sent
+        for part in gathered:
+            nbytes = len(part) if isinstance(part, bytes) else part.nbytes
+            if sent < nbytes:
+                if sent:
+                    parts[0] = memoryview(part)[sent:]
+                break
+            parts.popleft()
+            sent -= nbytes
+
+
+def discard(parts: Iterable[Part]) -> None:
+    """Let go of the files of parts that are not sent."""
+    for part in parts:
+        if isinstance(part, FileSlice):
+            part.release()
