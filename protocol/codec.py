@@ -1,0 +1,161 @@
+"""Encode and decode any message in any version.
+
+For each (message, version) a straight-line function is written and compiled on first use, about a millisecond
+each, and kept. `reference` says the same slowly; tests hold the two against each other.
+
+What `decode` gives: str, int, bool, float, bytes (also for UUIDs), lists, structs; `records` are a memoryview of
+the data they came in, not a copy, writable if that is. Bytes after the message are ignored, as Kafka ignores
+them. Unknown tagged fields are skipped and lost. DecodeError is the only error of decoding, whatever the bytes.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from kafkapy.protocol import primitives, schema
+from kafkapy.protocol.decoder_source import DecoderSource
+from kafkapy.protocol.encoder_source import EncoderSource
+from kafkapy.protocol.errors import DecodeError, EncodeError
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.types import Part
+
+DEFAULT_BUDGET = 500_000
+"""How many values (structs, strings, numbers …) the arrays of one message may hold; see `decoder_source`."""
+
+COPY_LIMIT = 1 << 20
+"""Up to this size a memoryview is copied to bytes before decoding, which is faster to take strings from."""
+
+M = TypeVar("M", bound=TopMessage)
+
+Encoder: TypeAlias = Callable[[TopMessage, list[Any], list[Part] | None], None]
+Decoder: TypeAlias = Callable[[bytes | memoryview, int, int, int, memoryview | None], tuple[Any, int]]
+
+_encoders: dict[tuple[type[TopMessage], int], Encoder] = {}
+_decoders: dict[tuple[type[TopMessage], int, bool], Decoder] = {}
+_has_records: dict[type[TopMessage], bool] = {}
+
+_ENCODE_MISTAKES = (struct.error, TypeError, AttributeError, UnicodeEncodeError, OverflowError)
+
+
+def encode(message: TopMessage, version: int) -> bytes:
+    """Raises EncodeError if a value does not fit; records must be bytes or a memoryview here."""
+    out: list[bytes] = []
+    try:
+        _encoder(message.__class__, version)(message, out, None)
+        return b"".join(out)
+    except _ENCODE_MISTAKES as error:
+        raise EncodeError(f"{type(message).__name__} v{version}: {error}") from error
+
+
+def encode_parts(message: TopMessage, version: int) -> list[Part]:
+    """As `encode`, but records stay what they are, each a part of its own. The first part is always bytes."""
+    out: list[bytes] = []
+    parts: list[Part] = []
+    try:
+        _encoder(message.__class__, version)(message, out, parts)
+        if out:
+            parts.append(b"".join(out))
+    except _ENCODE_MISTAKES as error:
+        raise EncodeError(f"{type(message).__name__} v{version}: {error}") from error
+    return parts
+
+
+def decode(
+    message_class: type[M],
+    data: bytes | bytearray | memoryview,
+    version: int,
+    *,
+    budget: int = DEFAULT_BUDGET,
+) -> M:
+    """The message at the start of `data`. Raises DecodeError."""
+    return decode_from(message_class, data, 0, version, budget=budget)[0]
+
+
+def decode_from(
+    message_class: type[M],
+    data: bytes | bytearray | memoryview,
+    offset: int,
+    version: int,
+    *,
+    budget: int = DEFAULT_BUDGET,
+) -> tuple[M, int]:
+    """The message at `offset`, and the offset after it. Raises DecodeError."""
+    has_records = _has_records.get(message_class)
+    if has_records is None:
+        has_records = _find_records(message_class)
+    view = None
+    if has_records:
+        data = view = memoryview(data)
+    elif data.__class__ is not bytes:
+        data = bytes(data) if len(data) <= COPY_LIMIT else memoryview(data)
+    key = (message_class, version, data.__class__ is bytes)
+    decoder = _decoders.get(key) or _compile_decoder(*key)
+    try:
+        found: tuple[M, int] = decoder(data, offset, len(data), budget, view)  # type: ignore[arg-type]
+        return found
+    except DecodeError as error:
+        raise DecodeError(f"{message_class.__name__} v{version}: {error}") from None
+    except (struct.error, IndexError):
+        raise DecodeError(f"{message_class.__name__} v{version}: ends too early") from None
+    except UnicodeDecodeError:
+        raise DecodeError(f"{message_class.__name__} v{version}: a string is not valid UTF-8") from None
+
+
+def schema_of(message_class: type[TopMessage]) -> schema.MessageSchema:
+    """The schema behind a class of `messages/`."""
+    return schema.load(message_class.__module__.rpartition(".")[2])[message_class.__name__]
+
+
+def _encoder(message_class: type[TopMessage], version: int) -> Encoder:
+    found = _encoders.get((message_class, version))
+    if found is None:
+        found = _encoders[message_class, version] = _compile_encoder(message_class, version)
+    return found
+
+
+def _compile_encoder(message_class: type[TopMessage], version: int) -> Encoder:
+    message_schema = schema_of(message_class)
+    if version not in message_schema.versions:
+        raise EncodeError(f"{message_class.__name__} has no version {version}")
+    source = EncoderSource(message_schema, version)
+    names: dict[str, Any] = {
+        "EncodeError": EncodeError,
+        "encode_uvarint": primitives.encode_uvarint,
+        "encode_string_length": primitives.encode_string_length,
+        "pack_long_array": primitives.pack_long_array,
+        **source.names,
+    }
+    exec(compile(source.text, f"<encode {message_class.__name__} v{version}>", "exec"), names)
+    encoder: Encoder = names["encode"]
+    return encoder
+
+
+def _compile_decoder(message_class: type[TopMessage], version: int, from_bytes: bool) -> Decoder:
+    message_schema = schema_of(message_class)
+    if version not in message_schema.versions:
+        raise DecodeError(f"{message_class.__name__} has no version {version}")
+    source = DecoderSource(message_schema, version, from_bytes=from_bytes)
+    module = __import__(message_class.__module__, fromlist=["*"])
+    names: dict[str, Any] = {
+        "DecodeError": DecodeError,
+        "new": object.__new__,
+        "over_budget": primitives.over_budget,
+        "read_uvarint": primitives.read_uvarint,
+        "read_string_length": primitives.read_string_length,
+        "skip_tags": primitives.skip_tags,
+        "unpack_long_array": primitives.unpack_long_array,
+        **{name: getattr(module, name) for name in source.classes},
+        **source.names,
+    }
+    exec(compile(source.text, f"<decode {message_class.__name__} v{version}>", "exec"), names)
+    decoder: Decoder = names["decode"]
+    _decoders[message_class, version, from_bytes] = decoder
+    return decoder
+
+
+def _find_records(message_class: type[TopMessage]) -> bool:
+    def holds(fields: tuple[schema.Field, ...]) -> bool:
+        return any(f.type == "records" or (f.struct is not None and holds(f.struct.fields)) for f in fields)
+
+    found = _has_records[message_class] = holds(schema_of(message_class).root.fields)
+    return found

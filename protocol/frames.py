@@ -1,0 +1,131 @@
+"""Frames: the 4-byte size and the header around every request and response.
+
+    request   size int32 | api key int16, api version int16, correlation id int32, client id, [tags] | body
+    response  size int32 | correlation id int32, [tags] | body
+
+Request header version 2 and response header version 1, those with tags, go with flexible versions of the body.
+The client id keeps its int16 length in all of them. Two exceptions: an ApiVersions response always has header
+version 0, since the client may not know yet what the broker speaks (KIP-511), and ControlledShutdown version 0
+has request header version 0, without a client id.
+
+Everything here is read before anyone is authenticated, so a header may carry only a few tagged fields: no Kafka
+release defines any.
+"""
+
+import struct
+from typing import NamedTuple
+
+from kafkapy.protocol import codec
+from kafkapy.protocol.errors import DecodeError, EncodeError
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages import response_class
+from kafkapy.protocol.messages.api_table import API_SCHEMAS
+from kafkapy.protocol.primitives import Buffer, read_uvarint, skip_tags
+from kafkapy.protocol.types import ApiKey, Part
+
+MAX_HEADER_TAGS = 32
+
+_HEADER = struct.Struct(">hhi")
+_HEADER_AND_LENGTH = struct.Struct(">hhih")
+_SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
+_SIZE_CORRELATION_ID_AND_NO_TAGS = struct.Struct(">iix")
+
+_CONTROLLED_SHUTDOWN = int(ApiKey.CONTROLLED_SHUTDOWN)
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+_NEVER = 1 << 15
+_FLEXIBLE_FROM = {
+    key: _NEVER if api.flexible_from is None else api.flexible_from for key, api in API_SCHEMAS.items()
+}
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str  # empty where the client sent null, as in Kafka
+
+
+def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """The header of a frame (without its size), and where the body starts.
+
+    The version may be one that does not exist: a too-new ApiVersions request has to be answered. DecodeError for
+    an API key that does not exist, since nothing then says where the header ends.
+    """
+    try:
+        api_key, api_version, correlation_id, length = _HEADER_AND_LENGTH.unpack_from(frame)
+        flexible_from = _FLEXIBLE_FROM.get(api_key)
+        if flexible_from is None:
+            raise DecodeError(f"request header: no API has key {api_key}")
+        if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
+            return RequestHeader(api_key, api_version, correlation_id, ""), _HEADER.size
+        position = _HEADER_AND_LENGTH.size
+        client_id = ""
+        if length > 0:
+            end = position + length
+            if end > len(frame):
+                raise DecodeError("request header: client id longer than the frame")
+            client_id = str(frame[position:end], "utf-8")
+            position = end
+        elif length < -1:
+            raise DecodeError("request header: negative length of the client id")
+        if api_version >= flexible_from:
+            if frame[position] == 0:
+                position += 1
+            else:
+                position, _ = skip_tags(frame, position, len(frame), MAX_HEADER_TAGS)
+        return RequestHeader(api_key, api_version, correlation_id, client_id), position
+    except (struct.error, IndexError):
+        raise DecodeError("request header: ends too early") from None
+    except UnicodeDecodeError:
+        raise DecodeError("request header: client id is not valid UTF-8") from None
+
+
+def response_parts(api_key: int, api_version: int, correlation_id: int, response: TopMessage) -> list[Part]:
+    """The whole frame; its first part starts with the size. Records are parts of their own."""
+    parts = codec.encode_parts(response, api_version)
+    size = sum(len(part) if isinstance(part, bytes) else part.nbytes for part in parts)
+    if api_version >= _FLEXIBLE_FROM[api_key] and api_key != _API_VERSIONS:
+        head = _SIZE_CORRELATION_ID_AND_NO_TAGS.pack(size + 5, correlation_id)
+    else:
+        head = _SIZE_AND_CORRELATION_ID.pack(size + 4, correlation_id)
+    first = parts[0] if parts else b""
+    assert isinstance(first, bytes)
+    parts[:1] = [head + first]
+    return parts
+
+
+def encode_request(
+    message: TopMessage, api_version: int, correlation_id: int = 0, client_id: str | None = None
+) -> bytes:
+    """A whole request frame with its size, as a client sends it."""
+    api_key = message.KEY
+    if api_key is None:
+        raise EncodeError(f"{type(message).__name__} is not a request")
+    if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
+        head = _HEADER.pack(api_key, api_version, correlation_id)
+    else:
+        name = (client_id or "").encode()
+        length = -1 if client_id is None else len(name)
+        head = _HEADER_AND_LENGTH.pack(api_key, api_version, correlation_id, length) + name
+        if api_version >= _FLEXIBLE_FROM[api_key]:
+            head += b"\0"
+    body = codec.encode(message, api_version)
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def decode_response(
+    api_key: int, api_version: int, frame: Buffer, *, budget: int = codec.DEFAULT_BUDGET
+) -> tuple[int, TopMessage]:
+    """Correlation id and response of a frame (without its size), as a client reads it."""
+    if len(frame) < 5:
+        raise DecodeError("response header: ends too early")
+    correlation_id: int = struct.unpack_from(">i", frame)[0]
+    position = 4
+    if api_version >= _FLEXIBLE_FROM[api_key] and api_key != _API_VERSIONS:
+        tags, _ = read_uvarint(frame[:9], position)
+        if tags > MAX_HEADER_TAGS:
+            raise DecodeError("response header: too many tagged fields")
+        position, _ = skip_tags(frame, position, len(frame), MAX_HEADER_TAGS)
+    return correlation_id, codec.decode_from(
+        response_class(api_key), frame, position, api_version, budget=budget
+    )[0]

@@ -1,0 +1,106 @@
+"""What compiled encoders and decoders call for the rarer shapes: long varints, long arrays, unknown tags.
+
+Unsigned varints are seven bits a byte, lowest first. Kafka reads at most five bytes and so do we; padded ones
+are accepted as there. What exceeds a non-negative int32 is refused, since it can only be a length or a tag.
+
+Source: Kafka's `ByteUtils`, KIP-482.
+"""
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any, TypeAlias
+
+from kafkapy.protocol.errors import DecodeError, EncodeError
+from kafkapy.protocol.schema import SIZES
+
+Buffer: TypeAlias = bytes | memoryview
+
+SHORT_ARRAY = 16
+"""Arrays of fewer numbers than this have a ready-made `Struct` for each length."""
+
+MAX_STRING = 0x7FFF
+
+
+def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
+    """The value, and the position after it. IndexError at the end of the data."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            raise DecodeError("varint of more than five bytes")
+    if value > 0x7FFFFFFF:
+        raise DecodeError("varint above the int32 range")
+    return value, position
+
+
+def read_string_length(data: Buffer, position: int) -> tuple[int, int]:
+    """As `read_uvarint`, for the length + 1 of a compact string: Kafka's strings end at 32,767 bytes."""
+    value, position = read_uvarint(data, position)
+    if value > MAX_STRING + 1:
+        raise DecodeError("string longer than 32767 bytes")
+    return value, position
+
+
+def skip_tags(data: Buffer, position: int, end: int, budget: int) -> tuple[int, int]:
+    """Step over a whole tagged section of which no tag is known; the position after it and the budget left."""
+    count, position = read_uvarint(data, position)
+    budget -= count
+    if budget < 0:
+        raise over_budget()
+    for _ in range(count):
+        _, position = read_uvarint(data, position)
+        size, position = read_uvarint(data, position)
+        position += size
+        if position > end:
+            raise DecodeError("tagged field reaches beyond the end")
+    return position, budget
+
+
+def over_budget() -> DecodeError:
+    return DecodeError("more values than one message may hold")
+
+
+def encode_uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def encode_string_length(value: int) -> bytes:
+    """As `encode_uvarint`, for the length + 1 of a compact string."""
+    if value > MAX_STRING + 1:
+        raise EncodeError("string longer than 32767 bytes")
+    return encode_uvarint(value)
+
+
+def array_unpackers(code: str) -> list[Callable[[Buffer, int], tuple[Any, ...]]]:
+    """Unpackers of 0, 1, … `SHORT_ARRAY` - 1 numbers."""
+    return [Struct(">" + code * n).unpack_from for n in range(SHORT_ARRAY)]
+
+
+def unpack_long_array(code: str, count: int, data: Buffer, position: int) -> list[Any]:
+    """`count` values from `position`; the caller has checked that they are there."""
+    end = position + count * SIZES[code]
+    return [value for (value,) in Struct(">" + code).iter_unpack(data[position:end])]
+
+
+def array_packers(code: str, prefix: str) -> list[Callable[..., bytes]]:
+    """Packers of a length and 0, 1, … `SHORT_ARRAY` - 1 numbers."""
+    return [Struct(f">{prefix}{code * n}").pack for n in range(SHORT_ARRAY)]
+
+
+def pack_long_array(code: str, values: Sequence[Any]) -> bytes:
+    return Struct(">" + code * len(values)).pack(*values)
+
+
+_ONE_BYTE = [bytes([value]) for value in range(0x80)]
