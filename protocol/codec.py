@@ -3,9 +3,10 @@
 For each (message, version) a straight-line function is written and compiled on first use, about a millisecond
 each, and kept. `reference` says the same slowly; tests hold the two against each other.
 
-What `decode` gives: str, int, bool, float, bytes (also for UUIDs), lists, structs; `records` are a memoryview of
-the data they came in, not a copy, writable if that is. Bytes after the message are ignored, as Kafka ignores
-them. Unknown tagged fields are skipped and lost. DecodeError is the only error of decoding, whatever the bytes.
+What `decode` gives: str, int, bool, float, bytes (also for UUIDs), lists, structs; `records` are a
+memoryview of the data they came in, not a copy, writable if that is. Bytes after the message are ignored,
+as Kafka ignores them. Unknown tagged fields are skipped and lost. DecodeError is the only error of
+decoding, whatever the bytes.
 """
 
 import struct
@@ -91,7 +92,7 @@ def decode_from(
     key = (message_class, version, data.__class__ is bytes)
     decoder = _decoders.get(key) or _compile_decoder(*key)
     try:
-        found: tuple[M, int] = decoder(data, offset, len(data), budget, view)  # type: ignore[arg-type]
+        found: tuple[M, int] = decoder(data, offset, len(data), budget, view)
         return found
     except DecodeError as error:
         raise DecodeError(f"{message_class.__name__} v{version}: {error}") from None

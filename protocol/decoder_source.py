@@ -2,16 +2,16 @@
 
 Its shape, for a struct with two numbers, a string and an array:
 
-    o1 = new(C0)
-    o1.partition, o1.offset, n = u0(data, pos)          # adjacent fixed-size values and the length that follows
+    o1 = new(C0) o1.partition, o1.offset, n = u0(data, pos)          # adjacent fixed-size values and the
+    length that follows
     pos += 13                                           # share one struct call
     if n > 127: n, pos = read_string_length(data, pos - 1)
     ...
 
-Nothing is trusted. Every length is checked against the bytes that are left before anything is sliced; an array
-count also against the smallest size of its elements, and then charged to `budget`: each value that becomes a
-Python object costs one. A read beyond the end raises `struct.error` or IndexError from the read itself, invalid
-UTF-8 raises UnicodeDecodeError; `codec.decode` turns these into DecodeError.
+Nothing is trusted. Every length is checked against the bytes that are left before anything is sliced; an
+array count also against the smallest size of its elements, and then charged to `budget`: each value that
+becomes a Python object costs one. A read beyond the end raises `struct.error` or IndexError from the read
+itself, invalid UTF-8 raises UnicodeDecodeError; `codec.decode` turns these into DecodeError.
 """
 
 from collections.abc import Iterator

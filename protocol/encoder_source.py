@@ -3,16 +3,15 @@
 It appends pieces to a list that is joined at the end. Adjacent fixed-size values and the length that follows
 share one struct call:
 
-    s1 = o.topic.encode()
-    n = len(s1) + 1
-    append(p_iqB(o.partition, o.offset, n) if n < 128 else p_iq(o.partition, o.offset) + encode_string_length(n))
-    append(s1)
+    s1 = o.topic.encode() n = len(s1) + 1 append(p_iqB(o.partition, o.offset, n) if n < 128 else
+    p_iq(o.partition, o.offset) + encode_string_length(n)) append(s1)
 
-A field that the version does not have is left out. In a request or a record a value that would be lost so is an
-EncodeError unless the schema calls the field ignorable, as in Kafka. In a response it is dropped: handlers fill
-all fields once, for all versions.
+A field that the version does not have is left out. In a request or a record a value that would be lost so
+is an EncodeError unless the schema calls the field ignorable, as in Kafka. In a response it is dropped:
+handlers fill all fields once, for all versions.
 
-A value of the wrong kind raises TypeError, AttributeError or `struct.error`; `codec` turns these into EncodeError.
+A value of the wrong kind raises TypeError, AttributeError or `struct.error`; `codec` turns these into
+EncodeError.
 """
 
 from collections.abc import Iterator
@@ -42,8 +41,8 @@ def is_not_default(field: Field, value: str) -> str:
 class EncoderSource:
     """`text` defines `encode(o1, out, parts)`, to be executed with `names` as its globals.
 
-    Pieces go to the list `out`. At a `records` field, if `parts` is a list, what is in `out` moves there as one
-    piece and the records follow it as they are.
+    Pieces go to the list `out`. At a `records` field, if `parts` is a list, what is in `out` moves there as
+    one piece and the records follow it as they are.
     """
 
     def __init__(self, schema: MessageSchema, version: int) -> None:
@@ -76,7 +75,7 @@ class EncoderSource:
         return f"{prefix}{self._variables}"
 
     def _packed(self, run: list[tuple[str, str]]) -> str:
-        """An expression for the bytes of adjacent fixed-size values; code "x" is a zero byte without a value."""
+        """An expression for the bytes of adjacent fixed-size values; code "x" is a zero byte, no value."""
         code = "".join(code for _, code in run)
         if not code.strip("x"):
             return repr(bytes(len(code)))
@@ -137,7 +136,7 @@ class EncoderSource:
             self._flush()
 
     def _length(self, kind: str, *, flexible: bool) -> None:
-        """Write n, with what is pending: the length + 1 (0 for null) in flexible versions, else the length."""
+        """Write n after what is pending: the length + 1 (0 for null) in flexible versions, else the length."""
         if flexible:
             self._flush_with_varint("n", "encode_string_length" if kind == "string" else "encode_uvarint")
         else:

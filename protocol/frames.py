@@ -3,13 +3,13 @@
     request   size int32 | api key int16, api version int16, correlation id int32, client id, [tags] | body
     response  size int32 | correlation id int32, [tags] | body
 
-Request header version 2 and response header version 1, those with tags, go with flexible versions of the body.
-The client id keeps its int16 length in all of them. Two exceptions: an ApiVersions response always has header
-version 0, since the client may not know yet what the broker speaks (KIP-511), and ControlledShutdown version 0
-has request header version 0, without a client id.
+Request header version 2 and response header version 1, those with tags, go with flexible versions of the
+body. The client id keeps its int16 length in all of them. Two exceptions: an ApiVersions response always
+has header version 0, since the client may not know yet what the broker speaks (KIP-511), and
+ControlledShutdown version 0 has request header version 0, without a client id.
 
-Everything here is read before anyone is authenticated, so a header may carry only a few tagged fields: no Kafka
-release defines any.
+Everything here is read before anyone is authenticated, so a header may carry only a few tagged fields: no
+Kafka release defines any.
 """
 
 import struct
@@ -48,8 +48,8 @@ class RequestHeader(NamedTuple):
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """The header of a frame (without its size), and where the body starts.
 
-    The version may be one that does not exist: a too-new ApiVersions request has to be answered. DecodeError for
-    an API key that does not exist, since nothing then says where the header ends.
+    The version may be one that does not exist: a too-new ApiVersions request has to be answered.
+    DecodeError for an API key that does not exist, since nothing then says where the header ends.
     """
     try:
         api_key, api_version, correlation_id, length = _HEADER_AND_LENGTH.unpack_from(frame)

@@ -47,7 +47,7 @@ def read_string_length(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def skip_tags(data: Buffer, position: int, end: int, budget: int) -> tuple[int, int]:
-    """Step over a whole tagged section of which no tag is known; the position after it and the budget left."""
+    """Step over a tagged section of which no tag is known; the position after it and the budget left."""
     count, position = read_uvarint(data, position)
     budget -= count
     if budget < 0:
