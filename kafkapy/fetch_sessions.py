@@ -1,9 +1,9 @@
 """Incremental fetch sessions (KIP-227): what a consumer asks for again and again is remembered here.
 
-A full request (epoch 0) opens a session when the cache has room; the consumer then sends only what changed and
-gets only partitions that have news: records, an error, a moved high watermark or log start offset. Partitions
-that were answered with records move to the end of the session's order, so that with a small max bytes every
-partition gets its turn.
+A full request (epoch 0) opens a session when the cache has room; the consumer then sends only what changed
+and gets only partitions that have news: records, an error, a moved high watermark or log start offset.
+Partitions that were answered with records move to the end of the session's order, so that with a small max
+bytes every partition gets its turn.
 
     epoch 0     full request, asks for a new session (an old one, if named, is closed)
     epoch -1    full request without a session (closes the one named)

@@ -1,13 +1,13 @@
 """Group commit: the appends that arrive while the disk syncs share the next sync.
 
 One flush runs at a time, in a worker thread. A partition that has unsynced records asks for a flush with
-`request`; when the running flush ends, all partitions that asked meanwhile go into the next one together, so a
-slow disk makes larger groups instead of a longer queue. A batch is acknowledged (the high watermark moves past
-it) only after the flush that covers it has ended well.
+`request`; when the running flush ends, all partitions that asked meanwhile go into the next one together, so
+a slow disk makes larger groups instead of a longer queue. A batch is acknowledged (the high watermark moves
+past it) only after the flush that covers it has ended well.
 
-A failed flush is never retried: after an error the kernel may drop the dirty pages and report success next time
-("fsyncgate"), so the partition's log directory goes offline and its waiting requests get KAFKA_STORAGE_ERROR.
-"""
+A failed flush is never retried: after an error the kernel may drop the dirty pages and report success next
+time ("fsyncgate"), so the partition's log directory goes offline and its waiting requests get
+KAFKA_STORAGE_ERROR. """
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class GroupCommit:
             while self._asking:
                 group = list(self._asking)
                 self._asking.clear()
-                tickets = [(partition, ticket) for partition in group if (ticket := partition.log.prepare_flush())]
+                tickets = [
+                    (partition, ticket) for partition in group if (ticket := partition.log.prepare_flush())
+                ]
                 errors = await self._blocking(_run_tickets, [ticket for _, ticket in tickets])
                 for (partition, ticket), error in zip(tickets, errors, strict=True):
                     if error is None:

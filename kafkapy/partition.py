@@ -1,13 +1,14 @@
 """One partition this broker leads: its log, its high watermark, and who waits for it to move.
 
-A record's way in: `append` validates and writes it to the log (page cache); `_advance` decides how far readers may
-see. With the records still unsynced and the policy asking for a sync, the partition joins the next group commit,
-and the high watermark moves when that has ended. Whoever waits (a produce request for its acknowledgement, a fetch
-for bytes) watches the partition in the broker's `Waiters` and is woken whenever the high watermark moves.
+A record's way in: `append` validates and writes it to the log (page cache); `_advance` decides how far
+readers may see. With the records still unsynced and the policy asking for a sync, the partition joins the
+next group commit, and the high watermark moves when that has ended. Whoever waits (a produce request for its
+acknowledgement, a fetch for bytes) watches the partition in the broker's `Waiters` and is woken whenever the
+high watermark moves.
 
-When a sync is due: `flush.messages` unsynced records. With durability=fsync a topic that leaves flush.messages
-and flush.ms at their defaults has a sync after every append; setting one of them relaxes that for the topic. With
-durability=os the defaults mean what they mean in Apache Kafka: never on the produce path.
+When a sync is due: `flush.messages` unsynced records. With durability=fsync a topic that leaves
+flush.messages and flush.ms at their defaults has a sync after every append; setting one of them relaxes that
+for the topic. With durability=os the defaults mean what they mean in Apache Kafka: never on the produce path.
 
 This replica is the whole in-sync set, so nothing but the disk stands between append and commit.
 """
@@ -22,7 +23,6 @@ from kafkapy.storage.log_config import LogConfig
 if TYPE_CHECKING:
     from kafkapy.group_commit import GroupCommit
     from kafkapy.protocol.types import TopicPartition
-    from kafkapy.storage.files import StorageError
     from kafkapy.storage.log import AppendInfo, FlushTicket, PartitionLog
     from kafkapy.storage.validate import AppendOrigin, PreparedBatches
     from kafkapy.waiters import Waiters
@@ -62,7 +62,7 @@ class Partition:
         # Recovery has synced what it accepted, and no other replica has a say.
         log.advance_high_watermark(log.log_end_offset)
 
-    # --- writing -----------------------------------------------------------------------------------------------
+    # --- writing --------------------------------------------------------------------------------------------
 
     def append(self, batches: PreparedBatches, *, origin: AppendOrigin, now_ms: int) -> AppendInfo:
         """Append validated batches and start what commits them.
@@ -108,7 +108,7 @@ class Partition:
             return 1
         return config.flush_messages
 
-    # --- committing --------------------------------------------------------------------------------------------
+    # --- committing -----------------------------------------------------------------------------------------
 
     def flushed(self, ticket: FlushTicket) -> None:
         """The group commit has synced what `ticket` covers."""
@@ -136,11 +136,12 @@ class Partition:
     def flush_if_older(self, now_ms: int) -> None:
         """Have unsynced records synced when the last sync is flush.ms ago."""
         log = self.log
-        if not self.offline and log.flushed_offset < log.log_end_offset:
-            if now_ms - log.last_flush_ms >= log.config.flush_ms:
-                self._group_commit.request(self)
+        if self.offline or log.flushed_offset == log.log_end_offset:
+            return
+        if now_ms - log.last_flush_ms >= log.config.flush_ms:
+            self._group_commit.request(self)
 
-    # --- reading -----------------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------------
 
     def readable_end(self, *, read_committed: bool) -> int:
         """The offset before which a consumer may read."""

@@ -1,11 +1,10 @@
 """The partitions this broker hosts, and their upkeep: created, deleted and configured as the metadata says.
 
-`apply` is called with every new metadata image, after it is committed and before the request that changed it is
-answered, so that a client may produce to a topic as soon as its creation is acknowledged.
+`apply` is called with every new metadata image, after it is committed and before the request that changed it
+is answered, so that a client may produce to a topic as soon as its creation is acknowledged.
 
-The files of a deleted partition are renamed at once and removed later (`file.delete.delay.ms`), so a name can be
-used again immediately.
-"""
+The files of a deleted partition are renamed at once and removed later (`file.delete.delay.ms`), so a name can
+be used again immediately. """
 
 from __future__ import annotations
 

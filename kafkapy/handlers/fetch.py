@@ -2,19 +2,19 @@
 
 Versions: 4-18.
 
-Behaviour: every partition is read up to its own max bytes and to what is left of the request's; the first that has
-records may pass both limits by one batch, so that a consumer always gets on. Readers see what is below the high
-watermark, or with read_committed below the last stable offset, together with the aborted transactions in what they
-read. If fewer than min bytes are there, the answer waits for more, at most max wait; an error, or a partition that
-goes away, is answered at once. A partition with an error gets its own code and the rest go on.
+Behaviour: every partition is read up to its own max bytes and to what is left of the request's; the first
+that has records may pass both limits by one batch, so that a consumer always gets on. Readers see what is
+below the high watermark, or with read_committed below the last stable offset, together with the aborted
+transactions in what they read. If fewer than min bytes are there, the answer waits for more, at most max
+wait; an error, or a partition that goes away, is answered at once. A partition with an error gets its own
+code and the rest go on.
 
 Fetch sessions (KIP-227) are in fetch_sessions.py.
 
-Version notes: v7 sessions, v9 leader epochs, v12 the epoch fetched last (a log that was cut answers where the epochs
-part), v13 topic ids instead of names. v0-3 carry message formats 0 and 1 and are not
-listed. A replica id means a follower: this broker has none, and refuses it with NOT_LEADER_OR_FOLLOWER, so that no
-client can pass for one (CVE-2018-1288).
-"""
+Version notes: v7 sessions, v9 leader epochs, v12 the epoch fetched last (a log that was cut answers where the
+epochs part), v13 topic ids instead of names. v0-3 carry message formats 0 and 1 and are not listed. A replica
+id means a follower: this broker has none, and refuses it with NOT_LEADER_OR_FOLLOWER, so that no client can
+pass for one (CVE-2018-1288). """
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class FetchRead:
         return self.failed or self.nbytes >= self._request.min_bytes
 
     async def wait(self, seconds: float) -> None:
-        """Wait until enough is readable, a partition is not served any more, or the time is over; then read."""
-        watched = [(self._partition(target), target) for target in self._fetch.targets]
+        """Wait until enough is readable, a partition is not served any more, or the time is over; then
+        read.""" watched = [(self._partition(target), target) for target in self._fetch.targets]
 
         def ready() -> bool:
             if not any(self._has_news(partition, target) for partition, target in watched):
@@ -200,7 +200,7 @@ class FetchRead:
             code is ErrorCode.KAFKA_STORAGE_ERROR
             and self._context.api_version < FIRST_VERSION_WITH_STORAGE_ERROR
         ):
-            # Older clients do not know the code and would not retry (Apache Kafka's maybeDownConvertStorageError).
+            # Older clients do not know the code and would not retry.
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return PartitionData(
             partition_index=target.partition, error_code=code, high_watermark=-1, records=b""

@@ -2,13 +2,13 @@
 
 Versions: 0-5.
 
-Behaviour: without a transactional id every request gets a new producer id with epoch 0, also when an idempotent
-producer asks for a new epoch of the id it has (v3+): its old sequences are of no use to it any more. Ids are handed
-out in blocks that the metadata store reserves durably, so no id is ever given twice.
+Behaviour: without a transactional id every request gets a new producer id with epoch 0, also when an
+idempotent producer asks for a new epoch of the id it has (v3+): its old sequences are of no use to it any
+more. Ids are handed out in blocks that the metadata store reserves durably, so no id is ever given twice.
 
 Transactions are not coordinated by this broker: a transactional id is refused with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client treats as fatal, rather than with an error it would retry.
-"""
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client treats as fatal, rather than with an error it would
+retry. """
 
 from __future__ import annotations
 
