@@ -1,0 +1,504 @@
+"""Record batches, message format v2 (magic 2): reading and patching headers, building and decoding batches.
+
+A batch is this header, then the records, compressed as one piece if a codec is set. Integers are big-endian.
+
+    offset  field                   type
+         0  base_offset             int64
+         8  batch_length            int32   bytes behind this field
+        12  partition_leader_epoch  int32
+        16  magic                   int8    2
+        17  crc                     uint32  CRC-32C of everything behind this field
+        21  attributes              int16   0-2 codec, 3 timestamp type, 4 transactional, 5 control,
+                                            6 delete horizon; the others are unused
+        23  last_offset_delta       int32
+        27  base_timestamp          int64   milliseconds since 1970; the delete horizon where bit 6 is set
+        35  max_timestamp           int64
+        43  producer_id             int64
+        51  producer_epoch          int16
+        53  base_sequence           int32
+        57  record_count            int32
+        61  records
+
+A record: length (varint), attributes (int8, unused), timestamp delta (varlong), offset delta (varint), key
+and value (each a varint length, -1 for null, and its bytes), header count (varint), headers (key: varint
+length and UTF-8; value: as above). Varints are zigzag. Deltas are relative to base timestamp and base offset.
+
+Base offset, length, leader epoch and magic lie outside the CRC: the broker assigns offset and epoch by
+patching the buffer that it received, and nothing else is touched.
+
+Magic 0 and 1 (message sets of old clients) share the first 17 bytes but for the CRC, which comes first there:
+`read_header` reports their magic and size and nothing more, so that callers can refuse them. Their place is
+`legacy_records.py`.
+
+Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`, `ControlRecordType`, `EndTransactionMarker`; KIP-98.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression, compress, decompress
+from kafkapy.protocol.errors import DecodeError
+
+LOG_OVERHEAD = 12
+"""Bytes of base offset and length, which the length does not count."""
+HEADER_SIZE = 61
+
+MAGIC = 2
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_PARTITION_LEADER_EPOCH = -1
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+assert _HEADER.size == HEADER_SIZE
+_LEGACY_HEADER = struct.Struct(">qiIb")
+_LEGACY_MIN_SIZE = 26
+"""A message of magic 0 with null key and null value."""
+
+_LENGTH_AT = 8
+_MAGIC_AT = 16
+_CRC_AT = 17
+_CRC_FROM = 21
+_LAST_OFFSET_DELTA_AT = 23
+_MAX_TIMESTAMP_AT = 35
+_UINT32 = struct.Struct(">I")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+
+_CODEC_MASK = 0x07
+_TIMESTAMP_TYPE = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_DELETE_HORIZON = 0x40
+
+_MAX_SEQUENCE = 2**31 - 1
+_CODECS = tuple(Compression)
+
+
+class TimestampType(IntEnum):
+    """Whose clock a batch's timestamps come from: the producer's or the broker's."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader(NamedTuple):
+    """The fixed part of a batch. Of other magics than 2 only base_offset, batch_length and magic are read."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def compression(self) -> Compression:
+        """Raises DecodeError for a codec that Kafka does not have."""
+        codec = self.attributes & _CODEC_MASK
+        if codec >= len(_CODECS):
+            raise DecodeError(f"unknown compression codec {codec}")
+        return _CODECS[codec]
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return (
+            TimestampType.LOG_APPEND_TIME if self.attributes & _TIMESTAMP_TYPE else TimestampType.CREATE_TIME
+        )
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return bool(self.attributes & _DELETE_HORIZON)
+
+
+@dataclass(slots=True)
+class Record:
+    """A record as clients see it. `offset` is -1 in a record that is yet to be given one."""
+
+    offset: int = -1
+    timestamp: int = NO_TIMESTAMP
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """Sequence numbers wrap from 2**31 - 1 to 0."""
+    return (sequence + increment) & _MAX_SEQUENCE
+
+
+# --- headers ------------------------------------------------------------------------------------------------
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header of the batch at `position`. The records need not be there.
+
+    Raises:
+        DecodeError: the buffer ends within the header, or the declared size is smaller than a header.
+    """
+    left = len(buffer) - position
+    if left >= HEADER_SIZE and buffer[position + _MAGIC_AT] == MAGIC:
+        header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+        if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+            raise DecodeError(f"a batch of {header.size} bytes is smaller than its header")
+        return header
+    if left < _LEGACY_HEADER.size:
+        raise DecodeError(f"a batch header needs {HEADER_SIZE} bytes, {max(left, 0)} are left")
+    base_offset, length, _, magic = _LEGACY_HEADER.unpack_from(buffer, position)
+    if magic == MAGIC:
+        raise DecodeError(f"a batch header needs {HEADER_SIZE} bytes, {left} are left")
+    if length < _LEGACY_MIN_SIZE - LOG_OVERHEAD:
+        raise DecodeError(f"a message of {length + LOG_OVERHEAD} bytes is smaller than its header")
+    return BatchHeader(
+        base_offset, length, NO_PARTITION_LEADER_EPOCH, magic, 0, 0, 0, NO_TIMESTAMP, NO_TIMESTAMP,
+        NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, 0,
+    )  # fmt: skip
+
+
+def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Each batch's position and header, up to the end or to a batch that is cut short there.
+
+    Raises:
+        DecodeError: as `read_header`, for a size that cannot be.
+    """
+    end = len(buffer)
+    while end - position >= LOG_OVERHEAD:
+        (length,) = _INT32.unpack_from(buffer, position + _LENGTH_AT)
+        if length + LOG_OVERHEAD > end - position:
+            return
+        header = read_header(buffer, position)
+        yield position, header
+        position += header.size
+
+
+def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    """Whether the whole batch is there and its CRC-32C is the one in its header."""
+    end = position + header.size
+    return end <= len(buffer) and crc32c(memoryview(buffer)[position + _CRC_FROM : end]) == header.crc
+
+
+def stamp_batch(
+    buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int
+) -> None:
+    """Give the batch its offset and leader epoch, in place. The CRC covers neither."""
+    _INT64.pack_into(buffer, position, base_offset)
+    _INT32.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+
+
+def set_max_timestamp(
+    buffer: bytearray | memoryview, position: int, timestamp_type: TimestampType, max_timestamp: int
+) -> None:
+    """Set the batch's timestamp type and max timestamp, in place, and its CRC if that changes anything.
+
+    With LOG_APPEND_TIME the max timestamp is the timestamp of every record.
+    """
+    header = read_header(buffer, position)
+    attributes = header.attributes & ~_TIMESTAMP_TYPE | timestamp_type << 3
+    if attributes == header.attributes and max_timestamp == header.max_timestamp:
+        return
+    _INT16.pack_into(buffer, position + _CRC_FROM, attributes)
+    _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
+    _write_crc(buffer, position, header.size)
+
+
+def _write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
+    crc = crc32c(memoryview(buffer)[position + _CRC_FROM : position + size])
+    _UINT32.pack_into(buffer, position + _CRC_AT, crc)
+
+
+# --- building -----------------------------------------------------------------------------------------------
+
+
+def build_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    delete_horizon: int | None = None,
+) -> bytearray:
+    """One batch with at least one record.
+
+    A record with offset -1 gets the offset behind the one before it; offsets may have gaps but must rise.
+
+    Args:
+        level: the codec's level, see `compress`.
+        timestamp_type: with LOG_APPEND_TIME the records' greatest timestamp becomes that of all.
+        delete_horizon: when compaction may remove the batch's tombstones and markers, in milliseconds.
+    """
+    payload = bytearray()
+    delta = -1
+    count = 0
+    base_timestamp = delete_horizon
+    max_timestamp = NO_TIMESTAMP
+    for record in records:
+        if base_timestamp is None:
+            base_timestamp = record.timestamp
+        previous = delta
+        delta = previous + 1 if record.offset == -1 else record.offset - base_offset
+        if not previous < delta < 2**31:
+            raise ValueError(f"record {count} has the offset {record.offset}: not behind the one before it")
+        max_timestamp = max(max_timestamp, record.timestamp)
+        _append_record(payload, record, record.timestamp - base_timestamp, delta)
+        count += 1
+    if base_timestamp is None or not count:
+        raise ValueError("a batch needs a record")
+    attributes = (
+        compression
+        | timestamp_type << 3
+        | (_TRANSACTIONAL if transactional else 0)
+        | (_CONTROL if control else 0)
+        | (_DELETE_HORIZON if delete_horizon is not None else 0)
+    )
+    body = compress(compression, payload, level) if compression else payload
+    batch = bytearray(HEADER_SIZE)
+    _HEADER.pack_into(
+        batch, 0, base_offset, HEADER_SIZE - LOG_OVERHEAD + len(body), leader_epoch, MAGIC, 0, attributes,
+        delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
+    batch += body
+    _write_crc(batch, 0, len(batch))
+    return batch
+
+
+def recompress_batch(
+    buffer: Buffer,
+    position: int,
+    header: BatchHeader,
+    compression: Compression,
+    *,
+    level: int | None = None,
+    limit: int = MAX_DECOMPRESSED,
+) -> bytearray:
+    """The same batch with another codec; the records' bytes stay as they are.
+
+    Raises:
+        DecodeError: as `decompress`.
+    """
+    payload = memoryview(buffer)[position + HEADER_SIZE : position + header.size]
+    body = compress(compression, decompress(header.compression, payload, limit=limit), level)
+    batch = bytearray(HEADER_SIZE)
+    length = HEADER_SIZE - LOG_OVERHEAD + len(body)
+    attributes = header.attributes & ~_CODEC_MASK | compression
+    _HEADER.pack_into(batch, 0, *header._replace(batch_length=length, attributes=attributes))
+    batch += body
+    _write_crc(batch, 0, len(batch))
+    return batch
+
+
+def _append_record(payload: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
+    body = bytearray(1)
+    _append_varint(body, timestamp_delta)
+    _append_varint(body, offset_delta)
+    _append_bytes(body, record.key)
+    _append_bytes(body, record.value)
+    _append_varint(body, len(record.headers))
+    for name, value in record.headers:
+        _append_bytes(body, name.encode())
+        _append_bytes(body, value)
+    _append_varint(payload, len(body))
+    payload += body
+
+
+def _append_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out.append(1)
+    else:
+        _append_varint(out, len(value))
+        out += value
+
+
+def _append_varint(out: bytearray, value: int) -> None:
+    value = value << 1 if value >= 0 else ~value << 1 | 1
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+# --- decoding -----------------------------------------------------------------------------------------------
+
+
+def decode_records(
+    buffer: Buffer, position: int = 0, header: BatchHeader | None = None, *, limit: int = MAX_DECOMPRESSED
+) -> list[Record]:
+    """The records of the batch at `position`, control records too. The CRC is not looked at.
+
+    Args:
+        limit: the most bytes to which the records may decompress.
+
+    Raises:
+        DecodeError: anything that a consumer could not read.
+    """
+    if header is None:
+        header = read_header(buffer, position)
+    if header.magic != MAGIC:
+        raise DecodeError(f"message format {header.magic} is not supported")
+    if position + header.size > len(buffer):
+        raise DecodeError(f"a batch of {header.size} bytes where {len(buffer) - position} are left")
+    payload = memoryview(buffer)[position + HEADER_SIZE : position + header.size]
+    codec = header.compression
+    data = decompress(codec, payload, limit=limit) if codec else payload.tobytes()
+    append_time = header.max_timestamp if header.timestamp_type == TimestampType.LOG_APPEND_TIME else None
+    if not 0 <= header.record_count <= len(data) // 7:  # the smallest record has seven bytes
+        raise DecodeError(f"{header.record_count} records in {len(data)} bytes")
+    records: list[Record] = []
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            at = _decode_record(data, at, header, append_time, records)
+    except IndexError:
+        raise DecodeError(f"the batch ends within record {len(records)}") from None
+    except UnicodeDecodeError:
+        raise DecodeError(f"a header key of record {len(records)} is not UTF-8") from None
+    if at != len(data):
+        raise DecodeError(f"{len(data) - at} bytes behind the last record")
+    return records
+
+
+def _decode_record(
+    data: bytes, at: int, header: BatchHeader, append_time: int | None, out: list[Record]
+) -> int:
+    length, at = _read_varint(data, at, 32)
+    end = at + length
+    if not at <= end <= len(data):
+        raise DecodeError(f"record {len(out)} declares {length} bytes, {len(data) - at} are left")
+    timestamp_delta, at = _read_varint(data, at + 1, 64)
+    offset_delta, at = _read_varint(data, at, 32)
+    key, at = _read_bytes(data, at, end)
+    value, at = _read_bytes(data, at, end)
+    header_count, at = _read_varint(data, at, 32)
+    if not 0 <= header_count <= (end - at) // 2:
+        raise DecodeError(f"record {len(out)} declares {header_count} headers")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(header_count):
+        name, at = _read_bytes(data, at, end)
+        if name is None:
+            raise DecodeError(f"record {len(out)} has a header without a key")
+        content, at = _read_bytes(data, at, end)
+        headers.append((name.decode(), content))
+    if at != end:
+        raise DecodeError(f"record {len(out)} declares {length} bytes and does not end there")
+    timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
+    out.append(Record(header.base_offset + offset_delta, timestamp, key, value, headers))
+    return end
+
+
+def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    length, at = _read_varint(data, at, 32)
+    if length == -1:
+        return None, at
+    if not 0 <= length <= end - at:
+        raise DecodeError(f"a field declares {length} bytes, {end - at} are left in its record")
+    return data[at : at + length], at + length
+
+
+def _read_varint(data: bytes, at: int, bits: int) -> tuple[int, int]:
+    """A zigzag varint of at most 32 or 64 bits and the position behind it; IndexError beyond the data."""
+    byte = data[at]
+    if byte < 0x80:
+        return byte >> 1 ^ -(byte & 1), at + 1
+    value = byte & 0x7F
+    shift = 7
+    while byte >= 0x80:
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if value >> bits or shift > 70:
+            raise DecodeError(f"a varint of more than {bits} bits")
+    return value >> 1 ^ -(value & 1), at + 1
+
+
+# --- control records ----------------------------------------------------------------------------------------
+
+
+class ControlType(IntEnum):
+    """The type in a control record's key. Readers skip types they do not know."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+_CONTROL_KEY = struct.Struct(">hh")
+_END_TXN_MARKER = struct.Struct(">hi")
+
+
+def control_record_key(control_type: ControlType) -> bytes:
+    """A control record's key: version 0 (int16), type (int16)."""
+    return _CONTROL_KEY.pack(0, control_type)
+
+
+def parse_control_record_key(key: bytes | None) -> int:
+    """The type, one of `ControlType` or one of a later Kafka. Raises DecodeError."""
+    if key is None or len(key) < _CONTROL_KEY.size:
+        raise DecodeError("a control record's key needs 4 bytes")
+    version, control_type = _CONTROL_KEY.unpack_from(key)
+    if version < 0:
+        raise DecodeError(f"a control record's key of version {version}")
+    return int(control_type)
+
+
+def end_txn_marker_value(coordinator_epoch: int) -> bytes:
+    """The value of an ABORT or COMMIT record: version 0 (int16), coordinator epoch (int32)."""
+    return _END_TXN_MARKER.pack(0, coordinator_epoch)
+
+
+def parse_end_txn_marker_value(value: bytes | None) -> int:
+    """The coordinator epoch. Later versions append to version 0. Raises DecodeError."""
+    if value is None or len(value) < _END_TXN_MARKER.size:
+        raise DecodeError("an end transaction marker needs 6 bytes")
+    version, coordinator_epoch = _END_TXN_MARKER.unpack_from(value)
+    if version < 0:
+        raise DecodeError(f"an end transaction marker of version {version}")
+    return int(coordinator_epoch)
