@@ -14,7 +14,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from kafkapy.clock import Clock
 from kafkapy.config import BrokerConfig
-from kafkapy.server import Server
+from kafkapy.server import ListenError, Server
 from kafkapy.timers import Timers
 from kafkapy.waiters import Waiters
 
@@ -25,6 +25,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The broker cannot start; the message is one line for the operator."""
 
 
 class BrokerCore:
@@ -40,8 +44,14 @@ class BrokerCore:
         """Start to serve; when it returns, clients are answered.
 
         Raises:
-            ListenError: a listener's address cannot be used.
+            StartError: an address or a directory cannot be used.
         """
+        try:
+            await self._start()
+        except ListenError as error:
+            raise StartError(str(error)) from None
+
+    async def _start(self) -> None:
         loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(self.config["background.threads"], "kafkapy")
         self.timers = Timers(loop)

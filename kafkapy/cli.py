@@ -1,0 +1,119 @@
+"""The command line: `kafkapy serve`.
+
+Exit codes: 0 stopped by a signal, 1 the broker cannot start or its disk failed, 2 wrong usage or settings.
+Errors are one line on standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkapy.config_keys import ConfigError
+from kafkapy.logging_setup import FORMATS, LEVELS
+
+if TYPE_CHECKING:
+    from kafkapy.config import BrokerConfig
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kafkapy-broker", prog_name="kafkapy")
+def main() -> None:
+    """A Kafka broker in Python that stock clients use unchanged."""
+
+
+@main.command()
+@click.option("--data", metavar="DIR", type=click.Path(path_type=Path), help="Keep the data in DIR.")
+@click.option("--listen", metavar="HOST:PORT", help="Listen there; port 0 takes a free one.")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Read settings from a server.properties.",
+)
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True)
+def serve(
+    data: Path | None,
+    listen: str | None,
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    log_level: str,
+    log_format: str,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Without options it listens on 127.0.0.1:9092 and keeps its data in ./kafkapy-data.
+    """
+    from kafkapy.config import BrokerConfig
+    from kafkapy.logging_setup import setup_logging
+
+    try:
+        overrides = _overrides(data, listen, settings)
+        config = BrokerConfig.from_properties(config_file, overrides)
+    except ConfigError as error:
+        _fail(str(error), code=2)
+    setup_logging(log_level, log_format)
+    _raise_open_files_limit()
+    from kafkapy.event_loop import new_event_loop
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(config))
+
+
+async def _serve(config: BrokerConfig) -> None:
+    from kafkapy.broker import BrokerCore, StartError
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    broker = BrokerCore(config)
+    try:
+        await broker.start()
+    except StartError as error:
+        _fail(str(error), code=1)
+    for listener in broker.server.listening:
+        click.echo(f"Listening on {listener}")
+    directories = ", ".join(str(directory.resolve()) for directory in config.log_dirs)
+    click.echo(f"Data in {directories} (durability={config['durability']})")
+    await stopping.wait()
+    click.echo("Stopping")
+    await broker.stop()
+
+
+def _overrides(data: Path | None, listen: str | None, settings: tuple[str, ...]) -> dict[str, str]:
+    """The settings given as options; those with an option of their own win."""
+    overrides = {}
+    for setting in settings:
+        name, separator, value = setting.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"--set {setting}: expected KEY=VALUE")
+        overrides[name.strip()] = value.strip()
+    if data is not None:
+        overrides["log.dirs"] = str(data)
+    if listen is not None:
+        overrides["listeners"] = f"PLAINTEXT://{listen}"
+    return overrides
+
+
+def _raise_open_files_limit() -> None:
+    """Connections and segments need descriptors: take what the system allows."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _fail(message: str, *, code: int) -> None:
+    click.echo(f"kafkapy: {message}", err=True)
+    sys.exit(code)
