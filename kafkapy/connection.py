@@ -72,14 +72,14 @@ logger = logging.getLogger(__name__)
 class _Answer:
     """A request in flight: its place in the order of answers."""
 
-    __slots__ = ("endpoint", "future", "header", "muting", "nbytes", "ready", "response")
+    __slots__ = ("endpoint", "future", "header", "nbytes", "pipelined", "ready", "response")
 
     def __init__(self, header: RequestHeader, endpoint: handlers.Endpoint, nbytes: int) -> None:
         self.header = header
         self.endpoint = endpoint
         self.nbytes = nbytes
         self.future: asyncio.Future[Any] | None = None
-        self.muting = False
+        self.pipelined = False
         self.ready = False
         self.response: Any = None
 
@@ -387,7 +387,9 @@ class Connection:
             else:
                 self._send(header, response)
         elif response is not None:
-            self._await(_Answer(header, endpoint, len(frame)), response)
+            answer = _Answer(header, endpoint, len(frame))
+            self._answers.append(answer)
+            self._await(answer, response)
 
     def _refuse(self, header: RequestHeader) -> None:
         """An API or version that is not in the table."""
@@ -403,36 +405,40 @@ class Connection:
             self.close(f"API key {header.api_key} version {header.api_version} is not supported")
 
     def _await(self, answer: _Answer, response: Pipelined | Awaitable[Any]) -> None:
+        """Have the request answered when `response` is there."""
         if isinstance(response, Pipelined):
-            awaitable = response.answer
+            answer.pipelined = True
             self._pipelined_bytes += answer.nbytes
-        else:
-            awaitable = response
+            response = response.answer
+        elif not self.closed:
             self._muting = answer
-            answer.nbytes = 0
-        future = asyncio.ensure_future(awaitable, loop=self._loop)
+        future = asyncio.ensure_future(response, loop=self._loop)
         answer.future = future
-        self._answers.append(answer)
         future.add_done_callback(partial(self._answered, answer))
 
     def _answered(self, answer: _Answer, future: asyncio.Future[Any]) -> None:
-        """A request that waited has its answer."""
-        self._pipelined_bytes -= answer.nbytes
+        """A request that waited has its answer, or the first part of its work behind it."""
         if self._muting is answer:
             self._muting = None
-        try:
-            answer.response = future.result()
-        except asyncio.CancelledError:
-            if not self._ended:
-                self.close("the request was cancelled")
-        except Exception as error:
-            answer.response = self._failed(answer.header, answer.endpoint, error)
-        answer.ready = True
         answer.future = None
-        if self.closed:
-            self._discard(answer)
-            return
-        self._send_ready()
+        try:
+            response = future.result()
+        except asyncio.CancelledError:
+            response = None
+            if not self._ended:
+                self.close("its request was cancelled")
+        except Exception as error:
+            response = self._failed(answer.header, answer.endpoint, error)
+        if isinstance(response, Pipelined):
+            self._await(answer, response)
+        else:
+            if answer.pipelined:
+                self._pipelined_bytes -= answer.nbytes
+            answer.response, answer.ready = response, True
+            if self.closed:
+                self._discard(answer)
+                return
+            self._send_ready()
         self._unmuted()
 
     def _failed(self, header: RequestHeader, endpoint: handlers.Endpoint, error: Exception) -> Any:

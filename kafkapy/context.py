@@ -7,7 +7,7 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
 - an awaitable of either (`async def`, or a future): the connection's next request waits until it is
   answered, as in Apache Kafka, where a channel is muted while a request is in flight;
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
-  requests.
+  requests. An awaitable may itself end in a Pipelined, when only its first part must not be overtaken.
 
 A `records` field of a request is a writable memoryview of the connection's receive buffer. It is the
 handler's until `handle` returns; an awaitable that still needs the bytes calls
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from kafkapy.broker import BrokerCore
@@ -29,6 +29,15 @@ if TYPE_CHECKING:
 
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of an unauthenticated client, as Apache Kafka names it."""
+
+
+class Node(NamedTuple):
+    """A broker, at the address by which one client reaches it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
 
 
 @dataclass(slots=True)
@@ -56,6 +65,19 @@ class RequestContext:
     def principal(self) -> str:
         """Who the client is."""
         return self.connection.principal
+
+    def nodes(self) -> list[Node]:
+        """The live brokers that have the listener by which the client came in, by id.
+
+        A broker that advertises no host is reached where this client reached us.
+        """
+        nodes = []
+        for broker in self.broker.metadata.image.brokers.values():
+            endpoint = broker.endpoints.get(self.listener_name)
+            if endpoint is not None:
+                host = endpoint.host or self.connection.local_host
+                nodes.append(Node(broker.id, host, endpoint.port, broker.rack))
+        return sorted(nodes)
 
 
 class Pipelined:
