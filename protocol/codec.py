@@ -121,6 +121,7 @@ def _compile_encoder(message_class: type[TopMessage], version: int) -> Encoder:
     source = EncoderSource(message_schema, version)
     names: dict[str, Any] = {
         "EncodeError": EncodeError,
+        "ONE_BYTE": primitives.ONE_BYTE,
         "encode_uvarint": primitives.encode_uvarint,
         "encode_string_length": primitives.encode_string_length,
         "pack_long_array": primitives.pack_long_array,

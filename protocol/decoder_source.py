@@ -2,10 +2,11 @@
 
 Its shape, for a struct with two numbers, a string and an array:
 
-    o1 = new(C0) o1.partition, o1.offset, n = u0(data, pos)          # adjacent fixed-size values and the
-    length that follows
-    pos += 13                                           # share one struct call
-    if n > 127: n, pos = read_string_length(data, pos - 1)
+    o1 = new(FetchTopic)
+    o1.partition, o1.offset, n = u_iqB(data, pos)  # adjacent fixed-size values and the length that follows
+    pos += 13                                      # share one struct call
+    if n > 127:
+        n, pos = read_string_length(data, pos - 1)
     ...
 
 Nothing is trusted. Every length is checked against the bytes that are left before anything is sliced; an
@@ -127,9 +128,12 @@ class DecoderSource:
             self._emit(f"{target} = {self._struct(struct, path)}")
             return
         # A struct that may be null follows an int8, negative for null; a tagged one a varint, 0 for null.
-        self._run.append(("n", "B" if tagged else "b"))
-        self._flush()
-        with self._block("if n <= 0:" if tagged else "if n < 0:"):
+        if tagged:
+            self._emit("n, pos = read_uvarint(data, pos)")
+        else:
+            self._run.append(("n", "b"))
+            self._flush()
+        with self._block("if n == 0:" if tagged else "if n < 0:"):
             self._emit(f"{target} = None")
         with self._block("else:"):
             self._emit(f"{target} = {self._struct(struct, path)}")

@@ -3,8 +3,10 @@
 It appends pieces to a list that is joined at the end. Adjacent fixed-size values and the length that follows
 share one struct call:
 
-    s1 = o.topic.encode() n = len(s1) + 1 append(p_iqB(o.partition, o.offset, n) if n < 128 else
-    p_iq(o.partition, o.offset) + encode_string_length(n)) append(s1)
+    s2 = o1.topic.encode()
+    n = len(s2) + 1
+    append(p_iB(o1.partition, n) if n < 128 else p_i(o1.partition) + encode_string_length(n))
+    append(s2)
 
 A field that the version does not have is left out. In a request or a record a value that would be lost so
 is an EncodeError unless the schema calls the field ignorable, as in Kafka. In a response it is dropped:
@@ -91,7 +93,7 @@ class EncoderSource:
     def _flush_with_varint(self, value: str, encode: str = "encode_uvarint") -> None:
         """Write the pending run and a varint, in one call if the varint is short."""
         run, self._run = self._run, []
-        short = self._packed([*run, (value, "B")])
+        short = self._packed([*run, (value, "B")]) if run else f"ONE_BYTE[{value}]"
         long = f"{self._packed(run)} + {encode}({value})" if run else f"{encode}({value})"
         self._emit(f"{self._append}({short} if {value} < 128 else {long})")
 
@@ -136,7 +138,7 @@ class EncoderSource:
             self._flush()
 
     def _length(self, kind: str, *, flexible: bool) -> None:
-        """Write n after what is pending: the length + 1 (0 for null) in flexible versions, else the length."""
+        """Write n after what is pending: the length + 1, or 0 for null, in flexible versions."""
         if flexible:
             self._flush_with_varint("n", "encode_string_length" if kind == "string" else "encode_uvarint")
         else:

@@ -20,6 +20,9 @@ SHORT_ARRAY = 16
 
 MAX_STRING = 0x7FFF
 
+ONE_BYTE = [bytes([value]) for value in range(0x80)]
+"""The varints of one byte."""
+
 
 def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
     """The value, and the position after it. IndexError at the end of the data."""
@@ -67,7 +70,7 @@ def over_budget() -> DecodeError:
 
 def encode_uvarint(value: int) -> bytes:
     if value < 0x80:
-        return _ONE_BYTE[value]
+        return ONE_BYTE[value]
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -101,6 +104,3 @@ def array_packers(code: str, prefix: str) -> list[Callable[..., bytes]]:
 
 def pack_long_array(code: str, values: Sequence[Any]) -> bytes:
     return Struct(">" + code * len(values)).pack(*values)
-
-
-_ONE_BYTE = [bytes([value]) for value in range(0x80)]

@@ -10,9 +10,9 @@ A file holds the messages of one module of `messages/`: a JSON object of message
                 nullable, tag and tagged (versions in which it is a tagged field), default, ignorable (an
                 older version may leave the value out), key, entity, flexible, and fields for a struct
 
-Names stay Kafka's here; `Field.name` is the Python name. A struct that occurs twice in one message is one
-class with the fields of both; where the same name means two things in one module, each class carries its
-message's name.
+Names stay Kafka's here; `Field.name` is the Python name. A struct that stands in two places of
+one message is one class with the fields and the versions of both; where the same name means two things in one
+module, each class carries its message's name.
 
 Source: Kafka's `clients/src/main/resources/common/message`, in the versions of 3.9 and 4.4 together.
 """
@@ -51,6 +51,11 @@ class Versions(NamedTuple):
     def __contains__(self, version: object) -> bool:
         return isinstance(version, int) and self.first <= version <= self.last
 
+    def __str__(self) -> str:
+        if self.first == self.last:
+            return f"version {self.first}"
+        return f"versions {self.first}-{self.last}"
+
 
 NO_VERSIONS = Versions(0, -1)
 
@@ -78,7 +83,6 @@ class Field(NamedTuple):
     default_is_null: bool
     ignorable: bool
     never_flexible: bool
-    spec: dict[str, Any]
 
     @property
     def is_fixed(self) -> bool:
@@ -112,7 +116,6 @@ class MessageSchema(NamedTuple):
     versions: Versions
     flexible: Versions
     root: Struct
-    spec: dict[str, Any]
 
 
 def snake_case(name: str) -> str:
@@ -154,15 +157,23 @@ def modules() -> list[str]:
 
 def _message(name: str, spec: dict[str, Any], class_names: dict[tuple[str, str], str]) -> MessageSchema:
     versions = parse_versions(spec["versions"], 1 << 15)
+    places: dict[str, list[list[dict[str, Any]]]] = {}
+    for kafka_name, fields in _struct_specs(spec["fields"]):
+        places.setdefault(kafka_name, []).append(fields)
 
-    def struct(kafka_name: str, fields: list[dict[str, Any]]) -> Struct:
-        class_name = class_names.get((name, kafka_name), kafka_name)
-        return Struct(kafka_name, class_name, tuple(field(f) for f in fields))
+    @cache
+    def struct(kafka_name: str) -> Struct:
+        merged: dict[str, Field] = {}
+        for fields in places[kafka_name]:
+            for parsed in map(field, fields):
+                known = merged.get(parsed.name)
+                merged[parsed.name] = _merge(known, parsed) if known else parsed
+        return Struct(kafka_name, class_names.get((name, kafka_name), kafka_name), tuple(merged.values()))
 
     def field(spec: dict[str, Any]) -> Field:
         is_array = spec["type"].startswith("[]")
         kind = spec["type"].removeprefix("[]")
-        nested = struct(kind, spec["fields"]) if "fields" in spec else None
+        nested = struct(kind) if "fields" in spec else None
         is_plain = not is_array and nested is None
         default_is_null = spec.get("default") == "null" or kind == "records"
         return Field(
@@ -179,7 +190,6 @@ def _message(name: str, spec: dict[str, Any], class_names: dict[tuple[str, str],
             default_is_null=default_is_null,
             ignorable=spec.get("ignorable", False),
             never_flexible=spec.get("flexible") == "none",
-            spec=spec,
         )
 
     return MessageSchema(
@@ -188,9 +198,23 @@ def _message(name: str, spec: dict[str, Any], class_names: dict[tuple[str, str],
         key=spec.get("key"),
         versions=versions,
         flexible=parse_versions(spec["flexible"], versions.last),
-        root=struct(name, spec["fields"]),
-        spec=spec,
+        root=Struct(name, name, tuple(field(f) for f in spec["fields"])),
     )
+
+
+def _merge(one: Field, other: Field) -> Field:
+    """One field for a struct that stands in two places: the versions of both."""
+    versions = _join(one.versions, other.versions)
+    nullable = _join(one.nullable, other.nullable)
+    tagged = _join(one.tagged, other.tagged)
+    assert one == other._replace(versions=one.versions, nullable=one.nullable, tagged=one.tagged), one.name
+    return one._replace(versions=versions, nullable=nullable, tagged=tagged)
+
+
+def _join(one: Versions, other: Versions) -> Versions:
+    if NO_VERSIONS in (one, other):
+        return one if other == NO_VERSIONS else other
+    return Versions(min(one.first, other.first), max(one.last, other.last))
 
 
 def _default(kind: str, text: Any) -> Default:

@@ -10,7 +10,7 @@ from kafkapy.protocol.types import ZERO_UUID, Uuid
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 8
     VERSIONS = (0, 0)
@@ -52,7 +52,7 @@ class TopicPartitions(Message):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 8
     VERSIONS = (0, 0)
@@ -84,7 +84,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(TopMessage):
 
 
 class ConsumerGroupMemberMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 5
     VERSIONS = (0, 0)
@@ -141,7 +141,7 @@ class ClassicMemberMetadata(Message):
 
 
 class ConsumerGroupMemberMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 5
     VERSIONS = (0, 0)
@@ -185,7 +185,7 @@ class ConsumerGroupMemberMetadataValue(TopMessage):
 
 
 class ConsumerGroupMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 3
     VERSIONS = (0, 0)
@@ -201,7 +201,7 @@ class ConsumerGroupMetadataKey(TopMessage):
 
 
 class ConsumerGroupMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 3
     VERSIONS = (0, 0)
@@ -222,7 +222,7 @@ class ConsumerGroupMetadataValue(TopMessage):
 
 
 class ConsumerGroupPartitionMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 4
     VERSIONS = (0, 0)
@@ -280,7 +280,7 @@ class TopicMetadata(Message):
 
 
 class ConsumerGroupPartitionMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 4
     VERSIONS = (0, 0)
@@ -296,7 +296,7 @@ class ConsumerGroupPartitionMetadataValue(TopMessage):
 
 
 class ConsumerGroupRegularExpressionKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 16
     VERSIONS = (0, 0)
@@ -317,7 +317,7 @@ class ConsumerGroupRegularExpressionKey(TopMessage):
 
 
 class ConsumerGroupRegularExpressionValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 16
     VERSIONS = (0, 0)
@@ -341,7 +341,7 @@ class ConsumerGroupRegularExpressionValue(TopMessage):
 
 
 class ConsumerGroupTargetAssignmentMemberKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 7
     VERSIONS = (0, 0)
@@ -380,7 +380,7 @@ class TopicPartition(Message):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 7
     VERSIONS = (0, 0)
@@ -396,7 +396,7 @@ class ConsumerGroupTargetAssignmentMemberValue(TopMessage):
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 6
     VERSIONS = (0, 0)
@@ -412,7 +412,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(TopMessage):
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 6
     VERSIONS = (0, 0)

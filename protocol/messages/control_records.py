@@ -10,7 +10,7 @@ from kafkapy.protocol.types import ZERO_UUID, Uuid
 
 
 class EndTxnMarker(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = None
     VERSIONS = (0, 0)
@@ -26,7 +26,7 @@ class EndTxnMarker(TopMessage):
 
 
 class KRaftVersionRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = None
     VERSIONS = (0, 0)
@@ -92,7 +92,7 @@ class LeaderChangeMessage(TopMessage):
 
 
 class SnapshotFooterRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = None
     VERSIONS = (0, 0)
@@ -108,7 +108,7 @@ class SnapshotFooterRecord(TopMessage):
 
 
 class SnapshotHeaderRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = None
     VERSIONS = (0, 0)
@@ -194,7 +194,7 @@ class VotersRecordVoter(Message):
 
 
 class VotersRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = None
     VERSIONS = (0, 0)

@@ -10,7 +10,7 @@ from kafkapy.protocol.types import ZERO_UUID, Uuid
 
 
 class GroupMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 2
     VERSIONS = (0, 0)
@@ -95,7 +95,7 @@ class GroupMetadataValue(TopMessage):
 
 
 class LegacyOffsetCommitKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 0
     VERSIONS = (0, 0)
@@ -119,7 +119,7 @@ class LegacyOffsetCommitKey(TopMessage):
 
 
 class LegacyOffsetCommitValue(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 0
     VERSIONS = (0, 0)
@@ -143,7 +143,7 @@ class LegacyOffsetCommitValue(TopMessage):
 
 
 class OffsetCommitKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 1
     VERSIONS = (0, 0)

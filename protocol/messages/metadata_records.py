@@ -10,7 +10,7 @@ from kafkapy.protocol.types import ZERO_UUID, Uuid
 
 
 class AbortTransactionRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 25
     VERSIONS = (0, 0)
@@ -26,7 +26,7 @@ class AbortTransactionRecord(TopMessage):
 
 
 class AccessControlEntryRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 18
     VERSIONS = (0, 0)
@@ -65,7 +65,7 @@ class AccessControlEntryRecord(TopMessage):
 
 
 class BeginTransactionRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 23
     VERSIONS = (0, 0)
@@ -114,7 +114,7 @@ class BrokerRegistrationChangeRecord(TopMessage):
 
 
 class ClearElrRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 28
     VERSIONS = (0, 0)
@@ -148,7 +148,7 @@ class EntityData(Message):
 
 
 class ClientQuotaRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 14
     VERSIONS = (0, 0)
@@ -175,7 +175,7 @@ class ClientQuotaRecord(TopMessage):
 
 
 class ConfigRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 4
     VERSIONS = (0, 0)
@@ -202,7 +202,7 @@ class ConfigRecord(TopMessage):
 
 
 class DelegationTokenRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 10
     VERSIONS = (0, 0)
@@ -238,7 +238,7 @@ class DelegationTokenRecord(TopMessage):
 
 
 class EndTransactionRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 24
     VERSIONS = (0, 0)
@@ -250,7 +250,7 @@ class EndTransactionRecord(TopMessage):
 
 
 class FeatureLevelRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 12
     VERSIONS = (0, 0)
@@ -271,7 +271,7 @@ class FeatureLevelRecord(TopMessage):
 
 
 class FenceBrokerRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 7
     VERSIONS = (0, 0)
@@ -292,7 +292,7 @@ class FenceBrokerRecord(TopMessage):
 
 
 class NoOpRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 20
     VERSIONS = (0, 0)
@@ -406,7 +406,7 @@ class PartitionRecord(TopMessage):
 
 
 class ProducerIdsRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 15
     VERSIONS = (0, 0)
@@ -568,7 +568,7 @@ class ControllerFeature(Message):
 
 
 class RegisterControllerRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 27
     VERSIONS = (0, 0)
@@ -598,7 +598,7 @@ class RegisterControllerRecord(TopMessage):
 
 
 class RemoveAccessControlEntryRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 19
     VERSIONS = (0, 0)
@@ -614,7 +614,7 @@ class RemoveAccessControlEntryRecord(TopMessage):
 
 
 class RemoveDelegationTokenRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 26
     VERSIONS = (0, 0)
@@ -630,7 +630,7 @@ class RemoveDelegationTokenRecord(TopMessage):
 
 
 class RemoveTopicRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 9
     VERSIONS = (0, 0)
@@ -646,7 +646,7 @@ class RemoveTopicRecord(TopMessage):
 
 
 class RemoveUserScramCredentialRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 22
     VERSIONS = (0, 0)
@@ -667,7 +667,7 @@ class RemoveUserScramCredentialRecord(TopMessage):
 
 
 class TopicRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 2
     VERSIONS = (0, 0)
@@ -688,7 +688,7 @@ class TopicRecord(TopMessage):
 
 
 class UnfenceBrokerRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 8
     VERSIONS = (0, 0)
@@ -709,7 +709,7 @@ class UnfenceBrokerRecord(TopMessage):
 
 
 class UnregisterBrokerRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 1
     VERSIONS = (0, 0)
@@ -730,7 +730,7 @@ class UnregisterBrokerRecord(TopMessage):
 
 
 class UnregisterControllerRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 29
     VERSIONS = (0, 0)
@@ -746,7 +746,7 @@ class UnregisterControllerRecord(TopMessage):
 
 
 class UserScramCredentialRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 11
     VERSIONS = (0, 0)
@@ -779,7 +779,7 @@ class UserScramCredentialRecord(TopMessage):
 
 
 class ZkMigrationRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 21
     VERSIONS = (0, 0)

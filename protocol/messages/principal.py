@@ -9,7 +9,7 @@ from kafkapy.protocol.message import TopMessage
 
 
 class DefaultPrincipalData(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = None
     VERSIONS = (0, 0)

@@ -69,7 +69,7 @@ class SegmentLeaderEpochEntry(Message):
 
 
 class RemoteLogSegmentMetadataRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 0
     VERSIONS = (0, 0)
@@ -119,7 +119,7 @@ class RemoteLogSegmentMetadataRecord(TopMessage):
 
 
 class RemoteLogSegmentMetadataSnapshotRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 3
     VERSIONS = (0, 0)
@@ -167,7 +167,7 @@ class RemoteLogSegmentMetadataSnapshotRecord(TopMessage):
 
 
 class RemoteLogSegmentMetadataUpdateRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 1
     VERSIONS = (0, 0)
@@ -199,7 +199,7 @@ class RemoteLogSegmentMetadataUpdateRecord(TopMessage):
 
 
 class RemotePartitionDeleteMetadataRecord(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 2
     VERSIONS = (0, 0)

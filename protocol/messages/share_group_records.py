@@ -10,7 +10,7 @@ from kafkapy.protocol.types import ZERO_UUID, Uuid
 
 
 class ShareGroupCurrentMemberAssignmentKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 14
     VERSIONS = (0, 0)
@@ -49,7 +49,7 @@ class TopicPartitions(Message):
 
 
 class ShareGroupCurrentMemberAssignmentValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 14
     VERSIONS = (0, 0)
@@ -76,7 +76,7 @@ class ShareGroupCurrentMemberAssignmentValue(TopMessage):
 
 
 class ShareGroupMemberMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 10
     VERSIONS = (0, 0)
@@ -97,7 +97,7 @@ class ShareGroupMemberMetadataKey(TopMessage):
 
 
 class ShareGroupMemberMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 10
     VERSIONS = (0, 0)
@@ -124,7 +124,7 @@ class ShareGroupMemberMetadataValue(TopMessage):
 
 
 class ShareGroupMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 11
     VERSIONS = (0, 0)
@@ -140,7 +140,7 @@ class ShareGroupMetadataKey(TopMessage):
 
 
 class ShareGroupMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 11
     VERSIONS = (0, 0)
@@ -161,7 +161,7 @@ class ShareGroupMetadataValue(TopMessage):
 
 
 class ShareGroupStatePartitionMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 15
     VERSIONS = (0, 0)
@@ -216,7 +216,7 @@ class TopicInfo(Message):
 
 
 class ShareGroupStatePartitionMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 15
     VERSIONS = (0, 0)
@@ -240,7 +240,7 @@ class ShareGroupStatePartitionMetadataValue(TopMessage):
 
 
 class ShareGroupTargetAssignmentMemberKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 13
     VERSIONS = (0, 0)
@@ -279,7 +279,7 @@ class TopicPartition(Message):
 
 
 class ShareGroupTargetAssignmentMemberValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 13
     VERSIONS = (0, 0)
@@ -295,7 +295,7 @@ class ShareGroupTargetAssignmentMemberValue(TopMessage):
 
 
 class ShareGroupTargetAssignmentMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 12
     VERSIONS = (0, 0)
@@ -311,7 +311,7 @@ class ShareGroupTargetAssignmentMetadataKey(TopMessage):
 
 
 class ShareGroupTargetAssignmentMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 12
     VERSIONS = (0, 0)

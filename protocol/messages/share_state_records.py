@@ -10,7 +10,7 @@ from kafkapy.protocol.types import ZERO_UUID, Uuid
 
 
 class ShareSnapshotKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 0
     VERSIONS = (0, 0)
@@ -58,7 +58,7 @@ class StateBatch(Message):
 
 
 class ShareSnapshotValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 0
     VERSIONS = (0, 0)
@@ -97,7 +97,7 @@ class ShareSnapshotValue(TopMessage):
 
 
 class ShareUpdateKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 1
     VERSIONS = (0, 0)
@@ -121,7 +121,7 @@ class ShareUpdateKey(TopMessage):
 
 
 class ShareUpdateValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 1
     VERSIONS = (0, 0)

@@ -10,7 +10,7 @@ from kafkapy.protocol.types import ZERO_UUID, Uuid
 
 
 class AbortedTxn(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = None
     VERSIONS = (0, 0)
@@ -73,7 +73,7 @@ class ProducerEntry(Message):
 
 
 class ProducerSnapshot(TopMessage):
-    """Versions 1."""
+    """Version 1."""
 
     KEY = None
     VERSIONS = (1, 1)

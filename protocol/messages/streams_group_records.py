@@ -9,7 +9,7 @@ from kafkapy.protocol.message import EMPTY, Message, TopMessage
 
 
 class StreamsGroupCurrentMemberAssignmentKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 22
     VERSIONS = (0, 0)
@@ -51,7 +51,7 @@ class StreamsGroupCurrentMemberAssignmentValueTaskIds(Message):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 22
     VERSIONS = (0, 0)
@@ -100,7 +100,7 @@ class StreamsGroupCurrentMemberAssignmentValue(TopMessage):
 
 
 class StreamsGroupMemberMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 19
     VERSIONS = (0, 0)
@@ -157,7 +157,7 @@ class KeyValue(Message):
 
 
 class StreamsGroupMemberMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 19
     VERSIONS = (0, 0)
@@ -199,7 +199,7 @@ class StreamsGroupMemberMetadataValue(TopMessage):
 
 
 class StreamsGroupMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 17
     VERSIONS = (0, 0)
@@ -233,7 +233,7 @@ class LastAssignmentConfig(Message):
 
 
 class StreamsGroupMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 17
     VERSIONS = (0, 0)
@@ -266,7 +266,7 @@ class StreamsGroupMetadataValue(TopMessage):
 
 
 class StreamsGroupTargetAssignmentMemberKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 21
     VERSIONS = (0, 0)
@@ -305,7 +305,7 @@ class StreamsGroupTargetAssignmentMemberValueTaskIds(Message):
 
 
 class StreamsGroupTargetAssignmentMemberValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 21
     VERSIONS = (0, 0)
@@ -329,7 +329,7 @@ class StreamsGroupTargetAssignmentMemberValue(TopMessage):
 
 
 class StreamsGroupTargetAssignmentMetadataKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 20
     VERSIONS = (0, 0)
@@ -345,7 +345,7 @@ class StreamsGroupTargetAssignmentMetadataKey(TopMessage):
 
 
 class StreamsGroupTargetAssignmentMetadataValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 20
     VERSIONS = (0, 0)
@@ -366,7 +366,7 @@ class StreamsGroupTargetAssignmentMetadataValue(TopMessage):
 
 
 class StreamsGroupTopologyKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 23
     VERSIONS = (0, 0)
@@ -482,7 +482,7 @@ class Subtopology(Message):
 
 
 class StreamsGroupTopologyValue(TopMessage):
-    """Versions 0, flexible from 0."""
+    """Version 0, flexible from 0."""
 
     KEY = 23
     VERSIONS = (0, 0)

@@ -9,7 +9,7 @@ from kafkapy.protocol.message import EMPTY, Message, TopMessage
 
 
 class TransactionLogKey(TopMessage):
-    """Versions 0."""
+    """Version 0."""
 
     KEY = 0
     VERSIONS = (0, 0)
