@@ -2,8 +2,8 @@
 
 `copy_jars` writes a one-off pom with the coordinates as dependencies and lets Maven's
 `dependency:copy-dependencies` resolve them; which repository answers is the affair of the user's own Maven
-settings. A folder counts as complete only when its `.complete` mark names the same coordinates: an interrupted
-download is done again. A lock file lets two runs ask for the same jars at once.
+settings. A folder counts as complete only when its `.complete` mark names the same coordinates: an
+interrupted download is done again. A lock file lets two runs ask for the same jars at once.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""kafka-python against the broker."""

@@ -1,0 +1,124 @@
+"""kafka-python: consumer groups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from interop.conftest import MakeTopic
+from interop.kafka_python.client import as_received, poll, produce
+from interop.support.records import Received, check_partitions, text_records
+
+
+class Member:
+    """A group's consumer that remembers what it got."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, group: str, **config: object) -> None:
+        settings = {
+            "auto_offset_reset": "earliest",
+            "heartbeat_interval_ms": 200,
+            "session_timeout_ms": 10_000,
+        }
+        self.consumer = KafkaConsumer(
+            topic, bootstrap_servers=bootstrap_servers, group_id=group, **{**settings, **config}
+        )
+        self.received: list[Received] = []
+
+    def poll(self) -> None:
+        for records in self.consumer.poll(timeout_ms=100).values():
+            self.received += map(as_received, records)
+
+    @property
+    def partitions(self) -> set[int]:
+        return {partition.partition for partition in self.consumer.assignment()}
+
+
+def poll_until(members: list[Member], reached: Callable[[], bool], timeout: float = 40.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not reached():
+        assert time.monotonic() < deadline, [(len(member.received), member.partitions) for member in members]
+        for member in members:
+            member.poll()
+
+
+@pytest.mark.capability("groups")
+def test_members_share_the_partitions_and_hand_them_over(
+    bootstrap_servers: str, make_topic: MakeTopic, name: str
+) -> None:
+    topic, sent = make_topic(4), text_records(600)
+    produce(bootstrap_servers, topic, sent[:200])
+    first = Member(bootstrap_servers, topic, name)
+    poll_until([first], lambda: len(first.received) == 200)
+    assert first.partitions == {0, 1, 2, 3}
+
+    second = Member(bootstrap_servers, topic, name)
+    poll_until([first, second], lambda: len(first.partitions) == len(second.partitions) == 2)
+    assert first.partitions | second.partitions == {0, 1, 2, 3}
+    produce(bootstrap_servers, topic, sent[200:400])
+    poll_until([first, second], lambda: len(first.received) + len(second.received) == 400)
+    assert second.received
+
+    first.consumer.close()
+    poll_until([second], lambda: second.partitions == {0, 1, 2, 3})
+    produce(bootstrap_servers, topic, sent[400:])
+    poll_until([second], lambda: len(first.received) + len(second.received) == 600)
+    second.consumer.close()
+    check_partitions(sent, first.received + second.received)
+
+
+@pytest.mark.capability("groups")
+def test_a_group_goes_on_where_it_committed(bootstrap_servers: str, make_topic: MakeTopic, name: str) -> None:
+    topic, sent = make_topic(), text_records(100)
+    produce(bootstrap_servers, topic, sent)
+    partition = TopicPartition(topic, 0)
+    config = {"bootstrap_servers": bootstrap_servers, "group_id": name, "auto_offset_reset": "earliest"}
+    first = KafkaConsumer(topic, enable_auto_commit=False, **config)
+    assert first.committed(partition) is None
+    assert len(poll(first, 100)) == 100
+    first.commit({partition: OffsetAndMetadata(37, "half-way", -1)})
+    first.close()
+    second = KafkaConsumer(topic, **config)
+    received = poll(second, 63)
+    assert [each.offset for each in received] == list(range(37, 100))
+    assert [each.record for each in received] == sent[37:]
+    committed = second.committed(partition, metadata=True)
+    assert (committed.offset, committed.metadata) == (37, "half-way")
+    second.close()
+
+
+@pytest.mark.capability("groups")
+def test_a_static_member_that_returns_keeps_its_partitions(
+    bootstrap_servers: str, make_topic: MakeTopic, name: str
+) -> None:
+    topic = make_topic(4)
+    first = Member(bootstrap_servers, topic, name, group_instance_id="one")
+    poll_until([first], lambda: len(first.partitions) == 4)
+    second = Member(bootstrap_servers, topic, name, group_instance_id="two")
+    poll_until([first, second], lambda: len(first.partitions) == len(second.partitions) == 2)
+    before = second.partitions
+    generation = second.consumer.group_metadata().generation_id
+    second.consumer.close(autocommit=False)
+    again = Member(bootstrap_servers, topic, name, group_instance_id="two")
+    poll_until([first, again], lambda: len(again.partitions) == 2)
+    assert again.partitions == before
+    assert again.consumer.group_metadata().generation_id == generation
+    first.consumer.close()
+    again.consumer.close()
+
+
+@pytest.mark.capability("groups")
+def test_a_pattern_subscription_finds_a_topic_created_later(
+    bootstrap_servers: str, make_topic: MakeTopic, name: str
+) -> None:
+    config = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 500, "group_id": name}
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, **config)
+    consumer.subscribe(pattern=f"^{name}-.*")
+    consumer.poll(timeout_ms=200)
+    topic, sent = make_topic(), text_records(20)
+    produce(bootstrap_servers, topic, sent)
+    check_partitions(sent, poll(consumer, 20))
+    consumer.close()

@@ -1,0 +1,52 @@
+"""kafkapy as a process: `python -m kafkapy serve` of this checkout, in a folder of its own.
+
+    with KafkapyProcess(tmp_path, properties={"durability": "os"}) as kafkapy:
+        Producer({"bootstrap.servers": kafkapy.bootstrap_servers})
+
+Stopping and starting the same object again keeps the data and the address.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from interop.support.probe import wait_until_it_answers
+from interop.support.server_process import ServerProcess, ServerStartError, free_ports
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class KafkapyProcess(ServerProcess):
+    """kafkapy in `folder` (data, output), with `properties` over its defaults."""
+
+    name = "kafkapy"
+    version = "this checkout"
+
+    def __init__(self, folder: Path, *, properties: Mapping[str, str] | None = None) -> None:
+        self.folder, self.properties = folder, dict(properties or {})
+        self.data = folder / "data"
+        self.log_path = folder / "server.out"
+        self.bootstrap_servers = f"127.0.0.1:{free_ports(1)[0]}"
+
+    def start(self, timeout: float = 30.0) -> Self:
+        """Run, and wait for the first answer; raises ServerStartError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = [part for item in self.properties.items() for part in ("--set", "=".join(item))]
+        command = [sys.executable, "-m", "kafkapy", "serve", "--data", str(self.data)]
+        command += ["--listen", self.bootstrap_servers, *settings]
+        with self.log_path.open("ab") as output:
+            self.process = subprocess.Popen(
+                command, cwd=_CHECKOUT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+        deadline = time.monotonic() + timeout
+        if not wait_until_it_answers(
+            self.address, deadline=deadline, still_running=lambda: self.running, pause=0.01
+        ):
+            self.kill()
+            raise ServerStartError(self.output())
+        return self
