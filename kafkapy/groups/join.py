@@ -1,0 +1,195 @@
+"""JoinGroup: somebody wants to be, or stay, a member.
+
+- Without a member id: a static member gets one and joins (replacing whoever held its group.instance.id);
+  a dynamic one is given an id and told to come back with it (v4+, KIP-394, so that a client that gives
+  up leaves no member behind), or joins at once (v0-v3).
+- With one: a pending id becomes a member; a member of a group that is collecting waits for the next
+  generation; a member whose metadata changed, or the leader of a stable group, starts a rebalance;
+  anybody else may have missed the answer and is told the current generation again.
+
+A static member that comes back to a stable group without changing the group's protocol takes over its
+old assignment without a rebalance, once its new id is stored. From v9 a leader is then told to skip the
+assignment (KIP-814); before, it is given the old leader's id, so that it does not take itself for the
+leader.
+
+Source: Apache Kafka's GroupMetadataManager (classicGroupJoin).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kafkapy.groups.group import Group, GroupState
+from kafkapy.groups.member import JoinReply, Member, Protocols
+from kafkapy.groups.rebalance import Rebalances
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.join_group import JoinGroupResponse
+
+NO_MEMBER_ID: Final = ""
+_FIRST_VERSION_WITH_REQUIRED_MEMBER_ID: Final = 4
+_FIRST_VERSION_WITH_SKIP_ASSIGNMENT: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A JoinGroup request and who sent it. Times in milliseconds."""
+
+    version: int
+    client_id: str
+    client_host: str
+    member_id: str
+    group_instance_id: str | None
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    reason: str
+
+
+class Joins:
+    """Lets members in."""
+
+    def __init__(self, rebalances: Rebalances, new_id: Callable[[], str]) -> None:
+        self._rebalances = rebalances
+        self._new_id = new_id
+        """What follows the client id (or the group.instance.id) in a member id; a random UUID outside of
+        tests."""
+
+    def join(self, group: Group, joining: Joining, reply: JoinReply) -> None:
+        """Answer a JoinGroup by calling `reply` exactly once, now or later."""
+        try:
+            if not self._has_room(group, joining.member_id):
+                self._turn_away(group, joining.member_id)
+                raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            if not group.supports(joining.protocol_type, [name for name, _ in joining.protocols]):
+                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            if joining.member_id == NO_MEMBER_ID:
+                self._join_new(group, joining, reply)
+            elif joining.member_id in group.pending and joining.group_instance_id is None:
+                self._add(group, joining, joining.member_id, reply)
+            else:
+                self._rejoin(group, joining, reply)
+        except KafkaError as error:
+            reply(JoinGroupResponse(member_id=joining.member_id, error_code=error.code))
+
+    def _has_room(self, group: Group, member_id: str) -> bool:
+        """Whether group.max.size allows this one. Among members who rejoin, the first ones stay."""
+        member = group.members.get(member_id)
+        if group.state is GroupState.EMPTY:
+            return True
+        if group.state is GroupState.PREPARING_REBALANCE:
+            if member is not None and member.join_reply is not None:
+                return True
+            return group.awaiting_join < self._rebalances.config.max_size
+        return member is not None or len(group.members) < self._rebalances.config.max_size
+
+    def _turn_away(self, group: Group, member_id: str) -> None:
+        group.forget_pending(member_id)
+        member = group.members.get(member_id)
+        if member is not None:
+            group.remove(member)
+        self._rebalances.complete_join_if_ready(group)
+
+    # --- newcomers ------------------------------------------------------------------------------------
+
+    def _join_new(self, group: Group, joining: Joining, reply: JoinReply) -> None:
+        instance_id = joining.group_instance_id
+        prefix = joining.client_id if instance_id is None else instance_id
+        member_id = f"{prefix}-{self._new_id()}"
+        if instance_id is None:
+            if joining.version >= _FIRST_VERSION_WITH_REQUIRED_MEMBER_ID:
+                self._rebalances.add_pending(group, member_id, joining.session_timeout_ms)
+                reply(JoinGroupResponse(member_id=member_id, error_code=ErrorCode.MEMBER_ID_REQUIRED))
+            else:
+                self._add(group, joining, member_id, reply)
+        elif instance_id in group.static_members:
+            self._replace_static(group, joining, member_id, reply)
+        else:
+            self._add(group, joining, member_id, reply)
+
+    def _add(self, group: Group, joining: Joining, member_id: str, reply: JoinReply) -> None:
+        member = Member(
+            member_id=member_id,
+            group_instance_id=joining.group_instance_id,
+            client_id=joining.client_id,
+            client_host=joining.client_host,
+            rebalance_timeout_ms=joining.rebalance_timeout_ms,
+            session_timeout_ms=joining.session_timeout_ms,
+            protocol_type=joining.protocol_type,
+            protocols=joining.protocols,
+            is_new=True,
+        )
+        if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
+            group.new_member_added = True
+        group.add(member, reply)
+        self._rebalances.sessions.touch(group, member, self._rebalances.config.new_member_join_timeout_ms)
+        self._rebalances.rebalance_or_complete(group, f"new member {member_id}, who says: {joining.reason}")
+
+    # --- members --------------------------------------------------------------------------------------
+
+    def _rejoin(self, group: Group, joining: Joining, reply: JoinReply) -> None:
+        member = group.require_member(joining.member_id, joining.group_instance_id)
+        state = group.state
+        unchanged = member.protocols == joining.protocols
+        if unchanged and (
+            state is GroupState.COMPLETING_REBALANCE
+            or (state is GroupState.STABLE and group.leader != member.member_id)
+        ):
+            reply(group.join_response(member))
+            return
+        self._update(group, member, joining)
+        group.await_join(member, reply)
+        who = "the leader" if group.leader == member.member_id else "member"
+        self._rebalances.rebalance_or_complete(
+            group, f"{who} {member.member_id} joins again and says: {joining.reason}"
+        )
+
+    @staticmethod
+    def _update(group: Group, member: Member, joining: Joining) -> None:
+        group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
+
+    # --- static members who come back -----------------------------------------------------------------
+
+    def _replace_static(self, group: Group, joining: Joining, member_id: str, reply: JoinReply) -> None:
+        assert joining.group_instance_id is not None
+        old = group.members[group.static_members[joining.group_instance_id]]
+        old_leader = group.leader
+        member = group.replace_static(old, member_id)
+        self._rebalances.sessions.touch(group, member)
+        self._update(group, member, joining)
+        group.await_join(member, reply)
+        if group.state is not GroupState.STABLE:
+            # In CompletingRebalance the leader may be assigning partitions to the old member id.
+            self._rebalances.rebalance_or_complete(group, f"static member {member_id} joins again")
+            return
+        if group.select_protocol() != group.protocol_name:
+            self._rebalances.prepare(group, f"static member {member_id} joins with other protocols")
+            return
+
+        def stored(error: ErrorCode) -> None:
+            if member.join_reply is not reply or group.state is not GroupState.STABLE:
+                return  # answered, or waiting for the rebalance that began meanwhile
+            if error is not ErrorCode.NONE:
+                group.answer_join(member, JoinGroupResponse(error_code=error))
+                self._restore_static(group, member, old)
+                return
+            response = group.join_response(member)
+            if joining.version >= _FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
+                response.skip_assignment = group.leader == member_id
+            else:
+                response.leader = old_leader or ""
+                response.members = []
+            group.answer_join(member, response)
+            self._rebalances.sessions.touch(group, member)
+
+        assignments = {key: each.assignment for key, each in group.members.items()}
+        self._rebalances.store.store_group(group, assignments, stored)
+
+    def _restore_static(self, group: Group, member: Member, old: Member) -> None:
+        """The new id could not be stored, so that a restart would bring back the old one: it is the
+        valid one."""
+        restored = group.replace_static(member, old.member_id)
+        group.update(restored, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
+        self._rebalances.sessions.touch(group, restored)

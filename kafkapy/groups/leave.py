@@ -1,0 +1,53 @@
+"""LeaveGroup: members go, by themselves or taken out by an administrator who names their group.instance.id.
+
+Source: Apache Kafka's GroupMetadataManager (classicGroupLeave), KIP-345 (several members at once).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from kafkapy.groups.group import Group
+from kafkapy.groups.join import NO_MEMBER_ID
+from kafkapy.groups.rebalance import Rebalances
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
+
+logger = logging.getLogger(__name__)
+
+
+def leave(rebalances: Rebalances, group: Group, identities: Sequence[MemberIdentity]) -> list[MemberResponse]:
+    """Let these members go; one answer each. All together they start one rebalance at most."""
+    answers = []
+    members_gone = 0
+    for identity in identities:
+        error = ErrorCode.NONE
+        try:
+            members_gone += _remove(group, identity)
+        except KafkaError as refused:
+            error = refused.code
+        answers.append(
+            MemberResponse(
+                member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=error
+            )
+        )
+    if members_gone:
+        rebalances.members_left(group, f"{members_gone} members left")
+    else:
+        # A pending id that is given up may be the last one a rebalance waits for.
+        rebalances.complete_join_if_ready(group)
+    return answers
+
+
+def _remove(group: Group, identity: MemberIdentity) -> bool:
+    """Remove a member (True) or a pending id (False); raises KafkaError where there is neither."""
+    member_id = identity.member_id
+    instance_id = identity.group_instance_id
+    if member_id == NO_MEMBER_ID and instance_id is not None:
+        member_id = group.static_members.get(instance_id, NO_MEMBER_ID)
+    if group.forget_pending(member_id):
+        return False
+    group.remove(group.require_member(member_id, instance_id))
+    logger.info("Group %s: member %s leaves, saying: %s", group.group_id, member_id, identity.reason)
+    return True

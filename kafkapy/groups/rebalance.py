@@ -1,0 +1,233 @@
+"""How a group gets from one generation to the next: the heart of the state machine.
+
+1. `prepare`: whatever the reason, the group collects JoinGroup requests. Members who do not ask are told
+   REBALANCE_IN_PROGRESS by their next heartbeat, and rejoin. A group that was empty waits
+   group.initial.rebalance.delay.ms for more members, and as long again whenever one came, up to the
+   rebalance timeout; any other group is done as soon as all its members wait, or after the rebalance
+   timeout.
+2. `complete_join`: dynamic members who did not come are out. The others make up the next generation and
+   get their answers; a leader is among them. If only static members are left and none of them came, the
+   group waits.
+3. SyncGroup (`sync.py`) stores the leader's assignment, `assign` hands it out. Members who do not ask
+   for theirs within the rebalance timeout are out (`_expire_sync`), which starts over.
+
+Every method leaves `Group.check` true. Source: Apache Kafka's GroupMetadataManager (its classicGroup
+methods).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from kafkapy.clock import Clock
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.environment import GroupStore, Timers
+from kafkapy.groups.group import Group, GroupState
+from kafkapy.groups.member import Member
+from kafkapy.groups.sessions import Sessions
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.sync_group import SyncGroupResponse
+
+MIN_JOIN_WAIT_MS: Final = 100
+
+logger = logging.getLogger(__name__)
+
+
+class Rebalances:
+    """Moves groups through their states."""
+
+    def __init__(self, config: GroupConfig, clock: Clock, timers: Timers, store: GroupStore) -> None:
+        self.config = config
+        self.clock = clock
+        self.timers = timers
+        self.store = store
+        self.sessions = Sessions(clock, timers, self._expire_session)
+
+    # --- collecting members ---------------------------------------------------------------------------
+
+    def rebalance_or_complete(self, group: Group, reason: str) -> None:
+        """The members or their metadata changed: start a rebalance, or see whether this was the last one
+        missing."""
+        if group.state is GroupState.PREPARING_REBALANCE:
+            self.complete_join_if_ready(group)
+        else:
+            self.prepare(group, reason)
+
+    def prepare(self, group: Group, reason: str) -> None:
+        """Start to collect JoinGroup requests for the next generation."""
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            self._end_sync(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        group.pending_sync.clear()
+        _cancel_sync_timer(group)
+        logger.info(
+            "Group %s rebalances: %s (state %s, generation %d, %d members)",
+            group.group_id,
+            reason,
+            group.state.value,
+            group.generation,
+            len(group.members),
+        )
+        initial = group.state is GroupState.EMPTY
+        group.transition(GroupState.PREPARING_REBALANCE, self.clock.now_ms())
+        if initial:
+            delay = self.config.initial_rebalance_delay_ms
+            self._arm_initial_delay(group, delay, max(group.rebalance_timeout_ms - delay, 0))
+        elif group.has_all_joined():
+            self.complete_join(group)
+        else:
+            self._arm_join_timer(group)
+
+    def complete_join_if_ready(self, group: Group) -> None:
+        """Complete the join phase once nobody is missing; an initial delay is waited for to its end."""
+        if (
+            group.state is GroupState.PREPARING_REBALANCE
+            and group.previous_state is not GroupState.EMPTY
+            and group.has_all_joined()
+        ):
+            self.complete_join(group)
+
+    def complete_join(self, group: Group) -> None:
+        """Go on with the members who came."""
+        _cancel_join_timer(group)
+        missing = [
+            member for member in group.members.values() if member.join_reply is None and not member.is_static
+        ]
+        for member in missing:
+            group.remove(member)
+        if missing:
+            logger.info("Group %s: %d members did not rejoin in time", group.group_id, len(missing))
+        if group.members and not group.elect_joined_leader():
+            self._arm_join_timer(group)
+            return
+        group.begin_generation(self.clock.now_ms())
+        if group.state is GroupState.EMPTY:
+            logger.info("Group %s is empty in generation %d", group.group_id, group.generation)
+            self.store.store_group(group, {}, lambda error: _warn_of_unstored(group, error))
+            return
+        logger.info(
+            "Group %s has generation %d: %d members, led by %s",
+            group.group_id,
+            group.generation,
+            len(group.members),
+            group.leader,
+        )
+        group.pending_sync.update(group.members)
+        group.sync_timer = self.timers.call_later(
+            group.rebalance_timeout_ms / 1000, lambda: self._expire_sync(group)
+        )
+        for member in group.members.values():
+            member.is_new = False
+            group.answer_join(member, group.join_response(member))
+            self.sessions.touch(group, member)
+
+    def _arm_join_timer(self, group: Group) -> None:
+        # The floor keeps a static member that asked for no time at all from making this a busy loop.
+        timeout_ms = max(group.rebalance_timeout_ms, MIN_JOIN_WAIT_MS)
+        group.join_timer = self.timers.call_later(timeout_ms / 1000, lambda: self.complete_join(group))
+
+    def _arm_initial_delay(self, group: Group, delay_ms: int, remaining_ms: int) -> None:
+        group.join_timer = self.timers.call_later(
+            delay_ms / 1000, lambda: self._end_initial_delay(group, delay_ms, remaining_ms)
+        )
+
+    def _end_initial_delay(self, group: Group, delay_ms: int, remaining_ms: int) -> None:
+        if group.new_member_added and remaining_ms:
+            group.new_member_added = False
+            next_delay_ms = min(self.config.initial_rebalance_delay_ms, remaining_ms)
+            self._arm_initial_delay(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
+        else:
+            self.complete_join(group)
+
+    # --- handing out assignments ----------------------------------------------------------------------
+
+    def assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
+        """The leader's assignment is stored: the group is stable."""
+        group.transition(GroupState.STABLE, self.clock.now_ms())
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+            response = SyncGroupResponse(
+                protocol_type=group.protocol_type,
+                protocol_name=group.protocol_name,
+                assignment=member.assignment,
+            )
+            self._answer_sync(group, member, response)
+
+    def fail_assignment(self, group: Group, error: ErrorCode) -> None:
+        """The leader's assignment cannot be stored: everybody who waits is told, and rejoins."""
+        self._end_sync(group, error)
+        self.prepare(group, f"the assignment could not be stored: {error.name}")
+
+    def received_sync(self, group: Group, member: Member) -> None:
+        """A member of this generation has asked for its assignment."""
+        group.pending_sync.discard(member.member_id)
+        if not group.pending_sync:
+            _cancel_sync_timer(group)
+
+    def _end_sync(self, group: Group, error: ErrorCode) -> None:
+        for member in group.members.values():
+            member.assignment = b""
+            self._answer_sync(group, member, SyncGroupResponse(error_code=error))
+
+    def _answer_sync(self, group: Group, member: Member, response: SyncGroupResponse) -> None:
+        if member.answer_sync(response):
+            self.sessions.touch(group, member)
+
+    def _expire_sync(self, group: Group) -> None:
+        silent = [group.members[member_id] for member_id in sorted(group.pending_sync)]
+        for member in silent:
+            group.remove(member)
+        self.prepare(group, f"{len(silent)} members did not ask for their assignment")
+
+    # --- members who go -------------------------------------------------------------------------------
+
+    def members_left(self, group: Group, reason: str) -> None:
+        """Members have been removed: the others share the partitions out anew."""
+        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            self.prepare(group, reason)
+        else:
+            self.complete_join_if_ready(group)
+
+    def add_pending(self, group: Group, member_id: str, timeout_ms: int) -> None:
+        """Hand out a member id and expect it back within `timeout_ms`."""
+        group.pending[member_id] = self.timers.call_later(
+            timeout_ms / 1000, lambda: self._expire_pending(group, member_id)
+        )
+
+    def close(self, group: Group, error: ErrorCode) -> None:
+        """The group is deleted or unloaded: tell everybody who waits `error`, and keep no timer."""
+        _cancel_join_timer(group)
+        _cancel_sync_timer(group)
+        for member_id in tuple(group.pending):
+            group.forget_pending(member_id)
+        for member in tuple(group.members.values()):
+            group.remove(member, error)
+        group.pending_sync.clear()
+        group.transition(GroupState.DEAD, self.clock.now_ms())
+
+    def _expire_session(self, group: Group, member: Member) -> None:
+        logger.info("Group %s: nothing is heard of member %s", group.group_id, member.member_id)
+        group.remove(member)
+        self.members_left(group, f"the session of member {member.member_id} expired")
+
+    def _expire_pending(self, group: Group, member_id: str) -> None:
+        group.forget_pending(member_id)
+        self.complete_join_if_ready(group)
+
+
+def _cancel_join_timer(group: Group) -> None:
+    if group.join_timer is not None:
+        group.join_timer.cancel()
+        group.join_timer = None
+
+
+def _cancel_sync_timer(group: Group) -> None:
+    if group.sync_timer is not None:
+        group.sync_timer.cancel()
+        group.sync_timer = None
+
+
+def _warn_of_unstored(group: Group, error: ErrorCode) -> None:
+    if error is not ErrorCode.NONE:
+        logger.warning("Group %s is empty, which could not be stored: %s", group.group_id, error.name)

@@ -1,0 +1,187 @@
+"""The records of `__consumer_offsets`: what is written there, and what is understood of it.
+
+    key                                        value
+    int16 1, OffsetCommitKey                   int16 version, OffsetCommitValue; null: the offset is gone
+    int16 2, GroupMetadataKey                  int16 version, GroupMetadataValue; null: the group is gone
+
+Written are, as Apache Kafka 4.x does, OffsetCommitValue v4 (v1 where the client set an expiry itself)
+and GroupMetadataValue v3; all versions are read. Key type 0 is 1 as Kafka 0.8 wrote it. Other key types
+belong to groups of the newer protocols (KIP-848, KIP-932): they are left alone. The broker writes offset
+records more often than any other internal record, so that these two are encoded here by hand; a test
+holds them against the codec.
+
+Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordSerde.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kafkapy.groups.group import Group
+from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset
+from kafkapy.protocol.codec import decode_from, encode
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition
+
+OFFSET_KEY_TYPES: Final = (0, 1)
+GROUP_KEY_TYPE: Final = 2
+OFFSET_VALUE_VERSION: Final = 4
+OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
+GROUP_VALUE_VERSION: Final = 3
+
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_TYPE_AND_LENGTH: Final = struct.Struct(">hh")
+_V4_HEAD: Final = struct.Struct(">hqi")  # version, offset, leader epoch
+_TAG_TOPIC_ID: Final = b"\x01\x00\x10"  # one tagged field, tag 0, 16 bytes
+_NO_TAGS: Final = b"\x00"
+
+
+class OffsetKey(NamedTuple):
+    """Key of a committed offset."""
+
+    group_id: str
+    partition: TopicPartition
+
+
+class GroupKey(NamedTuple):
+    """Key of a group's metadata."""
+
+    group_id: str
+
+
+def encode_offset_key(group_id: str, key: TopicPartition) -> bytes:
+    """`int16 1, OffsetCommitKey`."""
+    group = group_id.encode()
+    topic = key.topic.encode()
+    return b"".join(
+        (
+            _TYPE_AND_LENGTH.pack(1, len(group)),
+            group,
+            _INT16.pack(len(topic)),
+            topic,
+            _INT32.pack(key.partition),
+        )
+    )
+
+
+def encode_offset_value(committed: CommittedOffset) -> bytes:
+    """`int16 version, OffsetCommitValue`."""
+    if committed.expire_timestamp != NO_EXPIRY:
+        value = OffsetCommitValue(
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            commit_timestamp=committed.commit_timestamp,
+            expire_timestamp=committed.expire_timestamp,
+        )
+        version = OFFSET_VALUE_VERSION_WITH_EXPIRY
+        return _INT16.pack(version) + encode(value, version)
+    metadata = committed.metadata.encode()
+    return b"".join(
+        (
+            _V4_HEAD.pack(OFFSET_VALUE_VERSION, committed.offset, committed.leader_epoch),
+            _unsigned_varint(len(metadata) + 1),
+            metadata,
+            _INT64.pack(committed.commit_timestamp),
+            _NO_TAGS if committed.topic_id == ZERO_UUID else _TAG_TOPIC_ID + committed.topic_id,
+        )
+    )
+
+
+def encode_group_key(group_id: str) -> bytes:
+    """`int16 2, GroupMetadataKey`."""
+    return _INT16.pack(GROUP_KEY_TYPE) + encode(GroupMetadataKey(group=group_id), 0)
+
+
+def encode_group_value(group: Group, assignments: Mapping[str, bytes]) -> bytes:
+    """`int16 version, GroupMetadataValue` of the group as it is, its members with these assignments."""
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol_name,
+        leader=group.leader,
+        current_state_timestamp=group.state_timestamp,
+        members=[
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.metadata(group.protocol_name),
+                assignment=assignments[member.member_id],
+            )
+            for member in group.members.values()
+        ],
+    )
+    return _INT16.pack(GROUP_VALUE_VERSION) + encode(value, GROUP_VALUE_VERSION)
+
+
+def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
+    """What a record is about; None for a kind that belongs to somebody else.
+
+    Raises:
+        DecodeError: it is broken.
+    """
+    kind = _read_int16(key)
+    if kind in OFFSET_KEY_TYPES:
+        offset_key, _ = decode_from(OffsetCommitKey, key, 2, 0)
+        return OffsetKey(offset_key.group, TopicPartition(offset_key.topic, offset_key.partition))
+    if kind == GROUP_KEY_TYPE:
+        group_key, _ = decode_from(GroupMetadataKey, key, 2, 0)
+        return GroupKey(group_key.group)
+    return None
+
+
+def decode_offset_value(value: bytes) -> CommittedOffset:
+    """Raises DecodeError when it is broken or of an unknown version."""
+    record, _ = decode_from(OffsetCommitValue, value, 2, _version(value, OffsetCommitValue.VERSIONS))
+    return CommittedOffset(
+        offset=record.offset,
+        leader_epoch=record.leader_epoch,
+        metadata=record.metadata,
+        commit_timestamp=record.commit_timestamp,
+        expire_timestamp=record.expire_timestamp,
+        topic_id=record.topic_id,
+    )
+
+
+def decode_group_value(value: bytes) -> GroupMetadataValue:
+    """Raises DecodeError when it is broken or of an unknown version."""
+    record, _ = decode_from(GroupMetadataValue, value, 2, _version(value, GroupMetadataValue.VERSIONS))
+    return record
+
+
+def _version(value: bytes, supported: tuple[int, int]) -> int:
+    version = _read_int16(value)
+    if not supported[0] <= version <= supported[1]:
+        raise DecodeError(f"version {version} is not one of {supported[0]}-{supported[1]}")
+    return version
+
+
+def _read_int16(data: bytes) -> int:
+    if len(data) < 2:
+        raise DecodeError("shorter than its type")
+    number: int = _INT16.unpack_from(data)[0]
+    return number
+
+
+def _unsigned_varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

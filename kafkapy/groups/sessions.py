@@ -1,0 +1,56 @@
+"""Signs of life: a member from which nothing is heard for its session timeout is taken out of its group.
+
+Every heartbeat, commit and answered request moves the member's deadline, which is all that a sign of
+life costs: the timer is left where it is and, when it fires early, armed again for the rest. 10,000
+members that send heartbeats keep 10,000 timers, not one for every heartbeat of the last 45 seconds.
+
+A member who waits in JoinGroup or SyncGroup cannot send heartbeats and is not expected to; its watch is
+taken up again when it gets its answer. A new member may wait for a limited time only, since it may be a
+client that gave up and tried again under another id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kafkapy.clock import Clock
+from kafkapy.groups.environment import Timers
+from kafkapy.groups.group import Group
+from kafkapy.groups.member import Member
+
+CLOSE_ENOUGH: Final = 0.001
+"""Seconds by which a timer may come early."""
+
+
+class Sessions:
+    """Watches the members of all groups."""
+
+    def __init__(self, clock: Clock, timers: Timers, expired: Callable[[Group, Member], None]) -> None:
+        self._clock = clock
+        self._timers = timers
+        self._expired = expired
+        """Called for a member that has been silent for too long, while it is still in its group."""
+
+    def touch(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
+        """A sign of life: the member has its session timeout, or `timeout_ms`, from now."""
+        timeout = (member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        deadline = self._clock.monotonic() + timeout
+        member.session_deadline = deadline
+        if member.session_timer is not None:
+            if member.session_timer_at <= deadline:
+                return
+            member.session_timer.cancel()
+        self._arm(group, member, timeout)
+
+    def _arm(self, group: Group, member: Member, seconds: float) -> None:
+        member.session_timer_at = member.session_deadline
+        member.session_timer = self._timers.call_later(seconds, lambda: self._look(group, member))
+
+    def _look(self, group: Group, member: Member) -> None:
+        member.session_timer = None
+        remaining = member.session_deadline - self._clock.monotonic()
+        if remaining > CLOSE_ENOUGH:
+            self._arm(group, member, remaining)
+        elif not member.is_waiting:
+            self._expired(group, member)
