@@ -1,0 +1,40 @@
+"""Transaction markers: the control batches by which a coordinator ends a transaction in a partition.
+
+Source: EndTransactionMarker, ControlRecordType; KIP-98.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkapy.protocol.records import (
+    BatchHeader,
+    ControlType,
+    decode_records,
+    parse_control_record_key,
+    parse_end_txn_marker_value,
+)
+
+
+class TransactionMarker(NamedTuple):
+    """The one record of such a batch."""
+
+    aborted: bool
+    coordinator_epoch: int
+    timestamp: int
+
+
+def read_marker(header: BatchHeader, batch: memoryview) -> TransactionMarker | None:
+    """The end of a transaction that a control batch says; None for an emptied batch or another kind of
+    control.
+
+    Raises:
+        DecodeError: the batch cannot be read.
+    """
+    for record in decode_records(batch, 0, header):
+        control_type = parse_control_record_key(record.key)
+        if control_type not in (ControlType.ABORT, ControlType.COMMIT):
+            return None
+        coordinator_epoch = parse_end_txn_marker_value(record.value)
+        return TransactionMarker(control_type == ControlType.ABORT, coordinator_epoch, record.timestamp)
+    return None

@@ -1,0 +1,212 @@
+"""Producer snapshots: the producers of a log (producers.py) as they were at an offset.
+
+Format of `<20-digit offset>.snapshot`, big-endian:
+
+    version              int16   1
+    crc                  uint32  CRC-32C of all that follows
+    count                int32
+    then for each entry, 46 bytes:
+    producer id          int64
+    producer epoch       int16
+    last sequence        int32   -1 where the producer wrote no batch in this epoch
+    last offset          int64   -1 likewise
+    offset delta         int32   of the last batch
+    timestamp            int64   of the last batch or marker
+    coordinator epoch    int32
+    transaction offset   int64   where the open transaction began, -1 if there is none
+
+Apache Kafka writes one entry for each producer, so that a batch before the last one is not recognised as a
+duplicate after a restart. Here each of the up to five cached batches has an entry, the newest last: Kafka's
+own reader keeps the last entry of a producer, which is the one it would have written.
+
+Snapshots are taken when a segment is rolled, named by the base offset of the new one, and when the log is
+closed.
+
+Crash story: a snapshot is only a shortcut. One that is torn or damaged is deleted and an older one taken, or
+the state is built from the log's start. One that lies above the end of the log is deleted: it knows batches
+that are gone.
+
+Source: ProducerStateManager, ProducerSnapshot.json.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import struct
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from typing import Final
+
+from crc32c import crc32c
+
+from kafkapy.protocol.records import NO_SEQUENCE
+from kafkapy.storage.files import FileSystem
+from kafkapy.storage.producers import NO_OFFSET, CachedBatch, ProducerEntry, ProducerStates
+
+logger = logging.getLogger(__name__)
+
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+
+_VERSION = 1
+_HEADER = struct.Struct("!hIi")
+_CRC_END = 6
+_ENTRY = struct.Struct("!qhiqiqiq")
+_NAME = re.compile(r"([0-9]{20})\.snapshot")
+
+
+class CorruptSnapshotError(ValueError):
+    """A snapshot that is torn or damaged."""
+
+
+def snapshot_offset(name: str) -> int | None:
+    """The offset of a snapshot by its file name; None for any other file."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def encode_snapshot(states: ProducerStates) -> bytes:
+    """The content of a snapshot."""
+    entries = []
+    for producer_id, entry in states:
+        batches = entry.batches or [CachedBatch(NO_SEQUENCE, NO_OFFSET, 0, entry.last_timestamp)]
+        newest = len(batches) - 1
+        for index, batch in enumerate(batches):
+            # Kafka drops expired entries one by one: the newest must be the last to go.
+            timestamp = entry.last_timestamp
+            if index < newest:
+                timestamp = min(batch.timestamp, timestamp)
+            entries.append(
+                _ENTRY.pack(
+                    producer_id,
+                    entry.epoch,
+                    batch.last_sequence,
+                    batch.last_offset,
+                    batch.offset_delta,
+                    timestamp,
+                    entry.coordinator_epoch,
+                    entry.txn_first_offset,
+                )
+            )
+    body = len(entries).to_bytes(4, "big") + b"".join(entries)
+    return struct.pack("!hI", _VERSION, crc32c(body)) + body
+
+
+def decode_snapshot(data: bytes) -> dict[int, ProducerEntry]:
+    """The producers of a snapshot.
+
+    Raises:
+        CorruptSnapshotError: it is torn or damaged, or of another version.
+    """
+    if len(data) < _HEADER.size:
+        raise CorruptSnapshotError(f"{len(data)} bytes are no snapshot")
+    version, crc, count = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise CorruptSnapshotError(f"unknown version {version}")
+    if crc32c(memoryview(data)[_CRC_END:]) != crc:
+        raise CorruptSnapshotError("the CRC is wrong")
+    if len(data) != _HEADER.size + count * _ENTRY.size:
+        raise CorruptSnapshotError(f"{len(data)} bytes cannot hold {count} producers")
+    producers: dict[int, ProducerEntry] = {}
+    for fields in _ENTRY.iter_unpack(memoryview(data)[_HEADER.size :]):
+        producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_offset = (
+            fields
+        )
+        entry = producers.get(producer_id)
+        if entry is None:
+            entry = producers[producer_id] = ProducerEntry()
+        entry.set_epoch(epoch)
+        if last_offset >= 0:
+            entry.add_batch(last_sequence, last_offset, delta, timestamp)
+        entry.last_timestamp = timestamp
+        entry.coordinator_epoch = coordinator_epoch
+        entry.txn_first_offset = txn_offset if txn_offset >= 0 else NO_OFFSET
+    return producers
+
+
+class ProducerSnapshots:
+    """The snapshot files of one partition's directory. Raises OSError where the disk fails."""
+
+    __slots__ = ("_files", "directory", "last_offset", "offsets")
+
+    def __init__(self, files: FileSystem, directory: str, offsets: Iterable[int] = ()) -> None:
+        self._files = files
+        self.directory = directory
+        """The partition's directory; set it anew when that is renamed."""
+        self.offsets = sorted(offsets)
+        """Of the snapshots there are."""
+        self.last_offset = 0
+        """Of the state last taken or loaded: taking another one there is worth nothing."""
+
+    def path(self, offset: int) -> str:
+        return f"{self.directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+
+    def take(self, states: ProducerStates, *, durable: bool = True) -> str | None:
+        """Save the states at their end offset; the path written, None if a snapshot is there already."""
+        offset = states.end_offset
+        if offset <= self.last_offset:
+            return None
+        path = self.path(offset)
+        self._files.write_atomically(path, encode_snapshot(states), durable=durable)
+        if offset not in self.offsets:
+            insort(self.offsets, offset)
+        self.last_offset = offset
+        return path
+
+    def load(
+        self, states: ProducerStates, *, log_start_offset: int, log_end_offset: int, now_ms: int
+    ) -> None:
+        """Give `states` what the newest good snapshot within the log holds.
+
+        The batches from `states.end_offset` to the log end offset are for the caller to replay. States that
+        are already those at the log end offset stay as they are. Snapshots outside the log are deleted.
+        """
+        for offset in [o for o in self.offsets if o > log_end_offset or o <= log_start_offset]:
+            self.delete(offset)
+        if states.end_offset == log_end_offset and len(states):
+            self.last_offset = self.offsets[-1] if self.offsets else log_start_offset
+            return
+        while self.offsets:
+            offset = self.offsets[-1]
+            path = self.path(offset)
+            try:
+                producers = decode_snapshot(self._files.read(path))
+            except (CorruptSnapshotError, FileNotFoundError) as error:
+                logger.warning("Deleting the producer snapshot %s: %s", path, error)
+                self.delete(offset)
+                continue
+            states.restore(producers, offset)
+            states.expire(now_ms)
+            self.last_offset = offset
+            return
+        states.clear(log_start_offset)
+        self.last_offset = log_start_offset
+
+    def delete(self, offset: int) -> None:
+        """Delete the snapshot at `offset`, if there is one."""
+        at = bisect_left(self.offsets, offset)
+        if at < len(self.offsets) and self.offsets[at] == offset:
+            del self.offsets[at]
+        self._files.unlink(self.path(offset))
+
+    def delete_before(self, offset: int) -> None:
+        """Delete the snapshots below `offset`."""
+        for old in self.offsets[: bisect_left(self.offsets, offset)]:
+            self.delete(old)
+
+    def delete_all(self) -> None:
+        """Delete every snapshot: the log was emptied."""
+        for offset in list(self.offsets):
+            self.delete(offset)
+        self.last_offset = 0
+
+    def delete_strays(self, base_offsets: Iterable[int]) -> None:
+        """Delete the snapshots that belong to no segment, but keep one behind the last segment's base offset:
+        it
+        was taken when the log was closed."""
+        bases = set(base_offsets)
+        strays = [offset for offset in self.offsets if offset not in bases]
+        if strays and bases and strays[-1] > max(bases):
+            strays.pop()
+        for offset in strays:
+            self.delete(offset)
