@@ -409,15 +409,15 @@ def decode_records(
 def _decode_record(
     data: bytes, at: int, header: BatchHeader, append_time: int | None, out: list[Record]
 ) -> int:
-    length, at = _read_varint(data, at, 32)
+    length, at = read_varint(data, at, 32)
     end = at + length
     if not at <= end <= len(data):
         raise DecodeError(f"record {len(out)} declares {length} bytes, {len(data) - at} are left")
-    timestamp_delta, at = _read_varint(data, at + 1, 64)
-    offset_delta, at = _read_varint(data, at, 32)
+    timestamp_delta, at = read_varint(data, at + 1, 64)
+    offset_delta, at = read_varint(data, at, 32)
     key, at = _read_bytes(data, at, end)
     value, at = _read_bytes(data, at, end)
-    header_count, at = _read_varint(data, at, 32)
+    header_count, at = read_varint(data, at, 32)
     if not 0 <= header_count <= (end - at) // 2:
         raise DecodeError(f"record {len(out)} declares {header_count} headers")
     headers: list[tuple[str, bytes | None]] = []
@@ -435,7 +435,7 @@ def _decode_record(
 
 
 def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    length, at = _read_varint(data, at, 32)
+    length, at = read_varint(data, at, 32)
     if length == -1:
         return None, at
     if not 0 <= length <= end - at:
@@ -443,20 +443,23 @@ def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return data[at : at + length], at + length
 
 
-def _read_varint(data: bytes, at: int, bits: int) -> tuple[int, int]:
-    """A zigzag varint of at most 32 or 64 bits and the position behind it; IndexError beyond the data."""
+def read_varint(data: bytes, at: int, bits: int) -> tuple[int, int]:
+    """A zigzag varint of at most 32 or 64 bits, and the position behind it.
+
+    Raises:
+        DecodeError: it has more bits.
+        IndexError: the data ends within it.
+    """
     byte = data[at]
-    if byte < 0x80:
-        return byte >> 1 ^ -(byte & 1), at + 1
     value = byte & 0x7F
-    shift = 7
+    shift = 0
     while byte >= 0x80:
         at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
         shift += 7
-        if value >> bits or shift > 70:
-            raise DecodeError(f"a varint of more than {bits} bits")
+        byte = data[at]
+        if shift + 7 > bits and byte >> (bits - shift):
+            raise DecodeError("a varint that is too long")
+        value |= (byte & 0x7F) << shift
     return value >> 1 ^ -(value & 1), at + 1
 
 
