@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkapy import handlers
 from kafkapy.context import ANONYMOUS, Pipelined, RequestContext
 from kafkapy.outbound import OutboundQueue, discard
-from kafkapy.protocol.codec import decode_from
+from kafkapy.protocol.codec import decode_from, schema_of
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts
 from kafkapy.protocol.types import ApiKey
@@ -456,7 +456,8 @@ class Connection:
                 exc_info=error,
             )
         response = endpoint.response_class()
-        if not hasattr(response, "error_code"):
+        fields = schema_of(endpoint.response_class).root.fields
+        if not any(field.name == "error_code" and header.api_version in field.versions for field in fields):
             self.close(f"{ApiKey(header.api_key).name} has no answer for {code.name}")
             return None
         response.error_code = code
