@@ -7,7 +7,7 @@ past it) only after the flush that covers it has ended well.
 
 A failed flush is never retried: after an error the kernel may drop the dirty pages and report success next
 time ("fsyncgate"), so the partition's log directory goes offline and its waiting requests get
-KAFKA_STORAGE_ERROR. """
+KAFKA_STORAGE_ERROR."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ Blocking = Callable[..., Awaitable[list[StorageError | None]]]
 class GroupCommit:
     """Flushes the partitions that asked for it, one group at a time."""
 
-    def __init__(self, blocking: Blocking, disk_failed: Callable[[StorageError], None]) -> None:
-        """`blocking` runs a function in a worker thread; `disk_failed` takes a log directory offline."""
+    def __init__(self, blocking: Blocking) -> None:
+        """`blocking` runs a function in a worker thread."""
         self._blocking = blocking
-        self._disk_failed = disk_failed
         self._asking: dict[Partition, None] = {}
         self._running: asyncio.Task[None] | None = None
 
@@ -58,7 +57,7 @@ class GroupCommit:
                     if error is None:
                         partition.flushed(ticket)
                     else:
-                        self._disk_failed(error)
+                        partition.log.mark_offline(error)
         finally:
             self._running = None
 

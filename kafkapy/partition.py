@@ -21,6 +21,8 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.log_config import LogConfig
 
 if TYPE_CHECKING:
+    import asyncio
+
     from kafkapy.group_commit import GroupCommit
     from kafkapy.protocol.types import TopicPartition
     from kafkapy.storage.log import AppendInfo, FlushTicket, PartitionLog
@@ -86,13 +88,17 @@ class Partition:
         self._require_online()
         return False
 
+    def watch_commit(self, offset: int, seconds: float) -> asyncio.Future[bool]:
+        """True once everything below `offset` is committed, False after `seconds`; or a KafkaError."""
+        return self._waiters.wait((self,), seconds, lambda: self.is_committed(offset))
+
     async def committed(self, offset: int, seconds: float) -> None:
         """Wait until everything below `offset` is committed.
 
         Raises:
             KafkaError: REQUEST_TIMED_OUT after `seconds`; KAFKA_STORAGE_ERROR if the disk fails meanwhile.
         """
-        if not await self._waiters.wait((self,), seconds, lambda: self.is_committed(offset)):
+        if not await self.watch_commit(offset, seconds):
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
     def configure(self, config: LogConfig) -> None:

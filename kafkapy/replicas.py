@@ -4,7 +4,7 @@
 is answered, so that a client may produce to a topic as soon as its creation is acknowledged.
 
 The files of a deleted partition are renamed at once and removed later (`file.delete.delay.ms`), so a name can
-be used again immediately. """
+be used again immediately."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.files import StorageError
 from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.manager import LogManager
 from kafkapy.waiters import Waiters
 
@@ -84,11 +85,11 @@ class ReplicaManager:
         """The effective settings of a topic that sets `overrides`."""
         return LogConfig.from_mapping({**self._defaults, **overrides})
 
-    def disk_failed(self, error: StorageError) -> None:
-        """Take the partitions of the failed log directory offline; the others go on."""
+    def log_directory_failed(self, log_directory: LogDirectory, error: StorageError) -> None:
+        """Take the partitions of a failed log directory offline; the others go on."""
         for partition in self._partitions.values():
-            if not partition.offline and partition.log.directory.parent == error.log_dir:
-                partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+            if not partition.offline and partition.log.log_directory is log_directory:
+                partition.close(error.code)
 
     def close(self) -> None:
         """Answer everyone who waits: this broker leads nothing any more."""

@@ -1,0 +1,239 @@
+"""Produce: append record batches to partitions.
+
+Versions: 3-13; 0-2 are listed and refused.
+
+Behaviour: each partition's batch is validated, given offsets and appended in the order of the request; a
+partition that refuses gets its own error code and the rest go on. acks=0 has no answer: an error closes the
+connection, which is all the client can notice. acks=1 answers after the write, acks=all once the records are
+committed: with durability=fsync, on disk. While it waits, the connection's next requests are handled; answers
+keep their order.
+
+Batches whose validation takes long (large compressed ones, recompression) are validated in a worker thread;
+the connection's next request waits for that, so that a producer's batches stay in order.
+
+Version notes: v0-2 carry message formats 0 and 1. librdkafka takes a broker that does not list them for one
+that cannot produce at all, so they are listed, and every partition answers UNSUPPORTED_FOR_MESSAGE_FORMAT. v8
+adds record errors, v10 the current leader, v12 is for transactions, v13 has topic ids instead of names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from kafkapy.context import Pipelined, RequestContext
+from kafkapy.partition import Partition
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kafkapy.storage.validate import (
+    AppendOrigin,
+    InvalidRecordsError,
+    PreparedBatches,
+    is_heavy,
+    prepare_batches,
+)
+from kafkapy.topic_names import is_internal
+
+FIRST_VERSION_WITH_BATCHES = 3
+FIRST_VERSION_WITH_STORAGE_ERROR = 4
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+ALL = -1
+TRANSACTIONS_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+VALID_ACKS = (ALL, 0, 1)
+ADMIN_CLIENT = "__admin_client"
+"""The client id that Apache Kafka lets write to internal topics."""
+
+Answer = ProduceResponse | None
+Outcome = Answer | Pipelined
+
+
+def handle(context: RequestContext, request: ProduceRequest) -> Outcome | Awaitable[Outcome]:
+    """Append now; answer when the acknowledgement that was asked for is due."""
+    pieces = [
+        Piece(context, request, topic, partition)
+        for topic in request.topic_data
+        for partition in topic.partition_data
+    ]
+    if any(piece.is_heavy for piece in pieces):
+        context.connection.keep_frame()
+        return _prepare_in_thread(context, request, pieces)
+    return _append(context, request, pieces)
+
+
+async def _prepare_in_thread(
+    context: RequestContext, request: ProduceRequest, pieces: list[Piece]
+) -> Outcome:
+    now_ms = context.broker.clock.now_ms()
+    for piece in pieces:
+        if piece.is_heavy:
+            await context.broker.blocking(piece.prepare, now_ms)
+    return _append(context, request, pieces)
+
+
+def _append(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Outcome:
+    now_ms = context.broker.clock.now_ms()
+    for piece in pieces:
+        piece.append(now_ms)
+    if request.acks == ALL and not all(piece.is_committed() for piece in pieces):
+        return Pipelined(_answer_when_committed(request, pieces))
+    return _answer(context, request, pieces)
+
+
+async def _answer_when_committed(request: ProduceRequest, pieces: list[Piece]) -> ProduceResponse:
+    """Answer when every partition has committed what it took, or the request's time is over."""
+    async with asyncio.TaskGroup() as waiting:
+        for piece in pieces:
+            if not piece.is_committed():
+                waiting.create_task(piece.wait(request.timeout_ms / 1000))
+    return _response(request, pieces)
+
+
+def _answer(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Answer:
+    if request.acks:
+        return _response(request, pieces)
+    failed = next((piece for piece in pieces if piece.answer.error_code), None)
+    if failed is not None:
+        context.connection.close(f"Produce with acks=0 failed: {failed.describe()}")
+    return None
+
+
+def _response(request: ProduceRequest, pieces: list[Piece]) -> ProduceResponse:
+    answers = iter(pieces)
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[next(answers).answer for _ in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+class Piece:
+    """What a request has for one partition, on its way into the log."""
+
+    __slots__ = (
+        "_end_offset",
+        "_partition",
+        "_prepared",
+        "_records",
+        "_topic",
+        "_version",
+        "answer",
+        "is_heavy",
+    )
+
+    def __init__(
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        topic: TopicProduceData,
+        data: PartitionProduceData,
+    ) -> None:
+        self._version = context.api_version
+        self._topic = topic.name
+        self._records = data.records
+        self._prepared: PreparedBatches | None = None
+        self._partition: Partition | None = None
+        self._end_offset = -1
+        self.is_heavy = False
+        """Validation takes long enough to be worth a thread."""
+        self.answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+        try:
+            self._partition = self._find(context, request, topic, data.index)
+            if self._records is not None:
+                self.is_heavy = is_heavy(self._records, self._partition.log.config)
+        except KafkaError as error:
+            self._fail(error)
+
+    def _find(
+        self, context: RequestContext, request: ProduceRequest, topic: TopicProduceData, index: int
+    ) -> Partition:
+        if request.acks not in VALID_ACKS:
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+        if self._version < FIRST_VERSION_WITH_BATCHES:
+            raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        if request.transactional_id is not None:
+            raise KafkaError(TRANSACTIONS_REFUSED, "Transactions are not supported.")
+        if self._version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            name = context.broker.metadata.image.topic_name(topic.topic_id)
+            if name is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            self._topic = name
+        if is_internal(self._topic) and context.client_id != ADMIN_CLIENT:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self._topic} is internal.")
+        return context.broker.replicas.partition(self._topic, index)
+
+    def prepare(self, now_ms: int) -> None:
+        """Validate the batch; touches neither log nor partition, so any thread may."""
+        if self._partition is None:
+            return
+        try:
+            if self._records is None:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
+            self._prepared = prepare_batches(
+                self._records, config=self._partition.log.config, origin=AppendOrigin.CLIENT, now_ms=now_ms
+            )
+        except KafkaError as error:
+            self._fail(error)
+
+    def append(self, now_ms: int) -> None:
+        """Append the batch, validated first where that is not done yet."""
+        if self._prepared is None:
+            self.prepare(now_ms)
+        if self._prepared is None or self._partition is None:
+            return
+        try:
+            info = self._partition.append(self._prepared, origin=AppendOrigin.CLIENT, now_ms=now_ms)
+        except KafkaError as error:
+            self._fail(error)
+            return
+        self._end_offset = info.last_offset + 1
+        self.answer.base_offset = info.first_offset
+        self.answer.log_append_time_ms = info.log_append_time
+        self.answer.log_start_offset = info.log_start_offset
+
+    def is_committed(self) -> bool:
+        """Whether nothing more has to happen to this piece before the answer."""
+        if self._partition is None:
+            return True
+        try:
+            return self._partition.is_committed(self._end_offset)
+        except KafkaError as error:
+            self._fail(error)
+            return True
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until the piece is committed, or failed."""
+        assert self._partition is not None
+        try:
+            await self._partition.committed(self._end_offset, seconds)
+        except KafkaError as error:
+            self._fail(error)
+
+    def describe(self) -> str:
+        return f"{self._topic}-{self.answer.index}: {ErrorCode(self.answer.error_code).name}"
+
+    def _fail(self, error: KafkaError) -> None:
+        self._partition = None
+        answer = self.answer
+        answer.base_offset = -1
+        answer.error_code = error.code
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR and self._version < FIRST_VERSION_WITH_STORAGE_ERROR:
+            # Older clients do not know the code and would not retry.
+            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer.error_message = error.message or None
+        if isinstance(error, InvalidRecordsError):
+            answer.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
+                for index, why in error.record_errors
+            ]
