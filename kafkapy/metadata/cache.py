@@ -6,6 +6,7 @@ it; every follower has then acted on it (a created topic has its logs).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from kafkapy.metadata import znodes
@@ -44,7 +45,7 @@ async def open_cluster(store: MetadataStore, cluster_id: str | None = None) -> M
     """
     if await store.exists(znodes.CLUSTER_ID) is None:
         new_id = cluster_id or uuid_to_text(random_uuid())
-        try:
+        with contextlib.suppress(NodeExistsError):  # another broker was first
             await store.multi(
                 [
                     *(Create(path) for path in znodes.PERSISTENT_PATHS),
@@ -52,6 +53,4 @@ async def open_cluster(store: MetadataStore, cluster_id: str | None = None) -> M
                     Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(new_id)),
                 ]
             )
-        except NodeExistsError:
-            pass  # another broker was first
     return read_image(await store.subtree("/"))

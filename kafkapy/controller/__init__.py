@@ -1,0 +1,1 @@
+"""The controller: what changes the metadata tree, and in which order."""

@@ -1,0 +1,118 @@
+"""The broker's part in its cluster: it registers, it may be the controller, it administers topics and
+settings.
+
+Start, in order: register under `/brokers/ids` (the broker epoch is the transaction's number); take
+`/controller` if it is free, and with it the next controller epoch; begin a new leader epoch for each
+partition led by this broker, so that what a crash may have cut off is told apart from what is written next
+(KIP-101; Kafka elects anew after each restart as well); publish the image; go on with interrupted
+deletions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kafkapy.clock import Clock
+from kafkapy.config import BrokerConfig
+from kafkapy.controller.config_entries import ConfigDescriber
+from kafkapy.controller.configs import ConfigAdmin
+from kafkapy.controller.producer_ids import ProducerIds
+from kafkapy.controller.topics import TopicAdmin
+from kafkapy.controller.writer import MetadataWriter
+from kafkapy.metadata import znodes
+from kafkapy.metadata.cache import MetadataCache
+from kafkapy.metadata.image import Broker, MetadataImage, Topic
+from kafkapy.metadata.store import (
+    Delete,
+    MetadataStore,
+    MetadataStoreError,
+    NodeExistsError,
+    Operation,
+    SetData,
+)
+from kafkapy.metadata.znodes import BrokerInfo, Endpoint, LeaderAndIsr
+
+
+class ClusterAdmin:
+    """Administration of the cluster through one broker."""
+
+    def __init__(
+        self, store: MetadataStore, cache: MetadataCache, config: BrokerConfig, *, node_id: int, clock: Clock
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._config = config
+        self._node_id = node_id
+        self._clock = clock
+        self._writer = MetadataWriter(store, cache)
+        self.topics = TopicAdmin(self._writer, config)
+        self.configs = ConfigAdmin(self._writer, config, node_id=node_id, clock=clock)
+        self.describer = ConfigDescriber(config, cache, node_id)
+        self.producer_ids = ProducerIds(store, node_id)
+        cache.follow(self.configs.follow)
+
+    async def start(self, image: MetadataImage, endpoints: Sequence[Endpoint]) -> None:
+        """Join the cluster that `image` shows. `endpoints` are what other brokers and clients connect to.
+
+        Raises:
+            MetadataStoreError: the store failed, or another broker has this id.
+        """
+        now = self._clock.now_ms()
+        rack: str | None = self._config["broker.rack"]
+        path = znodes.broker_path(self._node_id)
+        info = BrokerInfo(tuple(endpoints), rack)
+        try:
+            await self._store.create(path, znodes.encode_broker(info, now), ephemeral=True)
+        except NodeExistsError:
+            raise MetadataStoreError(
+                f"broker id {self._node_id} is in use by another broker of this cluster: set node.id"
+            ) from None
+        epoch = (await self._store.get(path)).stat.created_zxid
+        broker = Broker(self._node_id, rack, {endpoint.listener: endpoint for endpoint in endpoints}, epoch)
+        controller_id = await self._writer.elect(self._node_id, now)
+        image = image.with_brokers([*image.brokers.values(), broker], controller_id)
+        if controller_id == self._node_id:
+            image = await self._begin_leader_epochs(image)
+            await self._drop_notices()
+        self._cache.publish(image)
+        if controller_id == self._node_id:
+            await self.topics.resume_deletions(await self._store.children(znodes.DELETE_TOPICS))
+
+    async def ensure_internal_topic(self, name: str) -> Topic:
+        """The internal topic `name`, created if need be, ready to be written. Raises KafkaError."""
+        return await self.topics.ensure_internal_topic(name)
+
+    async def _begin_leader_epochs(self, image: MetadataImage) -> MetadataImage:
+        """Give each partition led by this broker, or by nobody though it is in sync here, a new leader
+        epoch."""
+        operations: list[Operation] = []
+        changed: list[Topic] = []
+        for topic in image.topics.values():
+            partitions = list(topic.partitions)
+            for index, state in enumerate(partitions):
+                if state.leader not in (self._node_id, -1) or self._node_id not in state.isr:
+                    continue
+                state = state._replace(
+                    leader=self._node_id,
+                    leader_epoch=state.leader_epoch + 1,
+                    controller_epoch=self._writer.controller_epoch,
+                    version=state.version + 1,
+                )
+                partitions[index] = state
+                operations.append(
+                    SetData(
+                        znodes.partition_state_path(topic.name, index),
+                        znodes.encode_state(
+                            LeaderAndIsr(state.leader, state.leader_epoch, state.isr, state.controller_epoch)
+                        ),
+                    )
+                )
+            changed.append(replace(topic, partitions=tuple(partitions)))
+        await self._store.multi(operations)
+        return image.with_topics(changed)
+
+    async def _drop_notices(self) -> None:
+        """Remove notices of changes: nobody was there to miss them."""
+        names = await self._store.children(znodes.CONFIG_CHANGES)
+        await self._store.multi([Delete(f"{znodes.CONFIG_CHANGES}/{name}") for name in names])

@@ -1,0 +1,84 @@
+"""What settings mean, in one sentence each, for tools that show it (DescribeConfigs v3+, KIP-569)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkapy.config import broker_synonym
+from kafkapy.config_keys import topic_keys
+
+_TOPIC: Final = {
+    "cleanup.policy": "Whether old segments are deleted, compacted to the last record of each key, or both.",
+    "compression.gzip.level": "The level of gzip where the broker compresses.",
+    "compression.lz4.level": "The level of lz4 where the broker compresses.",
+    "compression.type": "The compression of the stored batches; producer keeps what the producer chose.",
+    "compression.zstd.level": "The level of zstd where the broker compresses.",
+    "delete.retention.ms": "How long compaction keeps the tombstone of a deleted key, in milliseconds.",
+    "file.delete.delay.ms": "How long a file that is no longer used stays on disk, in milliseconds.",
+    "flush.messages": "How many records may be written before the log is synced to disk.",
+    "flush.ms": "How long a record may be unsynced, in milliseconds.",
+    "follower.replication.throttled.replicas": "Replicas that fetch throttled, as partition:broker, or *.",
+    "index.interval.bytes": "How many bytes of records lie between two entries of the offset index.",
+    "leader.replication.throttled.replicas": "Replicas that are served throttled, as partition:broker, or *.",
+    "local.retention.bytes": "Bytes of a tiered partition that stay on local disk; -2 is retention.bytes.",
+    "local.retention.ms": "How long segments of a tiered partition stay on local disk; -2 is retention.ms.",
+    "max.compaction.lag.ms": "The longest time that a record can wait for compaction, in milliseconds.",
+    "max.message.bytes": "The largest record batch that may be produced, in bytes, after compression.",
+    "message.timestamp.after.max.ms": "How far a record's timestamp may be ahead of the broker's clock.",
+    "message.timestamp.before.max.ms": "How far a record's timestamp may be behind the broker's clock.",
+    "message.timestamp.type": "Whether a record's timestamp is the producer's or the time of the append.",
+    "min.cleanable.dirty.ratio": "The share of the log that must be uncompacted before it is compacted.",
+    "min.compaction.lag.ms": "The shortest time that a record stays uncompacted, in milliseconds.",
+    "min.insync.replicas": "How many replicas must be in sync for acks=all to be accepted.",
+    "preallocate": "Whether a new segment takes its space on disk at once.",
+    "remote.log.copy.disable": "Whether a tiered topic stops to copy segments to remote storage.",
+    "remote.log.delete.on.disable": "Whether the remote segments go when tiering is switched off.",
+    "remote.storage.enable": "Whether the topic is tiered.",
+    "retention.bytes": "The size of a partition above which old segments are deleted; -1 is no limit.",
+    "retention.ms": "The age at which a segment is deleted, in milliseconds; -1 is no limit.",
+    "segment.bytes": "The size of a segment file.",
+    "segment.index.bytes": "The size of a segment's index files.",
+    "segment.jitter.ms": "The most that is taken off segment.ms at random, to spread the rolls.",
+    "segment.ms": "The age at which a segment that is not full is rolled, in milliseconds.",
+    "unclean.leader.election.enable": "Whether a replica out of sync may lead, which can lose records.",
+}
+
+_BROKER: Final = {
+    "advertised.listeners": "What clients are told to connect to; if not set, the address they came in by.",
+    "auto.create.topics.enable": "Whether a topic is created when a client asks for its metadata.",
+    "broker.id": "The id of this broker; node.id by its former name.",
+    "broker.rack": "Where this broker is, so that replicas can be spread.",
+    "connections.max.idle.ms": "How long a connection may be idle before it is closed, in milliseconds.",
+    "default.replication.factor": "The replication factor of topics created without one.",
+    "delete.topic.enable": "Whether topics can be deleted.",
+    "durability": "What acks=all means: on disk (fsync), or in the page cache as with Apache Kafka (os).",
+    "group.initial.rebalance.delay.ms": "How long a new group waits for more members, in milliseconds.",
+    "listeners": "Where the broker listens, as NAME://host:port.",
+    "log.dir": "The data directory; log.dirs for several.",
+    "log.dirs": "The data directories.",
+    "log.retention.hours": "Hours before a segment is deleted; log.retention.ms and .minutes come before it.",
+    "log.retention.minutes": "Minutes before a segment is deleted; log.retention.ms comes before it.",
+    "log.roll.hours": "Hours before a segment is rolled; log.roll.ms comes before it.",
+    "max.connections": "How many connections the broker accepts.",
+    "max.connections.per.ip": "How many connections the broker accepts from one address.",
+    "max.decompressed.message.bytes": "The most that one record batch may decompress to.",
+    "node.id": "The id of this broker.",
+    "num.partitions": "The number of partitions of topics created without one.",
+    "offsets.retention.minutes": "How long a group's offsets are kept after its last member has left.",
+    "offsets.topic.num.partitions": "The number of partitions of __consumer_offsets.",
+    "queued.max.request.bytes": "Bytes of requests received and not yet handled that are allowed; -1 is no limit.",
+    "request.receive.timeout.ms": "How long a request may take to arrive, in milliseconds.",
+    "socket.request.max.bytes": "The largest request.",
+}
+
+
+def documentation(name: str) -> str | None:
+    """The sentence for a setting of topics or brokers, None where there is none."""
+    return _TOPIC.get(name) or _BROKER.get(name) or _OF_SYNONYMS.get(name)
+
+
+_OF_SYNONYMS: Final = {
+    synonym: f"The default of the topic setting {name}. {_TOPIC[name]}"
+    for name in topic_keys()
+    if (synonym := broker_synonym(name)) is not None and synonym != name
+}

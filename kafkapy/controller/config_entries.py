@@ -1,0 +1,162 @@
+"""Settings as DescribeConfigs shows them: the value in effect, where it comes from, and what else could say
+so.
+
+A *synonym* is a place that gives the setting a value: the topic, the broker's own dynamic setting, that of
+all brokers, the file, the default; and for some settings other names (log.retention.ms, then .minutes, then
+.hours). They are listed in order of precedence, and the first is the setting's source. Source: Kafka's
+ConfigHelper, DynamicBrokerConfig.brokerConfigSynonyms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from kafkapy.config import FALLBACKS, BrokerConfig, broker_synonym
+from kafkapy.config_keys import ConfigKey, broker_keys, topic_keys
+from kafkapy.controller.config_docs import documentation
+from kafkapy.controller.config_values import value_text
+from kafkapy.controller.configs import ALL_BROKERS
+from kafkapy.metadata.cache import MetadataCache
+
+
+class Source(IntEnum):
+    """Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+TYPES: Final = {
+    "BOOLEAN": 1,
+    "STRING": 2,
+    "INT": 3,
+    "SHORT": 4,
+    "LONG": 5,
+    "DOUBLE": 6,
+    "LIST": 7,
+    "CLASS": 8,
+    "PASSWORD": 9,
+}
+"""DescribeConfigsResponse.ConfigType."""
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: Source
+
+
+class ConfigEntry(NamedTuple):
+    """One setting. `value` is None for null and for what must not be shown."""
+
+    name: str
+    value: str | None
+    source: Source
+    read_only: bool
+    sensitive: bool
+    type: int
+    synonyms: list[Synonym]
+    documentation: str | None
+
+
+class ConfigDescriber:
+    """Shows settings of topics and of this broker."""
+
+    def __init__(self, config: BrokerConfig, cache: MetadataCache, node_id: int) -> None:
+        self._config = config
+        self._cache = cache
+        self._node_id = node_id
+        self._plain_topic: dict[str, ConfigEntry] = {}
+        """The settings of a topic that sets none; empty until needed. Each CreateTopics answer shows them."""
+        config.on_change(self._plain_topic.clear)
+
+    def synonyms(self, name: str) -> list[Synonym]:
+        """What gives the broker setting `name` its value, the first one in effect."""
+        names = _names(name)
+        dynamic = self._cache.image.broker_configs
+        levels = (
+            (Source.DYNAMIC_BROKER, dynamic.get(str(self._node_id), {})),
+            (Source.DYNAMIC_DEFAULT_BROKER, dynamic.get(ALL_BROKERS, {})),
+            (Source.STATIC_BROKER, self._config.originals),
+        )
+        found = [
+            Synonym(each, None if broker_keys()[each].sensitive else level[each], source)
+            for source, level in levels
+            for each in names
+            if each in level
+        ]
+        found += [
+            Synonym(each, default, Source.DEFAULT)
+            for each in names
+            if (default := broker_keys()[each].default) is not None
+        ]
+        # Kafka starts with the setting's own name, so a value by another name alone is not listed.
+        start = next((n for n, synonym in enumerate(found) if synonym.name == name), len(found))
+        return found[start:]
+
+    def topic_entries(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+        """All settings of a topic that sets `overrides`, by name."""
+        if not self._plain_topic:
+            defaults = self._config.topic_defaults()
+            for name, key in sorted(topic_keys().items()):
+                broker_name = broker_synonym(name)
+                synonyms = [] if broker_name is None else self.synonyms(broker_name)
+                value = value_text(key.parse(defaults.get(name)))
+                self._plain_topic[name] = _entry(key, value, synonyms, read_only=False)
+        entries = self._plain_topic
+        if overrides:
+            entries = dict(entries)
+            for name, text in overrides.items():
+                value = value_text(topic_keys()[name].parse(text))
+                synonyms = [Synonym(name, value, Source.TOPIC), *entries[name].synonyms]
+                entries[name] = entries[name]._replace(value=value, source=Source.TOPIC, synonyms=synonyms)
+        return list(entries.values())
+
+    def broker_entries(self) -> list[ConfigEntry]:
+        """All settings of this broker, by name."""
+        return [
+            _entry(
+                key,
+                value_text(key.parse(self._config.text(name))),
+                self.synonyms(name),
+                read_only=not key.dynamic,
+            )
+            for name, key in sorted(broker_keys().items())
+        ]
+
+    def cluster_entries(self) -> list[ConfigEntry]:
+        """What is set dynamically for all brokers, by name."""
+        entries = []
+        for name, value in sorted(self._cache.image.broker_configs.get(ALL_BROKERS, {}).items()):
+            synonyms = [s for s in self.synonyms(name) if s.source is Source.DYNAMIC_DEFAULT_BROKER]
+            entries.append(_entry(broker_keys()[name], value, synonyms, read_only=False))
+        return entries
+
+
+def _entry(key: ConfigKey, value: str | None, synonyms: list[Synonym], *, read_only: bool) -> ConfigEntry:
+    return ConfigEntry(
+        key.name,
+        None if key.sensitive else value,
+        synonyms[0].source if synonyms else Source.DEFAULT,
+        read_only,
+        key.sensitive,
+        TYPES[key.type],
+        synonyms,
+        documentation(key.name),
+    )
+
+
+def _names(name: str) -> tuple[str, ...]:
+    """The setting's name and those that can stand for it, in order of precedence."""
+    for first, fallbacks in FALLBACKS.items():
+        names = (first, *(other for other, _ in fallbacks))
+        # Kafka does not take log.flush.scheduler.interval.ms for a synonym in the other direction.
+        if name == first or (name in names and first != "log.flush.interval.ms"):
+            return names
+    return (name,)

@@ -1,0 +1,62 @@
+"""Producer ids, each given once in the life of the cluster.
+
+A broker reserves a block of 1000 ids in `/latest_producer_id_block` by compare-and-set and hands them out
+from memory; what is left of a block when the broker stops is never used. Source: Kafka's ProducerIdsBlock
+and ZkProducerIdManager (KIP-98).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kafkapy.metadata import znodes
+from kafkapy.metadata.store import BadVersionError, MetadataStore, MetadataStoreError
+from kafkapy.metadata.znodes import ProducerIdBlock
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+
+BLOCK_SIZE = 1000
+_LAST_ID = 2**63 - 1
+
+
+class ProducerIds:
+    """Hands out producer ids."""
+
+    def __init__(self, store: MetadataStore, broker_id: int) -> None:
+        self._store = store
+        self._broker_id = broker_id
+        self._next = 0
+        self._end = 0
+        self._reserving = asyncio.Lock()
+
+    async def next_producer_id(self) -> int:
+        """An id that nobody had before.
+
+        Raises:
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS (the client retries) when no block can be reserved.
+        """
+        while self._next == self._end:
+            async with self._reserving:
+                if self._next == self._end:
+                    await self._reserve()
+        producer_id = self._next
+        self._next += 1
+        return producer_id
+
+    async def _reserve(self) -> None:
+        """Take the next block; others may be doing the same."""
+        while True:
+            try:
+                node = await self._store.get(znodes.PRODUCER_ID_BLOCK)
+                first = znodes.decode_producer_id_block(node.data).last + 1 if node.data else 0
+                if first > _LAST_ID - BLOCK_SIZE:
+                    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "Have exhausted all producerIds.")
+                block = ProducerIdBlock(self._broker_id, first, first + BLOCK_SIZE - 1)
+                await self._store.set(
+                    znodes.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block), node.stat.version
+                )
+            except BadVersionError:
+                continue
+            except MetadataStoreError as error:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
+            self._next, self._end = first, first + BLOCK_SIZE
+            return

@@ -1,0 +1,58 @@
+"""AlterConfigs: replace all settings of topics and brokers.
+
+Versions: 0-2.
+
+Behaviour: the settings given are all that the resource has afterwards; what is left out goes back to its
+default. That loses what another client has set meanwhile, hence IncrementalAlterConfigs. Otherwise as
+there.
+
+Version notes: v2 is flexible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kafkapy.context import RequestContext
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace what can be replaced."""
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    responses = []
+    for resource in request.resources:
+        response = AlterConfigsResourceResponse(
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        try:
+            if counts[resource.resource_type, resource.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            await context.broker.admin.configs.replace(
+                resource.resource_type,
+                resource.resource_name,
+                _configs(resource),
+                validate_only=request.validate_only,
+            )
+        except KafkaError as error:
+            response.error_code, response.error_message = error.code, error.message
+        responses.append(response)
+    return AlterConfigsResponse(responses=responses)
+
+
+def _configs(resource: AlterConfigsResource) -> dict[str, str]:
+    configs = {config.name: config.value for config in resource.configs if config.value is not None}
+    if len({config.name for config in resource.configs}) < len(resource.configs):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if len(configs) < len(resource.configs):
+        nulls = ", ".join(config.name for config in resource.configs if config.value is None)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {nulls}")
+    return configs

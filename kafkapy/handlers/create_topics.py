@@ -1,0 +1,101 @@
+"""CreateTopics: new topics.
+
+Versions: 0-7.
+
+Behaviour: each topic is checked and created on its own; one that is refused gets its own error and Kafka's
+message. A created topic can be produced to when the answer comes, so the timeout is never needed.
+`validate_only` (v1+) checks and creates nothing. Partitions and replication factor may be left to the
+broker with -1 (v4+, KIP-464), or be given by an assignment of brokers to each partition.
+
+Version notes: v5 answers with the topic's settings, partitions and replication factor (KIP-525), v7 with
+its id.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from kafkapy.context import RequestContext
+from kafkapy.controller.config_entries import ConfigEntry
+from kafkapy.controller.topics import NewTopic
+from kafkapy.metadata.image import Topic
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kafkapy.protocol.types import ZERO_UUID
+from kafkapy.topic_names import CLUSTER_METADATA_TOPIC
+
+FIRST_VERSION_WITH_CONFIGS = 5
+
+
+async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create what can be created."""
+    names = Counter(topic.name for topic in request.topics)
+    refused: dict[str, KafkaError] = {}
+    for topic in request.topics:
+        if topic.name == CLUSTER_METADATA_TOPIC:
+            refused[topic.name] = KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.",
+            )
+        elif names[topic.name] > 1:
+            refused[topic.name] = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    wanted = [_new_topic(topic) for topic in request.topics if topic.name not in refused]
+    results: dict[str, Topic | KafkaError]
+    try:
+        results = await context.broker.admin.topics.create_topics(wanted, validate_only=request.validate_only)
+    except KafkaError as error:
+        results = {topic.name: error for topic in wanted}
+    results.update(refused)
+    shows_configs = context.api_version >= FIRST_VERSION_WITH_CONFIGS
+    entries = context.broker.admin.describer.topic_entries if shows_configs else _no_entries
+    return CreateTopicsResponse(
+        topics=[_result(name, results[name], request.validate_only, entries) for name in names]
+    )
+
+
+def _no_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    return []
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _result(
+    name: str,
+    result: Topic | KafkaError,
+    validate_only: bool,
+    entries: Callable[[Mapping[str, str]], list[ConfigEntry]],
+) -> CreatableTopicResult:
+    if isinstance(result, KafkaError):
+        return CreatableTopicResult(name=name, error_code=result.code, error_message=result.message)
+    return CreatableTopicResult(
+        name=name,
+        topic_id=ZERO_UUID if validate_only else result.id,
+        error_message=None,
+        num_partitions=len(result.partitions),
+        replication_factor=len(result.partitions[0].replicas),
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.sensitive,
+            )
+            for entry in entries(result.configs)
+        ],
+    )

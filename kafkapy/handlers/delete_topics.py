@@ -1,0 +1,99 @@
+"""DeleteTopics: topics and their records, gone for good.
+
+Versions: 0-6.
+
+Behaviour: a topic is named by its name or (v6+) by its id. When the answer comes, the name is free again
+and no client can read the topic; its files are removed later. What is named twice, by both or by neither is
+refused. With `delete.topic.enable=false` nothing is deleted.
+
+Version notes: v5 adds messages to errors. Before v3 clients do not know TOPIC_DELETION_DISABLED and get
+INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kafkapy.context import RequestContext
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from kafkapy.protocol.types import ZERO_UUID, Uuid
+
+FIRST_VERSION_WITH_DELETION_DISABLED = 3
+
+
+async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete what can be deleted."""
+    states = [DeleteTopicState(name=name) for name in request.topic_names] + request.topics
+    if not context.broker.config["delete.topic.enable"]:
+        disabled = context.api_version >= FIRST_VERSION_WITH_DELETION_DISABLED
+        error = (
+            KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+            if disabled
+            else KafkaError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
+        )
+        return DeleteTopicsResponse(responses=[_result(s.name, s.topic_id, error) for s in states])
+    responses, topics = _resolve(context, states)
+    try:
+        results = await context.broker.admin.topics.delete_topics(topics)
+    except KafkaError as error:
+        results = dict.fromkeys(topics, error)
+    responses += [_result(name, topic_id, results[topic_id]) for topic_id, name in topics.items()]
+    return DeleteTopicsResponse(responses=responses)
+
+
+def _resolve(
+    context: RequestContext, states: list[DeleteTopicState]
+) -> tuple[list[DeletableTopicResult], dict[Uuid, str]]:
+    """The topics to delete, name by id, and the answers to what names none (Kafka's ControllerApis)."""
+    image = context.broker.metadata.image
+    names = Counter(s.name for s in states if s.name is not None and s.topic_id == ZERO_UUID)
+    ids = Counter(s.topic_id for s in states if s.name is None and s.topic_id != ZERO_UUID)
+    responses = []
+    for state in states:
+        if state.name is None and state.topic_id == ZERO_UUID:
+            responses.append(_refused(None, ZERO_UUID, "Neither topic name nor id were specified."))
+        elif state.name is not None and state.topic_id != ZERO_UUID:
+            responses.append(
+                _refused(state.name, state.topic_id, "You may not specify both topic name and topic id.")
+            )
+    topics: dict[Uuid, str] = {}
+    for topic_id, count in ids.items():
+        topic = image.topics_by_id.get(topic_id)
+        if count > 1:
+            responses.append(_refused(None, topic_id, "Duplicate topic id."))
+        elif topic is None:
+            responses.append(_result(None, topic_id, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)))
+        else:
+            topics[topic_id] = topic.name
+    for name, count in names.items():
+        topic = image.topics.get(name)
+        if count > 1:
+            responses.append(_refused(name, ZERO_UUID, "Duplicate topic name."))
+        elif topic is None:
+            responses.append(_result(name, ZERO_UUID, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+        elif topic.id in ids:
+            topics.pop(topic.id, None)
+            message = "The provided topic name maps to an ID that was already supplied."
+            responses.append(_refused(name, topic.id, message))
+        else:
+            topics[topic.id] = name
+    return responses, topics
+
+
+def _refused(name: str | None, topic_id: Uuid, message: str) -> DeletableTopicResult:
+    return _result(name, topic_id, KafkaError(ErrorCode.INVALID_REQUEST, message))
+
+
+def _result(name: str | None, topic_id: Uuid, error: KafkaError | None) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+    )

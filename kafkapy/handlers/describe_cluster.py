@@ -1,0 +1,50 @@
+"""DescribeCluster: the brokers, the controller and the cluster's id (KIP-700).
+
+Versions: 0-2.
+
+Behaviour: as Metadata without topics. `endpoint_type` (v1+, KIP-919) asks for brokers (1) or controllers
+(2); a broker answers the first only.
+
+Version notes: v2 adds fenced brokers, of which there are none: a broker that is not alive is not registered.
+"""
+
+from __future__ import annotations
+
+from kafkapy.authorized_operations import CLUSTER, NOT_ASKED
+from kafkapy.context import RequestContext
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Answer from the image."""
+    image = context.broker.metadata.image
+    if request.endpoint_type == CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of the wrong type.",
+            endpoint_type=BROKERS,
+        )
+    if request.endpoint_type != BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
+            endpoint_type=BROKERS,
+        )
+    return DescribeClusterResponse(
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in context.nodes()
+        ],
+        cluster_authorized_operations=(
+            CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )

@@ -1,0 +1,98 @@
+"""DescribeTopicPartitions: partitions of topics page by page (KIP-966).
+
+Versions: 0.
+
+Behaviour: topics come in the order of their names, no more partitions than the request's limit or
+`max.request.partition.size.limit`, whichever is less; where something is left over, `next_cursor` names the
+partition to begin with in the next request. No topics asks for all of them. A cursor outside of the topics
+asked for is refused. Eligible leader replicas are never reported: they come with unclean recovery in KRaft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafkapy.authorized_operations import TOPIC
+from kafkapy.context import RequestContext
+from kafkapy.metadata.image import Topic
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from kafkapy.topic_names import is_internal, is_valid
+
+
+def handle(
+    context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Answer one page."""
+    image, cursor = context.broker.metadata.image, request.cursor
+    first_name = "" if cursor is None else cursor.topic_name
+    first_partition = 0 if cursor is None else cursor.partition_index
+    asked = {topic.name for topic in request.topics}
+    if cursor is not None and (first_partition < 0 or (asked and first_name not in asked)):
+        return _refused(asked)
+    names = sorted(name for name in asked or image.topics if name >= first_name)
+    limit = min(context.broker.config["max.request.partition.size.limit"], request.response_partition_limit)
+    remaining = max(limit, 1)
+    response = DescribeTopicPartitionsResponse()
+    live = {node.id for node in context.nodes()}
+    for name in names:
+        if remaining == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.get(name)
+        if topic is None:
+            response.topics.append(_absent(name))
+            continue
+        first = first_partition if name == first_name else 0
+        end = min(len(topic.partitions), first + remaining)
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=name,
+                topic_id=topic.id,
+                is_internal=is_internal(name),
+                partitions=[_partition(topic, index, live) for index in range(first, end)],
+                topic_authorized_operations=TOPIC,
+            )
+        )
+        if end < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+        remaining -= max(end - first, 0)
+    return response
+
+
+def _partition(topic: Topic, index: int, live: Collection[int]) -> DescribeTopicPartitionsResponsePartition:
+    state = topic.partitions[index]
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=index,
+        leader_id=state.leader if state.leader in live else -1,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[replica for replica in state.replicas if replica not in live],
+    )
+
+
+def _absent(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, is_internal=is_internal(name), topic_authorized_operations=TOPIC
+    )
+
+
+def _refused(asked: set[str]) -> DescribeTopicPartitionsResponse:
+    """INVALID_REQUEST for each topic: the response has no error of its own."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
+            for name in sorted(asked)
+        ]
+    )

@@ -1,0 +1,54 @@
+"""IncrementalAlterConfigs: change single settings of topics and brokers (KIP-339).
+
+Versions: 0-1.
+
+Behaviour: each resource changes as a whole or not at all, and is answered in the order asked. Operations:
+set (0), delete (1), append to (2) and subtract from (3) a list. A change is in effect when the answer
+comes. A resource named twice, or a setting named twice in it, is refused. With `validate_only` nothing
+changes.
+
+Version notes: v1 is flexible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kafkapy.context import RequestContext
+from kafkapy.controller.configs import Change
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+async def handle(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Change what can be changed."""
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    responses = []
+    for resource in request.resources:
+        response = AlterConfigsResourceResponse(
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        try:
+            if counts[resource.resource_type, resource.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            await _alter(context, resource, request.validate_only)
+        except KafkaError as error:
+            response.error_code, response.error_message = error.code, error.message
+        responses.append(response)
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+async def _alter(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:
+    changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
+    await context.broker.admin.configs.alter(
+        resource.resource_type, resource.resource_name, changes, validate_only=validate_only
+    )

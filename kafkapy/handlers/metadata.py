@@ -1,0 +1,169 @@
+"""Metadata: the brokers, and who leads the partitions of which topics.
+
+Versions: 0-13.
+
+Behaviour: answers about the topics named (by name, or by id from v12), about all of them, or about none. A
+topic that does not exist is created with the broker's defaults when both the broker
+(`auto.create.topics.enable`) and the request (v4+) allow it; it is answered as soon as it can be written
+to, where Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and leaves it to the client to ask again.
+Without creation nothing is waited for.
+
+Version notes: in v0 no topics means all topics, from v1 null does. v5 adds offline replicas, v7 leader
+epochs, v8-10 the authorized operations of the cluster, v8 those of topics. Before v6 a leader without the
+client's listener is LEADER_NOT_AVAILABLE. v10 and v11 carry topic ids but do not take them in requests. v13
+adds an error code for the whole answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Collection
+
+from kafkapy.authorized_operations import CLUSTER, NOT_ASKED, TOPIC
+from kafkapy.context import RequestContext
+from kafkapy.metadata.image import Topic
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kafkapy.protocol.types import ZERO_UUID, Uuid
+from kafkapy.topic_names import is_internal, is_valid
+
+FIRST_VERSION_WITH_NULL_FOR_ALL = 1
+FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
+FIRST_VERSION_BY_TOPIC_ID = 12
+
+
+def handle(
+    context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Answer from the image, at once unless topics are to be created."""
+    version, wanted = context.api_version, request.topics
+    if wanted is None or (version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
+        return _Answer(context, request).about_all()
+    by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
+    if version < FIRST_VERSION_BY_TOPIC_ID and (by_id or any(topic.name is None for topic in wanted)):
+        return _Answer(context, request).refusing(wanted_names=[topic.name or "" for topic in wanted])
+    if by_id:
+        ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+        return _Answer(context, request).about_ids(ids)
+    names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
+    missing = [name for name in names if name not in context.broker.metadata.image.topics and is_valid(name)]
+    if missing and request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]:
+        return _create(context, request, names, missing)
+    return _Answer(context, request).about(names, {})
+
+
+async def _create(
+    context: RequestContext, request: MetadataRequest, names: Collection[str], missing: Collection[str]
+) -> MetadataResponse:
+    """Create what is missing, then answer."""
+    results = await context.broker.admin.topics.auto_create(missing)
+    errors = {name: error.code for name, error in results.items() if isinstance(error, KafkaError)}
+    return _Answer(context, request).about(names, errors)
+
+
+class _Answer:
+    """Builds the response to one request from one image."""
+
+    def __init__(self, context: RequestContext, request: MetadataRequest) -> None:
+        self._image = context.broker.metadata.image
+        self._nodes = {node.id: node for node in context.nodes()}
+        self._version = context.api_version
+        self._cluster_operations = CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+        self._topic_operations = TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+        self._no_listener = (
+            ErrorCode.LISTENER_NOT_FOUND
+            if self._version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND
+            else ErrorCode.LEADER_NOT_AVAILABLE
+        )
+
+    def about_all(self) -> MetadataResponse:
+        return self._response([self._topic(topic) for topic in self._image.topics.values()])
+
+    def about_ids(self, ids: Collection[Uuid]) -> MetadataResponse:
+        topics = []
+        for topic_id in ids:
+            topic = self._image.topics_by_id.get(topic_id)
+            if topic is not None:
+                topics.append(self._topic(topic))
+            else:
+                topics.append(
+                    MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+                )
+        return self._response(topics)
+
+    def about(self, names: Collection[str], errors: dict[str, ErrorCode]) -> MetadataResponse:
+        """Answer about topics by name; `errors` says why some could not be created."""
+        topics = []
+        for name in names:
+            topic = self._image.topics.get(name)
+            if topic is not None:
+                topics.append(self._topic(topic))
+                continue
+            error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if not is_valid(name):
+                error = ErrorCode.INVALID_TOPIC_EXCEPTION
+            topics.append(
+                MetadataResponseTopic(
+                    error_code=error,
+                    name=name,
+                    is_internal=is_internal(name),
+                    topic_authorized_operations=self._topic_operations,
+                )
+            )
+        return self._response(topics)
+
+    def refusing(self, wanted_names: Collection[str]) -> MetadataResponse:
+        """Answer to ids or missing names in a version that does not have them."""
+        return MetadataResponse(
+            topics=[
+                MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
+                for name in wanted_names
+            ]
+        )
+
+    def _response(self, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+                for node in self._nodes.values()
+            ],
+            cluster_id=self._image.cluster_id,
+            controller_id=self._image.controller_id,
+            topics=topics,
+            cluster_authorized_operations=self._cluster_operations,
+        )
+
+    def _topic(self, topic: Topic) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=is_internal(topic.name),
+            partitions=self._partitions(topic),
+            topic_authorized_operations=self._topic_operations,
+        )
+
+    def _partitions(self, topic: Topic) -> list[MetadataResponsePartition]:
+        nodes, brokers = self._nodes, self._image.brokers
+        partitions = []
+        for index, state in enumerate(topic.partitions):
+            leader, error = state.leader, ErrorCode.NONE
+            if leader not in nodes:
+                error = self._no_listener if leader in brokers else ErrorCode.LEADER_NOT_AVAILABLE
+                leader = -1
+            partitions.append(
+                MetadataResponsePartition(
+                    error_code=error,
+                    partition_index=index,
+                    leader_id=leader,
+                    leader_epoch=state.leader_epoch,
+                    replica_nodes=list(state.replicas),
+                    isr_nodes=list(state.isr),
+                    offline_replicas=[replica for replica in state.replicas if replica not in nodes],
+                )
+            )
+        return partitions
