@@ -405,40 +405,43 @@ class Connection:
             self.close(f"API key {header.api_key} version {header.api_version} is not supported")
 
     def _await(self, answer: _Answer, response: Pipelined | Awaitable[Any]) -> None:
-        """Have the request answered when `response` is there."""
         if isinstance(response, Pipelined):
-            answer.pipelined = True
             self._pipelined_bytes += answer.nbytes
-            response = response.answer
-        elif not self.closed:
+            self._watch(answer, response.answer)
+        else:
             self._muting = answer
-        future = asyncio.ensure_future(response, loop=self._loop)
-        answer.future = future
-        future.add_done_callback(partial(self._answered, answer))
+            self._watch(answer, response)
+        self._answers.append(answer)
+
+    def _watch(self, answer: _Answer, awaitable: Awaitable[Any]) -> None:
+        answer.future = asyncio.ensure_future(awaitable, loop=self._loop)
+        answer.future.add_done_callback(partial(self._answered, answer))
 
     def _answered(self, answer: _Answer, future: asyncio.Future[Any]) -> None:
-        """A request that waited has its answer, or the first part of its work behind it."""
+        """A request that waited has its answer, or, if it muted the connection, goes on waiting pipelined."""
         if self._muting is answer:
             self._muting = None
-        answer.future = None
-        try:
-            response = future.result()
-        except asyncio.CancelledError:
-            response = None
-            if not self._ended:
-                self.close("its request was cancelled")
-        except Exception as error:
-            response = self._failed(answer.header, answer.endpoint, error)
-        if isinstance(response, Pipelined):
-            self._await(answer, response)
         else:
-            if answer.pipelined:
-                self._pipelined_bytes -= answer.nbytes
-            answer.response, answer.ready = response, True
-            if self.closed:
-                self._discard(answer)
-                return
-            self._send_ready()
+            self._pipelined_bytes -= answer.nbytes
+        try:
+            answer.response = future.result()
+        except asyncio.CancelledError:
+            if not self._ended:
+                self.close("the request was cancelled")
+        except Exception as error:
+            answer.response = self._failed(answer.header, answer.endpoint, error)
+        if isinstance(answer.response, Pipelined):
+            pipelined, answer.response = answer.response, None
+            self._pipelined_bytes += answer.nbytes
+            self._watch(answer, pipelined.answer)
+            self._unmuted()
+            return
+        answer.ready = True
+        answer.future = None
+        if self.closed:
+            self._discard(answer)
+            return
+        self._send_ready()
         self._unmuted()
 
     def _failed(self, header: RequestHeader, endpoint: handlers.Endpoint, error: Exception) -> Any:

@@ -19,7 +19,7 @@ from kafkapy.storage.files import StorageError
 
 if TYPE_CHECKING:
     from kafkapy.partition import Partition
-    from kafkapy.storage.log import FlushTicket
+    from kafkapy.storage.flush import FlushTicket
 
 Blocking = Callable[..., Awaitable[list[StorageError | None]]]
 

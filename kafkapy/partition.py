@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from kafkapy.group_commit import GroupCommit
     from kafkapy.protocol.types import TopicPartition
-    from kafkapy.storage.log import AppendInfo, FlushTicket, PartitionLog
+    from kafkapy.storage.flush import FlushTicket
+    from kafkapy.storage.log import AppendInfo, PartitionLog
     from kafkapy.storage.validate import AppendOrigin, PreparedBatches
     from kafkapy.waiters import Waiters
 

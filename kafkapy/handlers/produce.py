@@ -150,7 +150,7 @@ class Piece:
         self.answer = PartitionProduceResponse(index=data.index, base_offset=-1)
         try:
             self._partition = self._find(context, request, topic, data.index)
-            if self._records is not None:
+            if isinstance(self._records, memoryview):
                 self.is_heavy = is_heavy(self._records, self._partition.log.config)
         except KafkaError as error:
             self._fail(error)
