@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from interop.support.kafka_process import KafkaProcess
 from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.maven import JarsUnavailableError
 from interop.support.server_process import ServerProcess
+from interop.support.waiting import wait_until
 
 ServerFactory = Callable[[Path], ServerProcess]
 MakeTopic = Callable[..., str]
@@ -89,9 +89,7 @@ def make_topic(bootstrap_servers: str, name: str) -> MakeTopic:
         topic = f"{name}-{next(_numbers)}"
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
-        deadline = time.monotonic() + 30
-        while topic not in admin.list_topics(timeout=30).topics:
-            assert time.monotonic() < deadline, f"{topic} was created and is not listed"
+        wait_until(lambda: topic in admin.list_topics(timeout=30).topics)
         return topic
 
     return make

@@ -14,6 +14,7 @@ from kafka.structs import OffsetAndMetadata
 from interop.conftest import MakeTopic
 from interop.kafka_python.client import consume, poll, produce
 from interop.support.records import check_one_partition, text_records
+from interop.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -40,10 +41,10 @@ def test_topics_are_created_described_grown_and_deleted(admin: KafkaAdminClient,
 
     admin.create_partitions({name: 5})
     admin.wait_for_topics([name])
-    assert len(admin.describe_topics([name])[0]["partitions"]) == 5
+    wait_until(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 5)
 
     admin.delete_topics([name])
-    assert name not in admin.list_topics()
+    wait_until(lambda: name not in admin.list_topics())
     with pytest.raises(errors.UnknownTopicOrPartitionError):
         admin.delete_topics([name])
 
@@ -87,12 +88,10 @@ def test_topic_configs_are_described_altered_and_reset(
         ConfigResourceType.TOPIC, topic, {"retention.ms": "5000", "cleanup.policy": "compact"}
     )
     assert admin.alter_configs([change]) == {"topic": {topic: "OK"}}
-    assert {key: entry["value"] for key, entry in described("modified").items()} == {
-        "retention.ms": "5000",
-        "cleanup.policy": "compact",
-    }
+    wanted = {"retention.ms": "5000", "cleanup.policy": "compact"}
+    wait_until(lambda: {key: entry["value"] for key, entry in described("modified").items()} == wanted)
     admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, topic, ["retention.ms"])])
-    assert described()["retention.ms"]["value"] == "604800000"
+    wait_until(lambda: described()["retention.ms"]["value"] == "604800000")
     assert described()["cleanup.policy"]["value"] == "compact"
 
 

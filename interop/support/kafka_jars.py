@@ -25,7 +25,7 @@ def kafka_jars(release: str = RELEASE) -> Path:
 
 
 def java_command(release: str = RELEASE, *flags: str) -> list[str]:
-    """The start of a command line that runs a main class of `release`, as a short-lived tool without flags."""
+    """The start of a command line that runs a main class of `release`; without flags, as a tool runs."""
     major = release.partition(".")[0]
     setting = "log4j2.configurationFile" if major == "4" else "log4j.configuration"
     logging = Path(__file__).with_name(f"logging_{major}.properties")

@@ -48,7 +48,7 @@ def sample_records(*, rare_nulls: bool = True) -> list[Record]:
         Record(b"headers", b"v", (("a", b"1"), ("a", b"2"), ("empty", b""), ("", b"no name")), _START),
         *([Record(b"null header", b"v", (("b", None), ("c", b"1")), _START)] if rare_nulls else []),
         Record(b"binary header", b"v", (("raw", every_byte), ("long", b"h" * 70_000)), _START + 6),
-        Record(b"the epoch", b"v", (), 0),
+        Record(b"the epoch", b"v", (), 1),
         Record(b"long ago", b"v", (), 946_684_800_000),
         Record(b"k" * 5_000, b"a long key", (), _START + 7),
         *(

@@ -1,0 +1,1 @@
+"""confluent-kafka (librdkafka) against the broker."""
