@@ -28,7 +28,21 @@ class Api:
 
 
 # Sorted by key.
-APIS: Final = (Api(ApiKey.API_VERSIONS, 0, 5, "api_versions"),)
+APIS: Final = (
+    Api(ApiKey.METADATA, 0, 13, "metadata"),
+    Api(ApiKey.API_VERSIONS, 0, 5, "api_versions"),
+    Api(ApiKey.CREATE_TOPICS, 0, 7, "create_topics"),
+    Api(ApiKey.DELETE_TOPICS, 0, 6, "delete_topics"),
+    Api(ApiKey.DELETE_RECORDS, 0, 2, "delete_records"),
+    Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, "describe_configs"),
+    Api(ApiKey.ALTER_CONFIGS, 0, 2, "alter_configs"),
+    Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "describe_log_dirs", abandon=True),
+    Api(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions"),
+    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "incremental_alter_configs"),
+    Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster"),
+    Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "list_config_resources"),
+    Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "describe_topic_partitions"),
+)
 
 BY_KEY: Final[dict[int, Api]] = {api.key: api for api in APIS}
 
