@@ -100,17 +100,18 @@ class Connection:
         "_outbound",
         "_pipelined_bytes",
         "_reading",
+        "_received_before",
         "_resuming",
         "_server",
         "_socket",
         "_writing",
         "closed",
-        "frame_started",
         "last_active",
         "listener",
         "peer_host",
         "peer_port",
         "principal",
+        "receiving_since",
     )
 
     def __init__(
@@ -123,8 +124,8 @@ class Connection:
         self.closed = False
         self.last_active: float = server.now
         """When bytes last came or went, as the server's coarse clock had it."""
-        self.frame_started: float | None = None
-        """When the first byte of an incomplete frame came."""
+        self.receiving_since = self.last_active
+        """Since when an incomplete frame's progress is watched, while the server lists it as incomplete."""
         self._server = server
         self._loop = server.loop
         self._socket = sock
@@ -138,6 +139,8 @@ class Connection:
         self._pipelined_bytes = 0
         self._reading = True
         self._writing = False
+        self._received_before = 0
+        """How much of the incomplete frame was there at `receiving_since`."""
         self._resuming = False
         """`_resume` is scheduled, to go on with buffered frames."""
         self._ended = False
@@ -271,37 +274,40 @@ class Connection:
         )
 
     def _watch_frame(self, *, handled: bool) -> None:
-        """Set the deadline of an incomplete frame, and make room to read on, or pause reading."""
-        buffer = self._buffer
-        if buffer is None or buffer.start == buffer.end:
-            self._set_frame_started(None)
-            return
-        if self._resuming or self._is_muted():
-            self._set_frame_started(None)
-            if buffer.end - buffer.start >= READ_AHEAD:
+        """After reading: watch an incomplete frame; make room to read on, or pause reading."""
+        buffer, incomplete = self._buffer, self._server.incomplete
+        if buffer is None or buffer.start == buffer.end or self._resuming or self._is_muted():
+            incomplete.discard(self)
+            if self._unhandled >= READ_AHEAD:
                 self._pause_reading()
                 return
             wanted = READ_AHEAD
         else:
-            if handled or self.frame_started is None:
-                self._set_frame_started(self._server.now)
+            if handled or self not in incomplete:
+                incomplete.add(self)
+                self.receiving_since, self._received_before = self._server.now, 0
             wanted = 4
-            if buffer.end - buffer.start >= 4:
+            if self._unhandled >= 4:
                 wanted += _SIZE.unpack_from(buffer.view, buffer.start)[0]
+        if buffer is None or buffer.start == buffer.end:
+            return
         if self._server.has_memory:
             self._server.buffered_bytes += buffer.make_room(wanted)
         elif buffer.end == buffer.capacity:
             self._pause_reading()
             self._server.wait_for_memory(self)
 
-    def _set_frame_started(self, started: float | None) -> None:
-        if started is not None:
-            self._server.incomplete.add(self)
-        elif self.frame_started is not None:
-            self._server.incomplete.discard(self)
-        self.frame_started = started
+    def watch_progress(self) -> None:
+        """From now on, watch how fast the incomplete frame comes."""
+        self.receiving_since = self._server.now
+        self._received_before = self._unhandled
 
-    def bytes_of_incomplete_frame(self) -> int:
+    def received_since(self) -> int:
+        """Bytes of the incomplete frame that came since `receiving_since`."""
+        return self._unhandled - self._received_before
+
+    @property
+    def _unhandled(self) -> int:
         return 0 if self._buffer is None else self._buffer.end - self._buffer.start
 
     def release_idle_buffer(self) -> None:
@@ -344,7 +350,7 @@ class Connection:
         self._pause_reading()
         if not self._is_muted() and not self._resuming:
             self._disown()
-            self._set_frame_started(None)
+            self._server.incomplete.discard(self)
         self._close_when_sent()
 
     def _close_when_sent(self) -> None:
@@ -405,43 +411,40 @@ class Connection:
             self.close(f"API key {header.api_key} version {header.api_version} is not supported")
 
     def _await(self, answer: _Answer, response: Pipelined | Awaitable[Any]) -> None:
+        """Have the request answered when `response` is there."""
         if isinstance(response, Pipelined):
+            answer.pipelined = True
             self._pipelined_bytes += answer.nbytes
-            self._watch(answer, response.answer)
-        else:
+            response = response.answer
+        elif not self.closed:
             self._muting = answer
-            self._watch(answer, response)
-        self._answers.append(answer)
-
-    def _watch(self, answer: _Answer, awaitable: Awaitable[Any]) -> None:
-        answer.future = asyncio.ensure_future(awaitable, loop=self._loop)
-        answer.future.add_done_callback(partial(self._answered, answer))
+        future = asyncio.ensure_future(response, loop=self._loop)
+        answer.future = future
+        future.add_done_callback(partial(self._answered, answer))
 
     def _answered(self, answer: _Answer, future: asyncio.Future[Any]) -> None:
-        """A request that waited has its answer, or, if it muted the connection, goes on waiting pipelined."""
+        """A request that waited has its answer, or the first part of its work behind it."""
         if self._muting is answer:
             self._muting = None
-        else:
-            self._pipelined_bytes -= answer.nbytes
-        try:
-            answer.response = future.result()
-        except asyncio.CancelledError:
-            if not self._ended:
-                self.close("the request was cancelled")
-        except Exception as error:
-            answer.response = self._failed(answer.header, answer.endpoint, error)
-        if isinstance(answer.response, Pipelined):
-            pipelined, answer.response = answer.response, None
-            self._pipelined_bytes += answer.nbytes
-            self._watch(answer, pipelined.answer)
-            self._unmuted()
-            return
-        answer.ready = True
         answer.future = None
-        if self.closed:
-            self._discard(answer)
-            return
-        self._send_ready()
+        try:
+            response = future.result()
+        except asyncio.CancelledError:
+            response = None
+            if not self._ended:
+                self.close("its request was cancelled")
+        except Exception as error:
+            response = self._failed(answer.header, answer.endpoint, error)
+        if isinstance(response, Pipelined):
+            self._await(answer, response)
+        else:
+            if answer.pipelined:
+                self._pipelined_bytes -= answer.nbytes
+            answer.response, answer.ready = response, True
+            if self.closed:
+                self._discard(answer)
+                return
+            self._send_ready()
         self._unmuted()
 
     def _failed(self, header: RequestHeader, endpoint: handlers.Endpoint, error: Exception) -> Any:
@@ -537,7 +540,7 @@ class Connection:
             self._writing = False
             self._loop.remove_writer(self._fd)
         self._disown()
-        self._set_frame_started(None)
+        self._server.incomplete.discard(self)
         self._outbound.close()
         for answer in self._answers:
             if answer.ready:

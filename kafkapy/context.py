@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kafkapy.broker import BrokerCore
@@ -29,15 +29,6 @@ if TYPE_CHECKING:
 
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of an unauthenticated client, as Apache Kafka names it."""
-
-
-class Node(NamedTuple):
-    """A broker, at the address by which one client reaches it."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None
 
 
 @dataclass(slots=True)
@@ -65,19 +56,6 @@ class RequestContext:
     def principal(self) -> str:
         """Who the client is."""
         return self.connection.principal
-
-    def nodes(self) -> list[Node]:
-        """The live brokers that have the listener by which the client came in, by id.
-
-        A broker that advertises no host is reached where this client reached us.
-        """
-        nodes = []
-        for broker in self.broker.metadata.image.brokers.values():
-            endpoint = broker.endpoints.get(self.listener_name)
-            if endpoint is not None:
-                host = endpoint.host or self.connection.local_host
-                nodes.append(Node(broker.id, host, endpoint.port, broker.rack))
-        return sorted(nodes)
 
 
 class Pipelined:

@@ -205,11 +205,13 @@ class Server:
         self.now = now = self.loop.time()
         shortest = min(self._receive_seconds, self._idle_seconds if self._idle_seconds > 0 else 1e9)
         self._sweep_timer = self.loop.call_later(min(SWEEP_SECONDS, shortest / 10), self._sweep)
+        enough = self._receive_seconds * RECEIVE_RATE
         for connection in tuple(self.incomplete):
-            received = connection.bytes_of_incomplete_frame()
-            started = connection.frame_started
-            if started is not None and now - started > self._receive_seconds + received / RECEIVE_RATE:
-                connection.close(f"its request is incomplete after {now - started:.0f} s")
+            if connection.receiving_since < now - self._receive_seconds:
+                if connection.received_since() < enough:
+                    connection.close(f"its request did not come within {self._receive_seconds:g} s")
+                else:
+                    connection.watch_progress()
         for connection in tuple(self.connections):
             quiet = now - connection.last_active
             if quiet >= SWEEP_SECONDS:
