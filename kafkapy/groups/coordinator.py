@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from enum import Enum
+from typing import Any
 
 from kafkapy.clock import Clock
 from kafkapy.groups.answer import Answer
@@ -31,12 +32,14 @@ from kafkapy.groups.offsets import CommittedOffset, Offsets
 from kafkapy.groups.offsets_topic import Done, OffsetsLog, OffsetsTopic, coordinator_error
 from kafkapy.groups.rebalance import Rebalances
 from kafkapy.groups.sync import Syncs
+from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.topic_names import GROUP_METADATA_TOPIC
 
 logger = logging.getLogger(__name__)
 
@@ -63,14 +66,18 @@ class GroupCoordinator:
         clock: Clock,
         timers: Timers,
         log: OffsetsLog,
+        *,
+        blocking: Callable[..., Awaitable[Any]],
         new_id: Callable[[], str] = _random_id,
     ) -> None:
+        """`blocking(call, *args)` runs what takes long in a worker thread."""
         self.config = config
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self._clock = clock
         self._timers = timers
         self._log = log
+        self._blocking = blocking
         self._partitions: list[PartitionState] = []
         """The partitions of the offsets topic; none while it does not exist."""
         self._loading: set[asyncio.Task[None]] = set()
@@ -96,6 +103,11 @@ class GroupCoordinator:
         if self._loading:
             await asyncio.wait(self._loading)
 
+    @property
+    def has_topic(self) -> bool:
+        """Whether the offsets topic exists."""
+        return bool(self._partitions)
+
     async def ensure_topic(self) -> None:
         """Have the offsets topic, created on first use.
 
@@ -103,9 +115,7 @@ class GroupCoordinator:
             KafkaError: it cannot be created.
         """
         if not self._partitions:
-            await self._log.create()
-            if not self._partitions:
-                self.open_topic()
+            await self._log.create()  # which publishes the metadata with it
 
     def open_topic(self) -> None:
         """Take over the offsets topic as it exists now."""
@@ -128,7 +138,22 @@ class GroupCoordinator:
         self._partitions = []
         self._topic.partitions = 0
 
-    def topics_deleted(self, topics: Collection[str]) -> None:
+    def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Act on topics that came and went; the logs of those that came exist already."""
+        deleted = {
+            name
+            for name, topic in old.topics.items()
+            if (successor := new.topics.get(name)) is not topic
+            and (successor is None or successor.id != topic.id)
+        }
+        if GROUP_METADATA_TOPIC in deleted:
+            self.close_topic()
+        if deleted:
+            self._topics_deleted(deleted)
+        if GROUP_METADATA_TOPIC in new.topics and not self._partitions:
+            self.open_topic()
+
+    def _topics_deleted(self, topics: Collection[str]) -> None:
         """Offsets of these topics mean nothing any more."""
         for group_id in tuple(self.offsets.groups()):
             keys = [key for key in self.offsets.keys(group_id) if key.topic in topics]
@@ -139,8 +164,8 @@ class GroupCoordinator:
         fold = PartitionFold(f"__consumer_offsets-{partition}")
         try:
             async for batches in self._log.read(partition):
-                await asyncio.to_thread(fold.add, batches)
-            loaded = await asyncio.to_thread(fold.result)
+                await self._blocking(fold.add, batches)
+            loaded: LoadedPartition = await self._blocking(fold.result)
             self._install(loaded)
         except (KafkaError, DecodeError) as error:
             logger.error("__consumer_offsets-%d cannot be loaded, nor its groups: %s", partition, error)

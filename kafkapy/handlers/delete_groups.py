@@ -1,0 +1,54 @@
+"""DeleteGroups: remove groups that have no members, with their offsets (KIP-229).
+
+Versions: 0-3.
+
+Behaviour: the groups are gone at once; the answer waits until that is committed.
+
+Version notes: v3 adds a message to each error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kafkapy.context import RequestContext
+from kafkapy.groups.answer import Answer
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+
+def handle(
+    context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
+    """Delete each group once, whatever becomes of the others."""
+    groups = context.broker.groups
+    response = DeleteGroupsResponse()
+    answer = Answer[DeleteGroupsResponse]()
+    waiting = 1
+
+    def one_less() -> None:
+        nonlocal waiting
+        waiting -= 1
+        if not waiting:
+            answer(response)
+
+    for group_id in dict.fromkeys(request.groups_names):
+        result = DeletableGroupResult(group_id=group_id)
+        response.results.append(result)
+
+        def done(error: ErrorCode, result: DeletableGroupResult = result) -> None:
+            result.error_code = error
+            one_less()
+
+        waiting += 1
+        try:
+            groups.delete_group(group_id, done)
+        except KafkaError as error:
+            result.error_message = error.message or None
+            done(error.code)
+    one_less()
+    return answer.result()

@@ -1,0 +1,72 @@
+"""DescribeGroups: state, members and assignments of groups.
+
+Versions: 0-6.
+
+Behaviour: the protocol and the members' metadata are told of a stable group only: otherwise they are about to
+change. A group that does not exist is Dead.
+
+Version notes: v3 can ask which operations the client may do on each group, all of them here; v4 adds static
+membership; v6 tells a group that does not exist by GROUP_ID_NOT_FOUND with a message (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkapy import authorized_operations
+from kafkapy.context import RequestContext
+from kafkapy.groups.group import Group, GroupState
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 6
+
+
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Describe each group."""
+    response = DescribeGroupsResponse()
+    for group_id in request.groups:
+        described = _describe(context, group_id)
+        if request.include_authorized_operations and not described.error_code:
+            described.authorized_operations = authorized_operations.GROUP
+        response.groups.append(described)
+    return response
+
+
+def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
+    try:
+        return _described(context.broker.groups.require_group(group_id))
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            return DescribedGroup(group_id=group_id, error_code=error.code)
+        dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if context.api_version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND:
+            dead.error_code = error.code
+            dead.error_message = error.message
+        return dead
+
+
+def _described(group: Group) -> DescribedGroup:
+    stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if stable else "",
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(group.protocol_name) if stable else b"",
+                member_assignment=member.assignment,
+            )
+            for member in group.members.values()
+        ],
+    )

@@ -1,0 +1,19 @@
+"""Heartbeat: a member is alive, and learns whether it has to rejoin.
+
+Versions: 0-4.
+
+Behaviour: REBALANCE_IN_PROGRESS sends the member to JoinGroup; it stays a member until the rebalance timeout.
+While the group's partition is being loaded, a heartbeat is taken for good.
+
+Version notes: v3 adds static membership.
+"""
+
+from __future__ import annotations
+
+from kafkapy.context import RequestContext
+from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Note the sign of life."""
+    return HeartbeatResponse(error_code=context.broker.groups.heartbeat(request))

@@ -1,0 +1,43 @@
+"""ListGroups: the groups that this broker coordinates.
+
+Versions: 0-5.
+
+Behaviour: all groups, also those that only store offsets (their protocol type is empty). While some are still
+being loaded the answer is COORDINATOR_LOAD_IN_PROGRESS.
+
+Version notes: v4 filters by state (KIP-518), v5 by type (KIP-848), both whatever the case; an unknown name
+matches nothing. All groups here are of the classic type.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkapy.context import RequestContext
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+CLASSIC: Final = "Classic"
+
+
+def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """List the groups that pass the filters."""
+    groups = context.broker.groups
+    if groups.is_loading:
+        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {kind.strip().lower() for kind in request.types_filter}
+    if types and CLASSIC.lower() not in types:
+        return ListGroupsResponse()
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
+            for group in groups.groups.values()
+            if not states or group.state.value.lower() in states
+        ]
+    )

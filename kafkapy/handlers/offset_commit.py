@@ -1,0 +1,112 @@
+"""OffsetCommit: store how far a group has read.
+
+Versions: 0-10.
+
+Behaviour: topics and partitions must exist. A member commits with its id and generation; a consumer that
+assigns partitions to itself with generation -1, which is let in as long as the group has no members. All
+accepted offsets of a request are written together and answered when they are committed: with durability=fsync
+they are on disk. A commit is a sign of life of the member.
+
+Version notes: v0 stored offsets in ZooKeeper once; here it is v1 without a member. v1 alone gives timestamps,
+v2-v4 alone say how long the offsets are to be kept. v6 adds the leader epoch, v7 static membership. From v9
+an unknown group is GROUP_ID_NOT_FOUND, before ILLEGAL_GENERATION. v10 names topics by id (KIP-848).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Final
+
+from kafkapy.context import RequestContext
+from kafkapy.groups.answer import Answer
+from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kafkapy.protocol.types import TopicPartition
+
+FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+UNSET: Final = -1
+
+
+def handle(
+    context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    """Store the offsets that are acceptable."""
+    groups = context.broker.groups
+    image = context.broker.metadata.image
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    max_metadata = groups.config.offset_metadata_max_bytes
+    now = context.broker.clock.now_ms()
+    retention = request.retention_time_ms
+    expire_timestamp = NO_EXPIRY if retention == UNSET else now + retention
+    response = OffsetCommitResponse()
+    commits: list[tuple[TopicPartition, CommittedOffset]] = []
+    accepted: list[OffsetCommitResponsePartition] = []
+    existing: list[OffsetCommitResponsePartition] = []
+    for asked in request.topics:
+        topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
+        answer = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
+        response.topics.append(answer)
+        for each in asked.partitions:
+            index = each.partition_index
+            result = OffsetCommitResponsePartition(partition_index=index)
+            answer.partitions.append(result)
+            if topic is None:
+                result.error_code = unknown
+                continue
+            if not 0 <= index < len(topic.partitions):
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            existing.append(result)
+            metadata = each.committed_metadata or ""
+            if len(metadata) > max_metadata:
+                result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            accepted.append(result)
+            committed = CommittedOffset(
+                each.committed_offset,
+                each.committed_leader_epoch,
+                metadata,
+                now if each.commit_timestamp == UNSET else each.commit_timestamp,
+                expire_timestamp,
+                topic.id,
+            )
+            commits.append((TopicPartition(topic.name, index), committed))
+    if not existing:
+        return response
+    try:
+        groups.check_commit(
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+        )
+    except KafkaError as error:
+        code = error.code
+        if (
+            code is ErrorCode.GROUP_ID_NOT_FOUND
+            and context.api_version < FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND
+        ):
+            code = ErrorCode.ILLEGAL_GENERATION
+        for result in existing:
+            result.error_code = code
+        return response
+    if not commits:
+        return response
+    stored = Answer[OffsetCommitResponse]()
+
+    def done(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            for result in accepted:
+                result.error_code = error
+        stored(response)
+
+    groups.commit_offsets(request.group_id, commits, done)
+    return stored.result()

@@ -1,0 +1,67 @@
+"""OffsetDelete: forget committed offsets of a group (KIP-496).
+
+Versions: 0.
+
+Behaviour: topics that the group's members subscribe to keep their offsets (GROUP_SUBSCRIBED_TO_TOPIC); a
+group with members that do not speak the consumer protocol keeps all (NON_EMPTY_GROUP), since nobody knows
+what they read. A partition without an offset is deleted successfully.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kafkapy.context import RequestContext
+from kafkapy.groups.answer import Answer
+from kafkapy.groups.group import GroupState
+from kafkapy.groups.subscription import CONSUMER_PROTOCOL_TYPE
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kafkapy.protocol.types import TopicPartition
+
+
+def handle(
+    context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+    """Remove the offsets that may go."""
+    groups = context.broker.groups
+    image = context.broker.metadata.image
+    try:
+        if not request.group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        group = groups.require_group(request.group_id)
+        if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+    except KafkaError as error:
+        return OffsetDeleteResponse(error_code=error.code)
+    response = OffsetDeleteResponse()
+    keys: set[TopicPartition] = set()
+    for asked in request.topics:
+        topic = OffsetDeleteResponseTopic(name=asked.name)
+        response.topics.append(topic)
+        for each in asked.partitions:
+            index = each.partition_index
+            error_code = ErrorCode.NONE
+            if image.partition(asked.name, index) is None:
+                error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif group.is_subscribed(asked.name):
+                error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            else:
+                keys.add(TopicPartition(asked.name, index))
+            topic.partitions.append(
+                OffsetDeleteResponsePartition(partition_index=index, error_code=error_code)
+            )
+    removed = Answer[OffsetDeleteResponse]()
+    groups.delete_offsets(
+        group,
+        keys,
+        lambda error: removed(
+            response if error is ErrorCode.NONE else OffsetDeleteResponse(error_code=error)
+        ),
+    )
+    return removed.result()

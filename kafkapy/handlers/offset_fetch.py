@@ -1,0 +1,161 @@
+"""OffsetFetch: how far groups have read.
+
+Versions: 0-10.
+
+Behaviour: a partition without a committed offset, of whatever topic, has offset -1; a group that does not
+exist has none at all. Null topics mean all that the group has. Only offsets that are committed in the log are
+seen; there are no transactions that could leave one unstable (v7, require stable).
+
+Version notes: v0 read from ZooKeeper once and called a partition without an offset unknown. From v2 an error
+concerns the whole group, before it is every partition's. v5 adds the leader epoch, v8 several groups, v9 the
+member of a newer kind of group (not looked at here), v10 names topics by id: an offset that was committed to
+an earlier topic of the same name is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kafkapy.context import RequestContext
+from kafkapy.groups.offsets import CommittedOffset
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from kafkapy.protocol.types import TopicPartition
+
+FIRST_VERSION_WITH_GROUP_ERROR: Final = 2
+FIRST_VERSION_WITH_GROUPS: Final = 8
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+NO_OFFSET: Final = -1
+
+Committed = Mapping[TopicPartition, CommittedOffset]
+
+
+def handle(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Answer for each group."""
+    if context.api_version >= FIRST_VERSION_WITH_GROUPS:
+        return OffsetFetchResponse(groups=[_group(context, group) for group in request.groups])
+    topics = request.topics
+    group = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in topics
+        ],
+    )
+    return _single(_group(context, group), group, context.api_version)
+
+
+def _group(context: RequestContext, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    groups = context.broker.groups
+    image = context.broker.metadata.image
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    try:
+        groups.require_coordinated(asked.group_id)
+    except KafkaError as error:
+        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
+    committed = groups.offsets.of_group(asked.group_id)
+    if asked.topics is None:
+        topics = _all_topics(image, committed, by_id)
+    else:
+        topics = [_topic(image, committed, topic, by_id) for topic in asked.topics]
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+
+
+def _topic(
+    image: MetadataImage, committed: Committed, asked: OffsetFetchRequestTopics, by_id: bool
+) -> OffsetFetchResponseTopics:
+    name = image.topic_name(asked.topic_id) if by_id else asked.name
+    partitions = []
+    for index in asked.partition_indexes:
+        if name is None:
+            partitions.append(_partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID))
+            continue
+        offset = committed.get(TopicPartition(name, index))
+        if offset is not None and by_id and not offset.is_of_topic(asked.topic_id):
+            offset = None
+        partitions.append(_partition(index, offset))
+    return OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
+
+
+def _all_topics(image: MetadataImage, committed: Committed, by_id: bool) -> list[OffsetFetchResponseTopics]:
+    topics: dict[str, OffsetFetchResponseTopics] = {}
+    for (name, index), offset in committed.items():
+        known = image.topics.get(name)
+        if by_id and (known is None or not offset.is_of_topic(known.id)):
+            continue
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = OffsetFetchResponseTopics(name=name)
+            if known is not None:
+                topic.topic_id = known.id
+        topic.partitions.append(_partition(index, offset))
+    return list(topics.values())
+
+
+def _partition(
+    index: int, committed: CommittedOffset | None, error: ErrorCode = ErrorCode.NONE
+) -> OffsetFetchResponsePartitions:
+    if committed is None:
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=error
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=error,
+    )
+
+
+def _single(
+    group: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, version: int
+) -> OffsetFetchResponse:
+    """The answer for the one group of v0-v7."""
+    topics: Iterable[OffsetFetchResponseTopics] = group.topics
+    if group.error_code and version < FIRST_VERSION_WITH_GROUP_ERROR:
+        topics = [
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=[
+                    _partition(index, None, ErrorCode(group.error_code)) for index in topic.partition_indexes
+                ],
+            )
+            for topic in asked.topics or ()
+        ]
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name, partitions=[_old_partition(each, version) for each in topic.partitions]
+            )
+            for topic in topics
+        ],
+    )
+
+
+def _old_partition(each: OffsetFetchResponsePartitions, version: int) -> OffsetFetchResponsePartition:
+    error = each.error_code
+    if version == 0 and each.committed_offset == NO_OFFSET and not error:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return OffsetFetchResponsePartition(
+        partition_index=each.partition_index,
+        committed_offset=each.committed_offset,
+        committed_leader_epoch=each.committed_leader_epoch,
+        metadata=each.metadata,
+        error_code=error,
+    )
