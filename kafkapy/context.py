@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from kafkapy.broker import BrokerCore
@@ -29,6 +29,15 @@ if TYPE_CHECKING:
 
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of an unauthenticated client, as Apache Kafka names it."""
+
+
+class Node(NamedTuple):
+    """A broker, at the address by which one client reaches it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
 
 
 @dataclass(slots=True)
@@ -56,6 +65,21 @@ class RequestContext:
     def principal(self) -> str:
         """Who the client is."""
         return self.connection.principal
+
+    def nodes(self) -> list[Node]:
+        """The live brokers that have the listener by which the client came in, by id.
+
+        Where this broker advertises nothing for it, it is reached where the client reached it just now: be
+        that localhost, a container's address or a forwarded port.
+        """
+        core, listener, nodes = self.broker, self.listener_name, []
+        for broker in core.metadata.image.brokers.values():
+            if broker.id == core.node_id and listener not in core.advertised_listener_names:
+                connection = self.connection
+                nodes.append(Node(broker.id, connection.local_host, connection.local_port, broker.rack))
+            elif (endpoint := broker.endpoints.get(listener)) is not None:
+                nodes.append(Node(broker.id, endpoint.host, endpoint.port, broker.rack))
+        return sorted(nodes)
 
 
 class Pipelined:
