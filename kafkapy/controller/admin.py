@@ -73,8 +73,7 @@ class ClusterAdmin:
         controller_id = await self._writer.elect(self._node_id, now)
         image = image.with_brokers([*image.brokers.values(), broker], controller_id)
         if controller_id == self._node_id:
-            image = await self._begin_leader_epochs(image)
-            await self._drop_notices()
+            image = await self._take_over(image)
         self._cache.publish(image)
         if controller_id == self._node_id:
             await self.topics.resume_deletions(await self._store.children(znodes.DELETE_TOPICS))
@@ -83,10 +82,10 @@ class ClusterAdmin:
         """The internal topic `name`, created if need be, ready to be written. Raises KafkaError."""
         return await self.topics.ensure_internal_topic(name)
 
-    async def _begin_leader_epochs(self, image: MetadataImage) -> MetadataImage:
-        """Give each partition led by this broker, or by nobody though it is in sync here, a new leader
-        epoch."""
-        operations: list[Operation] = []
+    async def _take_over(self, image: MetadataImage) -> MetadataImage:
+        """Lead what this broker can, each partition in a new leader epoch; drop notices of old changes."""
+        notices = await self._store.children(znodes.CONFIG_CHANGES)
+        operations: list[Operation] = [Delete(f"{znodes.CONFIG_CHANGES}/{name}") for name in notices]
         changed: list[Topic] = []
         for topic in image.topics.values():
             partitions = list(topic.partitions)
@@ -111,8 +110,3 @@ class ClusterAdmin:
             changed.append(replace(topic, partitions=tuple(partitions)))
         await self._store.multi(operations)
         return image.with_topics(changed)
-
-    async def _drop_notices(self) -> None:
-        """Remove notices of changes: nobody was there to miss them."""
-        names = await self._store.children(znodes.CONFIG_CHANGES)
-        await self._store.multi([Delete(f"{znodes.CONFIG_CHANGES}/{name}") for name in names])

@@ -66,7 +66,7 @@ _BROKER: Final = {
     "num.partitions": "The number of partitions of topics created without one.",
     "offsets.retention.minutes": "How long a group's offsets are kept after its last member has left.",
     "offsets.topic.num.partitions": "The number of partitions of __consumer_offsets.",
-    "queued.max.request.bytes": "Bytes of requests received and not yet handled that are allowed; -1 is no limit.",
+    "queued.max.request.bytes": "Bytes of requests that may be received and not yet handled; -1 is no limit.",
     "request.receive.timeout.ms": "How long a request may take to arrive, in milliseconds.",
     "socket.request.max.bytes": "The largest request.",
 }

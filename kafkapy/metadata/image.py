@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from kafkapy.metadata import znodes
@@ -18,7 +17,6 @@ from kafkapy.metadata.znodes import Endpoint, ReplicaAssignment
 from kafkapy.protocol.types import Uuid
 from kafkapy.topic_names import collision_key
 
-NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
 NO_LEADER = -1
 
 
@@ -42,7 +40,7 @@ class Topic:
     name: str
     id: Uuid
     partitions: tuple[PartitionState, ...]
-    configs: Mapping[str, str] = NO_CONFIGS
+    configs: Mapping[str, str] = field(default_factory=dict)
     version: int = 0
 
 
@@ -160,7 +158,7 @@ def _read_partition(
 
 def _read_config(tree: Mapping[str, Node], path: str) -> Mapping[str, str]:
     node = tree.get(path)
-    return NO_CONFIGS if node is None else znodes.decode_config(path, node.data) or NO_CONFIGS
+    return {} if node is None else znodes.decode_config(path, node.data)
 
 
 def _read_broker(tree: Mapping[str, Node], name: str) -> Broker:

@@ -1,0 +1,79 @@
+"""A cluster of one broker without its logs: the tree, the image, the administration."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kafkapy.clock import Clock
+from kafkapy.config import BrokerConfig
+from kafkapy.controller.admin import ClusterAdmin
+from kafkapy.metadata.cache import MetadataCache, open_cluster
+from kafkapy.metadata.embedded import EmbeddedStore
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.znodes import Endpoint
+
+NODE_ID = 1
+
+
+class TurnedClock(Clock):
+    """A clock that stands still until it is turned."""
+
+    def __init__(self) -> None:
+        self.ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class Cluster:
+    """One broker that has joined."""
+
+    def __init__(self, path: Path, settings: dict[str, str]) -> None:
+        self.path = path
+        self.config = BrokerConfig(settings)
+        self.cache = MetadataCache()
+        self.clock = TurnedClock()
+        self.published: list[tuple[MetadataImage, MetadataImage]] = []
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.cache.image
+
+    async def start(self) -> Cluster:
+        self.store = await EmbeddedStore.open(self.path / "metadata.db", sync=False)
+        image = await open_cluster(self.store)
+        self.cache.follow(lambda old, new: self.published.append((old, new)))
+        self.admin = ClusterAdmin(self.store, self.cache, self.config, node_id=NODE_ID, clock=self.clock)
+        await self.admin.start(image, [Endpoint("PLAINTEXT", "localhost", 9092, "PLAINTEXT")])
+        return self
+
+    async def stop(self) -> None:
+        await self.store.close()
+
+
+StartCluster = Callable[..., Awaitable[Cluster]]
+
+
+@pytest.fixture
+async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
+    """Starts the broker; called again, starts it anew on the same tree."""
+    clusters: list[Cluster] = []
+
+    async def start(**settings: str) -> Cluster:
+        for cluster in clusters:
+            await cluster.stop()
+        settings = {name.replace("_", "."): value for name, value in settings.items()}
+        clusters.append(await Cluster(tmp_path, settings).start())
+        return clusters[-1]
+
+    yield start
+    for cluster in clusters:
+        await cluster.stop()
+
+
+@pytest.fixture
+async def cluster(start_cluster: StartCluster) -> Cluster:
+    return await start_cluster()
