@@ -10,16 +10,40 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from typing import Final, ParamSpec, TypeVar
 
 from kafkapy.clock import Clock
 from kafkapy.config import BrokerConfig
+from kafkapy.controller.admin import ClusterAdmin
+from kafkapy.fetch_sessions import FetchSessionCache
+from kafkapy.group_commit import GroupCommit
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.housekeeping import Housekeeping
+from kafkapy.metadata.cache import MetadataCache, open_cluster
+from kafkapy.metadata.embedded import EmbeddedStore
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.store import MetadataStoreError
+from kafkapy.metadata.znodes import Endpoint
+from kafkapy.offsets_log import LocalOffsetsLog
+from kafkapy.replicas import ReplicaManager
 from kafkapy.server import ListenError, Server
+from kafkapy.storage.files import StorageError
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.manager import LogManager
 from kafkapy.timers import Timers
+from kafkapy.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.waiters import Waiters
 
 DRAIN_SECONDS: Final = 5.0
 """How long requests in flight have to be answered when the broker stops."""
+
+DEFAULT_NODE_ID: Final = 1
+"""The id of a broker that is given none and whose directories name none."""
+
+METADATA_FILE: Final = "metadata.db"
+"""In the first log directory."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +63,9 @@ class BrokerCore:
         self.clock = clock or Clock()
         self.node_id = config.node_id
         self.cluster_id = ""
+        self.metadata = MetadataCache()
+        self._started = AsyncExitStack()
+        """What has been started, to be stopped in reverse order."""
 
     async def start(self) -> None:
         """Start to serve; when it returns, clients are answered.
@@ -48,29 +75,118 @@ class BrokerCore:
         """
         try:
             await self._start()
-        except ListenError as error:
-            raise StartError(str(error)) from None
-
-    async def _start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._executor = ThreadPoolExecutor(self.config["background.threads"], "kafkapy")
-        self.timers = Timers(loop)
-        self.waiters = Waiters(loop, self.timers)
-        self.server = Server(self, self.config, loop)
-        self.server.bind(self.config.listeners)
-        self.config.on_change(self.server.configure)
-        self.server.accept()
+        except BaseException as error:
+            await self._started.aclose()
+            if isinstance(error, (ListenError, MetadataStoreError, StorageError)):
+                raise StartError(str(error)) from None
+            raise
 
     async def stop(self) -> None:
         """Stop in order: no new clients, answers in flight, then the parts from the outside in."""
         self.server.stop_accepting()
         self.waiters.expire_all()
         await self.server.drain(DRAIN_SECONDS)
-        self.server.close()
-        self.timers.close()
-        self._executor.shutdown()
+        await self._started.aclose()
 
     async def blocking(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `call` in a worker thread: the one place where blocking work leaves the loop."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
+
+    async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._executor = ThreadPoolExecutor(self.config["background.threads"], "kafkapy")
+        self._started.callback(self._executor.shutdown)
+        self.timers = Timers(loop)
+        self._started.callback(self.timers.close)
+        self.waiters = Waiters(loop, self.timers)
+        self.fetch_sessions = FetchSessionCache(
+            self.config["max.incremental.fetch.session.cache.slots"], now_ms=self.clock.now_ms
+        )
+        # 1. The addresses: a port in use is the commonest mistake, found before anything is touched.
+        self.server = Server(self, self.config, loop)
+        self._started.callback(self.server.close)
+        self.server.bind(self.config.listeners)
+        self.config.on_change(self.server.configure)
+        # 2. The directories, locked; then the metadata; then the logs, recovered if need be.
+        image = await self._open_data()
+        # 3. Whoever follows the metadata, then the metadata itself: replicas open what it says.
+        self.group_commit = GroupCommit(self.blocking)
+        self.replicas = ReplicaManager(
+            self.logs,
+            self.group_commit,
+            waiters=self.waiters,
+            node_id=self.node_id,
+            defaults=self.config.topic_defaults(),
+            sync=self._durable,
+        )
+        self._started.push_async_callback(self._close_replicas)
+        self.groups = GroupCoordinator(
+            GroupConfig.from_broker(self.config), self.clock, self.timers, LocalOffsetsLog(self)
+        )
+        self.admin = ClusterAdmin(
+            self._store, self.metadata, self.config, node_id=self.node_id, clock=self.clock
+        )
+        self.producer_ids = self.admin.producer_ids
+        self.metadata.follow(self.replicas.apply)
+        self.metadata.follow(self._tell_groups)
+        await self.admin.start(image, self._endpoints())
+        self.config.on_change(self._apply_topic_defaults)
+        self._apply_topic_defaults()
+        # 4. What works on the logs, and at last the clients.
+        self.groups.start()
+        self._started.push_async_callback(self.groups.stop)
+        housekeeping = Housekeeping(self)
+        housekeeping.start()
+        self._started.push_async_callback(housekeeping.stop)
+        self.server.accept()
+
+    @property
+    def _durable(self) -> bool:
+        return bool(self.config["durability"] == "fsync")
+
+    async def _open_data(self) -> MetadataImage:
+        config = self.config
+        self.logs = LogManager(
+            config.log_dirs,
+            defaults=LogConfig.from_mapping(config.topic_defaults()),
+            clock=self.clock,
+            durability=config["durability"],
+        )
+        identity = await self.blocking(self.logs.open)
+        self._started.callback(self.logs.close)
+        if self.node_id < 0:
+            self.node_id = DEFAULT_NODE_ID if identity.node_id is None else identity.node_id
+        self._store = await EmbeddedStore.open(config.log_dirs[0] / METADATA_FILE, sync=self._durable)
+        self._started.push_async_callback(self._store.close)
+        image = await open_cluster(self._store, identity.cluster_id)
+        self.cluster_id = image.cluster_id
+        await self.blocking(self.logs.load, self.cluster_id, self.node_id)
+        return image
+
+    def _endpoints(self) -> list[Endpoint]:
+        """What this broker registers: what is advertised, else where it listens; no host where clients of any
+        address are told the one by which they came."""
+        advertised = {listener.name: listener for listener in self.config.advertised_listeners}
+        endpoints = []
+        for listener in self.server.listening:
+            shown = advertised.get(listener.name)
+            host, port = ("", listener.port) if shown is None else (shown.host, shown.port or listener.port)
+            endpoints.append(Endpoint(listener.name, host, port, "PLAINTEXT"))
+        return endpoints
+
+    def _tell_groups(self, old: MetadataImage, new: MetadataImage) -> None:
+        if old.topics is new.topics:
+            return
+        deleted = [name for name, topic in old.topics.items() if topic.id not in new.topics_by_id]
+        if GROUP_METADATA_TOPIC in deleted:
+            self.groups.close_topic()
+        elif deleted:
+            self.groups.topics_deleted(deleted)
+
+    def _apply_topic_defaults(self) -> None:
+        self.replicas.set_defaults(self.config.topic_defaults(), self.metadata.image)
+
+    async def _close_replicas(self) -> None:
+        await self.group_commit.drain()
+        self.replicas.close()
