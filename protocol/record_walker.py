@@ -218,7 +218,12 @@ class PureWalker:
         try:
             while True:
                 try:
-                    length, start = read_varint(data, at, 32)
+                    length = data[at]
+                    if length < 0x80:
+                        length = length >> 1 ^ -(length & 1)
+                        start = at + 1
+                    else:
+                        length, start = read_varint(data, at, 32)
                 except IndexError:
                     return
                 end = start + length
@@ -242,9 +247,12 @@ class PureWalker:
                     self._note_timestamp(value, index)
                     oldest, newest = self._min_timestamp, self._max_timestamp
 
-                value, at = read_varint(data, at, 32)
-                if value != index:
-                    raise DecodeError(_OFFSET)
+                if data[at] == index << 1 & 0x7F | 0x80 and data[at + 1] == index >> 6 < 0x80:
+                    at += 2
+                else:
+                    value, at = read_varint(data, at, 32)
+                    if value != index:
+                        raise DecodeError(_OFFSET)
 
                 value = data[at]
                 if value < 0x80:

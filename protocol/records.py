@@ -451,16 +451,24 @@ def read_varint(data: bytes, at: int, bits: int) -> tuple[int, int]:
         IndexError: the data ends within it.
     """
     byte = data[at]
+    if byte < 0x80:
+        return byte >> 1 ^ -(byte & 1), at + 1
     value = byte & 0x7F
-    shift = 0
-    while byte >= 0x80:
-        at += 1
-        shift += 7
+    byte = data[at + 1]
+    if byte < 0x80:
+        value |= byte << 7
+        return value >> 1 ^ -(value & 1), at + 2
+    value |= (byte & 0x7F) << 7
+    at += 2
+    for shift in range(14, bits, 7):
         byte = data[at]
+        at += 1
         if shift + 7 > bits and byte >> (bits - shift):
-            raise DecodeError("a varint that is too long")
+            break
         value |= (byte & 0x7F) << shift
-    return value >> 1 ^ -(value & 1), at + 1
+        if byte < 0x80:
+            return value >> 1 ^ -(value & 1), at
+    raise DecodeError("a varint that is too long")
 
 
 # --- control records ----------------------------------------------------------------------------------------
