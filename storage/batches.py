@@ -11,8 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD
-
+from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC
 from kafkapy.storage.files import File, FileSystem
 
 _CHUNK = 1 << 20
@@ -26,7 +25,6 @@ _PREFIX = struct.Struct("!qiib6xiqq")
 timestamp."""
 
 _MIN_LENGTH = HEADER_SIZE - LOG_OVERHEAD
-MAGIC = 2
 
 
 class BadBatchError(ValueError):
@@ -46,6 +44,7 @@ class BatchPlace(NamedTuple):
     base_offset: int
     last_offset: int
     max_timestamp: int
+    leader_epoch: int
 
 
 def iter_places(files: FileSystem, file: File, start: int, end: int) -> Iterator[BatchPlace]:
@@ -63,13 +62,13 @@ def iter_places(files: FileSystem, file: File, start: int, end: int) -> Iterator
             chunk_start, at = position, 0
             if len(chunk) < _PREFIX.size:
                 raise BadBatchError(position, "the file ends inside a batch header")
-        base_offset, length, _, magic, delta, _, max_timestamp = _PREFIX.unpack_from(chunk, at)
+        base_offset, length, leader_epoch, magic, delta, _, max_timestamp = _PREFIX.unpack_from(chunk, at)
         size = length + LOG_OVERHEAD
         if length < _MIN_LENGTH or magic != MAGIC or delta < 0:
             raise BadBatchError(position, f"no batch header (length {length}, magic {magic})")
         if size > end - position:
             raise BadBatchError(position, f"a batch of {size} bytes passes the end of the file")
-        yield BatchPlace(position, size, base_offset, base_offset + delta, max_timestamp)
+        yield BatchPlace(position, size, base_offset, base_offset + delta, max_timestamp, leader_epoch)
         position += size
 
 

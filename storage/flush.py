@@ -1,12 +1,13 @@
-"""Putting a log on disk: what one flush covers, prepared on the event loop and synced in a worker thread.
+"""Putting a log on disk: what is not known to be there yet, and one flush of it.
 
-A ticket holds the files with unsynced batches (of closed segments the indexes too, since recovery does not
-look at segments below the recovery point), the leader epochs if they changed, and the directories with new
-names: a record counts as flushed only when a crash cannot take away the name of its file either. Files stay
-open until the ticket is completed or dropped.
+`UnsyncedFiles` collects, on the event loop, what a flush has to cover besides the active segment: closed
+segments with their indexes (recovery does not look at segments below the recovery point), producer snapshots,
+and the directories with new names. A record counts as flushed only when a crash cannot take away the name of
+its file either.
 
-A failed sync is final. The error marks the log directory offline; the recovery point stays, so that a restart
-reads again what the disk may not have taken.
+A `FlushTicket` is one flush: prepared on the event loop, run in a worker thread, completed on the loop. It
+keeps its files open. A failed sync is final: the error takes the log directory offline, and the recovery
+point stays, so that a restart reads again what the disk may not have taken.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 
 from kafkapy.storage.files import File, StorageError, release_all
 from kafkapy.storage.log_directory import LogDirectory
+from kafkapy.storage.segment import Segment
 
 
 @dataclass(slots=True, eq=False)
@@ -27,12 +29,12 @@ class FlushTicket:
     """The log's count of truncations: a cut meanwhile makes the ticket worthless."""
     files: list[File]
     paths: list[str]
-    """Closed files to sync."""
+    """Closed files to sync; one that is gone was replaced by something newer."""
     directories: list[str]
     leader_epochs: tuple[str, bytes] | None
-    """Path and content of the leader-epoch-checkpoint."""
+    """Path and content of the leader-epoch-checkpoint, if it changed."""
     abandoned: bool = False
-    """The partition was deleted: files may be missing, and nobody cares."""
+    """The partition was deleted: its directory may have another name now, and nobody cares."""
 
     def run(self) -> None:
         """Sync it all, in any thread.
@@ -45,7 +47,8 @@ class FlushTicket:
             for file in self.files:
                 files.sync_data(file)
             for path in self.paths:
-                files.sync_path(path)
+                if files.exists(path):
+                    files.sync_path(path)
             if self.leader_epochs is not None:
                 path, content = self.leader_epochs
                 files.write_atomically(path, content)
@@ -60,3 +63,40 @@ class FlushTicket:
         """Let the files close."""
         release_all(self.files)
         self.files = []
+
+
+class UnsyncedFiles:
+    """What the next flush has to cover besides the active segment."""
+
+    __slots__ = ("directories", "paths", "segments")
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        """Closed segments: batches and indexes."""
+        self.directories: set[str] = set()
+        """Directories that got new names."""
+        self.paths: list[str] = []
+        """Small files, closed."""
+
+    def __bool__(self) -> bool:
+        return bool(self.segments or self.directories or self.paths)
+
+    def forget(self, segment: Segment) -> None:
+        """The segment is removed."""
+        if segment in self.segments:
+            self.segments.remove(segment)
+
+    def moved(self, old: str, new: str) -> None:
+        """A partition's directory was renamed."""
+        self.directories = {new if path == old else path for path in self.directories}
+        self.paths = [path.replace(old + "/", new + "/", 1) for path in self.paths]
+
+    def take(self) -> tuple[list[File], list[str], list[str]]:
+        """Open files (each with a reference), paths and directories to sync; nothing is left here."""
+        handles: list[File] = []
+        for segment in self.segments:
+            handles += segment.flush_handles(with_indexes=True)
+            segment.close_files()
+        taken = handles, self.paths, list(self.directories)
+        self.segments, self.paths, self.directories = [], [], set()
+        return taken

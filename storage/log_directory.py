@@ -15,11 +15,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from kafkapy.storage.disk_space import DiskSpace
 from kafkapy.storage.files import FileSystem, StorageError
+
+if TYPE_CHECKING:
+    from kafkapy.storage.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -65,9 +67,10 @@ class LogDirectory:
         """What took the directory offline."""
         self.on_failure: Callable[[LogDirectory, StorageError], None] = _ignore
         """Called once, when the directory goes offline."""
-        self.before_truncation: Callable[[object, int], None] = _ignore
-        """Called with a log and an offset before the log is cut there, below its recovery point: a checkpoint
-        that says more than the log holds would look like a loss after a crash."""
+        self.before_truncation: Callable[[PartitionLog], None] = _ignore
+        """Called with a log, its flushed offset already lowered, before the log is cut there, below its
+        recovery point: a checkpoint that says more than the log holds would look like a loss after a
+        crash."""
         self.deletions: list[PendingDeletion] = []
         self._space: DiskSpace | None = None
 
@@ -100,9 +103,6 @@ class LogDirectory:
         """Remove `paths` when readers have had `delay_ms` to let go of them."""
         if paths:
             self.deletions.append(PendingDeletion(self.clock.now_ms() + delay_ms, paths))
-
-    def storage_error(self, message: str) -> StorageError:
-        return StorageError(Path(self.path), message)
 
 
 def _ignore(*_: object) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkapy.protocol.records import BatchHeader, decode_records, read_header
-
 from kafkapy.storage.batches import BatchPlace
 from kafkapy.storage.files import FileSlice
 from kafkapy.storage.segment import Segment
@@ -61,7 +60,7 @@ class LogReader:
         positions[offset] = (segment, position)
 
     def read(
-        self, offset: int, max_bytes: int, *, upper_bound: int, log_end_offset: int, min_one_batch: bool
+        self, offset: int, max_bytes: int, upper_bound: int, log_end_offset: int, min_one_batch: bool
     ) -> LogRead | None:
         """Batches from the one that holds `offset`, none of which passes `upper_bound`; None where there are
         none.

@@ -59,6 +59,7 @@ class Segment:
         "_txn_index",
         "base_offset",
         "created_ms",
+        "dirty",
         "offset_index",
         "roll_jitter_ms",
         "size",
@@ -87,6 +88,8 @@ class Segment:
         self.offset_index = OffsetIndex(files, stem + INDEX_SUFFIX, base_offset, index_bytes, new=new)
         self.time_index = TimeIndex(files, stem + TIME_INDEX_SUFFIX, base_offset, index_bytes, new=new)
         self.created_ms = now_ms
+        self.dirty = False
+        """Written since it was opened: a close has to finish and trim the indexes."""
         self.roll_jitter_ms = config.random_segment_jitter()
         self._bytes_since_index_entry = 0
         self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
@@ -101,12 +104,21 @@ class Segment:
     ) -> Segment:
         """Make the files of an empty segment; what lies there under its names goes (as in LocalLog.roll)."""
         segment = cls(files, directory, base_offset, config, size=0, now_ms=now_ms, new=True)
-        files.create(segment.stem + LOG_SUFFIX)
-        files.create(segment.stem + INDEX_SUFFIX)
-        files.create(segment.stem + TIME_INDEX_SUFFIX)
-        files.unlink(segment.stem + TXN_INDEX_SUFFIX)
-        if config.preallocate:
-            files.truncate(segment.file, config.segment_bytes)
+        stem = segment.stem
+        try:
+            files.create(stem + LOG_SUFFIX)
+            files.create(stem + INDEX_SUFFIX)
+            files.create(stem + TIME_INDEX_SUFFIX)
+            files.unlink(stem + TXN_INDEX_SUFFIX)
+            if config.preallocate:
+                segment.dirty = True
+                files.truncate(segment.file, config.segment_bytes)
+        except OSError:
+            # An empty segment that the log does not know would hide, after a restart, what is appended before it.
+            segment.close_files()
+            for suffix in SUFFIXES:
+                files.unlink(stem + suffix)
+            raise
         return segment
 
     @property
@@ -139,7 +151,6 @@ class Segment:
         self,
         buffers: list[Buffer],
         nbytes: int,
-        *,
         last_offset: int,
         max_timestamp: int,
         offset_of_max_timestamp: int,
@@ -151,6 +162,7 @@ class Segment:
         (`cut_back`).
         """
         position = self.size
+        self.dirty = True
         self._files.write_at(self._file or self.file, buffers, position)
         if position == 0:
             self._rolling_timestamp = max_timestamp
@@ -176,7 +188,7 @@ class Segment:
         self._files.truncate(self.file, self.size)
 
     def should_roll(
-        self, config: LogConfig, *, nbytes: int, last_offset: int, max_timestamp: int, now_ms: int
+        self, config: LogConfig, nbytes: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> bool:
         """Whether these batches belong into a new segment: this one is too large, too old, its index is full,
         or the last offset does not fit 32 bits behind the base offset."""
@@ -214,6 +226,7 @@ class Segment:
     def truncate_to(self, offset: int) -> bool:
         """Remove the batches that hold `offset` or anything above; whether there were any."""
         found = self.find(offset)
+        self.dirty = True
         self._load_indexes()
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from kafkapy.storage.segment import Segment
+from kafkapy.storage.txn_index import AbortedTxn
 
 
 class Segments:
@@ -58,6 +59,14 @@ class Segments:
         """The segments whose base offset is above `offset`."""
         return self._segments[bisect_right(self._bases, offset) :]
 
+    def aborted_transactions(self, first: int, end: int) -> list[AbortedTxn]:
+        """The aborted transactions that have records in offsets `first` to `end`, exclusive."""
+        aborted: list[AbortedTxn] = []
+        for segment in self.covering(first):
+            if segment.txn_index.collect(first, end, aborted):
+                break
+        return aborted
+
     def add(self, segment: Segment) -> None:
         """Put a new active segment behind the others."""
         self.closed_bytes += self.active.size
@@ -69,8 +78,9 @@ class Segments:
         """Take out a segment; not the only one."""
         index = bisect_left(self._bases, segment.base_offset)
         del self._segments[index], self._bases[index]
-        self.active = self._segments[-1]
-        self.closed_bytes = sum(other.size for other in self._segments[:-1])
+        if segment is self.active:
+            self.active = segment = self._segments[-1]
+        self.closed_bytes -= segment.size
 
     def replace_all(self, segment: Segment) -> None:
         """Let `segment` be the only one."""
