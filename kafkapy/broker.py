@@ -2,6 +2,20 @@
 
 Everything runs on one event loop. What blocks goes to a worker thread through `blocking`, and only through
 it.
+
+Start, each step registering how it is undone (a start that fails half-way undoes what it had done):
+
+1. worker threads, timers, waiters
+2. the listeners are bound: a port in use is the commonest mistake, found before anything is touched, and
+   ephemeral ports are known from here on; clients queue
+3. the directories, locked; the metadata; the logs, recovered where the last stop was not clean
+4. whoever follows the metadata, then the metadata itself: this broker registers, replicas open what it says
+5. what works on the logs: groups, housekeeping
+6. clients are accepted
+
+Stop is the same backwards: no new clients and no new requests; requests in flight are answered, those that
+wait with what there is; housekeeping and groups end; the last flush; the logs are closed and marked clean;
+the session with the metadata store ends, and with it the registration.
 """
 
 from __future__ import annotations
@@ -82,7 +96,7 @@ class BrokerCore:
             raise
 
     async def stop(self) -> None:
-        """Stop in order: no new clients, answers in flight, then the parts from the outside in."""
+        """Stop cleanly; requests in flight have DRAIN_SECONDS to be answered."""
         self.server.stop_accepting()
         self.waiters.expire_all()
         await self.server.drain(DRAIN_SECONDS)
@@ -103,14 +117,11 @@ class BrokerCore:
         self.fetch_sessions = FetchSessionCache(
             self.config["max.incremental.fetch.session.cache.slots"], now_ms=self.clock.now_ms
         )
-        # 1. The addresses: a port in use is the commonest mistake, found before anything is touched.
         self.server = Server(self, self.config, loop)
         self._started.callback(self.server.close)
         self.server.bind(self.config.listeners)
         self.config.on_change(self.server.configure)
-        # 2. The directories, locked; then the metadata; then the logs, recovered if need be.
         image = await self._open_data()
-        # 3. Whoever follows the metadata, then the metadata itself: replicas open what it says.
         self.group_commit = GroupCommit(self.blocking)
         self.replicas = ReplicaManager(
             self.logs,
@@ -133,7 +144,6 @@ class BrokerCore:
         await self.admin.start(image, self._endpoints())
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
-        # 4. What works on the logs, and at last the clients.
         self.groups.start()
         self._started.push_async_callback(self.groups.stop)
         housekeeping = Housekeeping(self)
@@ -165,8 +175,8 @@ class BrokerCore:
         return image
 
     def _endpoints(self) -> list[Endpoint]:
-        """What this broker registers: what is advertised, else where it listens; no host where clients of any
-        address are told the one by which they came."""
+        """What this broker registers: what is advertised, else where it listens; no host where clients of
+        any address are told the one by which they came."""
         advertised = {listener.name: listener for listener in self.config.advertised_listeners}
         endpoints = []
         for listener in self.server.listening:

@@ -69,16 +69,15 @@ class RequestContext:
     def nodes(self) -> list[Node]:
         """The live brokers that have the listener by which the client came in, by id.
 
-        Where this broker advertises nothing for it, it is reached where the client reached it just now: be
-        that localhost, a container's address or a forwarded port.
+        Where a broker advertises no host, it is reached where the client reached us: be that localhost, a
+        container's address or a name that somebody forwards.
         """
-        core, listener, nodes = self.broker, self.listener_name, []
-        for broker in core.metadata.image.brokers.values():
-            if broker.id == core.node_id and listener not in core.advertised_listener_names:
-                connection = self.connection
-                nodes.append(Node(broker.id, connection.local_host, connection.local_port, broker.rack))
-            elif (endpoint := broker.endpoints.get(listener)) is not None:
-                nodes.append(Node(broker.id, endpoint.host, endpoint.port, broker.rack))
+        nodes = []
+        for broker in self.broker.metadata.image.brokers.values():
+            endpoint = broker.endpoints.get(self.listener_name)
+            if endpoint is not None:
+                host = endpoint.host or self.connection.local_host
+                nodes.append(Node(broker.id, host, endpoint.port, broker.rack))
         return sorted(nodes)
 
 
