@@ -28,6 +28,7 @@ from kafkapy.protocol.compression import MAX_DECOMPRESSED, Compression, Decompre
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.record_walker import BatchSummary, walk_batch
 from kafkapy.protocol.records import (
+    HEADER_SIZE,
     MAGIC,
     NO_TIMESTAMP,
     BatchHeader,
@@ -45,8 +46,8 @@ from kafkapy.storage.markers import TransactionMarker, read_marker
 
 _HEAVY_RECOMPRESSED: Final = 16 * 1024
 _HEAVY: Final = (4 * 1024 * 1024, 4 * 1024, 64 * 1024, 64 * 1024, 64 * 1024)
-"""By codec: from these sizes on a batch may take longer than a handover to a thread is worth. An ordinary one of
-this size takes a millisecond; one made to decompress to as much as it can, some 25. gzip is the slowest."""
+"""By codec: from these sizes on a batch may take longer than a handover to a thread is worth. An ordinary one
+takes a millisecond then; one made to decompress to as much as it can, some 25. gzip is the slowest."""
 
 _EXPLAINED_RECORDS: Final = 1000
 _EXPLAINED_BYTES: Final = 1024 * 1024
