@@ -23,7 +23,6 @@ import contextlib
 import errno
 import logging
 import socket
-from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -69,7 +68,7 @@ class Server:
         self._config = config
         self._sockets: list[socket.socket] = []
         self._limits = ConnectionLimits(config, self.now)
-        self._waiting_for_memory: deque[Connection] = deque()
+        self._waiting_for_memory: dict[Connection, None] = {}
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._accept_timer: asyncio.TimerHandle | None = None
         self._refused = 0
@@ -163,6 +162,7 @@ class Server:
     def forget(self, connection: Connection) -> None:
         """A connection has closed itself."""
         self.connections.discard(connection)
+        self._waiting_for_memory.pop(connection, None)
         self._limits.remove(connection.peer_host)
         if self._gone is not None and not self.connections:
             self._gone.set()
@@ -181,7 +181,7 @@ class Server:
 
     def wait_for_memory(self, connection: Connection) -> None:
         """Have `connection` resumed when there is memory again."""
-        self._waiting_for_memory.append(connection)
+        self._waiting_for_memory[connection] = None
 
     def release_memory(self, nbytes: int) -> None:
         """A connection's own buffer is gone."""
@@ -190,10 +190,11 @@ class Server:
             self.loop.call_soon(self._resume_waiting)
 
     def _resume_waiting(self) -> None:
-        for _ in range(len(self._waiting_for_memory)):
+        for connection in tuple(self._waiting_for_memory):
             if not self.has_memory:
                 return
-            self._waiting_for_memory.popleft().resume_reading()
+            del self._waiting_for_memory[connection]
+            connection.resume_reading()
 
     def replace_receive_buffer(self) -> None:
         """Receive into a new buffer from now on: a handler keeps the current one."""

@@ -14,8 +14,8 @@ import pytest
 from harness import Harness, serve_api, serving
 from raw_client import RawClient, api_versions, correlation_ids, eventually
 
-from kafkapy.connection import MAX_PIPELINED
 from kafkapy.context import Pipelined
+from kafkapy.in_flight import MAX_PIPELINED
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
