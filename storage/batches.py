@@ -25,6 +25,8 @@ _PREFIX = struct.Struct("!qiib6xiqq")
 timestamp."""
 
 _MIN_LENGTH = HEADER_SIZE - LOG_OVERHEAD
+_MIN_LEGACY_LENGTH = 14
+"""What the length of a message of the old formats counts at least (LegacyRecord.RECORD_OVERHEAD_V0)."""
 
 
 class BadBatchError(ValueError):
@@ -88,7 +90,7 @@ def iter_batches(files: FileSystem, file: File, start: int, end: int) -> Iterato
                 raise BadBatchError(position, "the file ends inside a batch header")
         length = int.from_bytes(buffer[at + 8 : at + 12], "big", signed=True)
         size = length + LOG_OVERHEAD
-        if length < _MIN_LENGTH:
+        if length < _MIN_LEGACY_LENGTH:
             raise BadBatchError(position, f"no batch header (length {length})")
         if size > end - position:
             raise BadBatchError(position, f"a batch of {size} bytes passes the end of the file")

@@ -76,7 +76,7 @@ class DiskSpace:
         if free < self.floor:
             if not self.full:
                 logger.error(
-                    "The disk of %s is full: %d bytes are free, fewer than the %d kept for the broker itself. "
+                    "The disk of %s is full: %d bytes are free, less than the %d kept for the broker itself. "
                     "Producers are refused (KAFKA_STORAGE_ERROR), consumers go on. %s",
                     *(self._directory, free, self.floor, _REMEDY),
                 )
@@ -89,11 +89,16 @@ class DiskSpace:
             self._fill_reserve()
 
     def _fill_reserve(self) -> None:
-        file = self._files.open(f"{self._directory}/{RESERVE_FILE}", create=True)
+        try:
+            file = self._files.open(f"{self._directory}/{RESERVE_FILE}", create=True)
+        except OSError as error:
+            logger.warning("No space is reserved in %s: %s", self._directory, error)
+            return
         try:
             self._files.allocate(file, self.reserve_bytes)
             self.reserved = True
-        except OSError:
+        except OSError as error:
+            logger.warning("No space is reserved in %s: %s", self._directory, error)
             # The disk filled meanwhile. Half a reserve would be lost space.
             self._files.truncate(file, 0)
         finally:
@@ -111,7 +116,7 @@ class DiskSpace:
         finally:
             file.release()
         logger.error(
-            "The disk of %s is full to the last byte: %d reserved bytes are released for the broker itself. %s",
+            "The disk of %s is full to the last byte; %d reserved bytes go to the broker's own writes. %s",
             *(self._directory, self.reserve_bytes, _REMEDY),
         )
         return True

@@ -222,10 +222,13 @@ class FileSystem:
         """Make a directory and its parents; what exists is no error."""
         os.makedirs(path, 0o755, exist_ok=True)
 
-    def remove_tree(self, path: str) -> None:
-        """Remove a directory and all in it; one that is gone already is no error."""
+    def remove(self, path: str) -> None:
+        """Remove a file, or a directory and all in it; what is gone already is no error."""
         with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(path)
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+            else:
+                os.unlink(path)
 
     def scan(self, path: str) -> list[os.DirEntry[str]]:
         """The entries of a directory, by name."""

@@ -13,19 +13,33 @@ background.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from kafkapy.storage.checkpoints import (
+    META_PROPERTIES,
+    CorruptCheckpointError,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
 from kafkapy.storage.disk_space import DiskSpace
-from kafkapy.storage.files import FileSystem, StorageError
+from kafkapy.storage.files import File, FileSystem, StorageError
 
 if TYPE_CHECKING:
     from kafkapy.storage.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
+LOCK_FILE = ".lock"
+
 Durability = Literal["fsync", "os"]
+
+
+class LogDirectoryError(Exception):
+    """This broker must not use the directory; the message says why and what to do."""
 
 
 class Clock(Protocol):
@@ -47,6 +61,7 @@ class LogDirectory:
     """What the logs of one directory share."""
 
     __slots__ = (
+        "_lock",
         "_space",
         "before_truncation",
         "clock",
@@ -54,6 +69,7 @@ class LogDirectory:
         "durable",
         "error",
         "files",
+        "meta",
         "on_failure",
         "path",
     )
@@ -73,6 +89,58 @@ class LogDirectory:
         crash."""
         self.deletions: list[PendingDeletion] = []
         self._space: DiskSpace | None = None
+        self._lock: File | None = None
+        self.meta = MetaProperties()
+        """Whose directory this is, once it is open."""
+
+    def open(self) -> None:
+        """Make the directory if it is missing, lock it, and read whose it is.
+
+        Raises:
+            LogDirectoryError: another broker uses it.
+            OSError: the disk failed.
+        """
+        if not self.files.exists(self.path):
+            self.files.make_directories(self.path)
+            if self.durable:
+                self.files.sync_directory(os.path.dirname(self.path))
+        try:
+            self._lock = self.files.lock(f"{self.path}/{LOCK_FILE}")
+        except BlockingIOError:
+            raise LogDirectoryError(
+                f"{self.path} is in use by another broker (its {LOCK_FILE} is locked). Stop that broker, or "
+                "choose another directory."
+            ) from None
+        path = f"{self.path}/{META_PROPERTIES}"
+        try:
+            self.meta = read_meta_properties(self.files, path) or MetaProperties()
+        except CorruptCheckpointError as error:
+            logger.warning("Writing %s anew: %s", path, error)
+
+    def claim(self, *, node_id: int, cluster_id: str) -> None:
+        """See that the directory belongs to this broker; write so where nothing is written.
+
+        Raises:
+            LogDirectoryError: it belongs to another broker or cluster.
+            OSError: the disk failed.
+        """
+        meta = self.meta
+        for name, found, own in (("cluster", meta.cluster_id, cluster_id), ("broker", meta.node_id, node_id)):
+            if found not in (None, own):
+                raise LogDirectoryError(
+                    f"{self.path} belongs to {name} {found}, and this is {name} {own}. Choose another "
+                    "directory, or correct the settings."
+                )
+        if meta.cluster_id is None or meta.node_id is None:
+            self.meta = replace(meta, cluster_id=cluster_id, node_id=node_id)
+            path = f"{self.path}/{META_PROPERTIES}"
+            write_meta_properties(self.files, path, self.meta, durable=self.durable)
+
+    def close(self) -> None:
+        """Let another broker use the directory."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     @property
     def space(self) -> DiskSpace:

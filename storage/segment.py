@@ -114,7 +114,7 @@ class Segment:
                 segment.dirty = True
                 files.truncate(segment.file, config.segment_bytes)
         except OSError:
-            # An empty segment that the log does not know would hide, after a restart, what is appended before it.
+            # After a restart, an empty segment that the log did not know of would hide what came next.
             segment.close_files()
             for suffix in SUFFIXES:
                 files.unlink(stem + suffix)

@@ -1,0 +1,203 @@
+"""Appending to a log: batches with their offsets go to the active segment, or to a new one.
+
+Order matters. The producers' states are checked before anything is written; the end of the log moves after
+the write, so a batch is visible whole or not at all; epochs, producers and the transaction index follow. A
+write that fails is cut back. With the disk full, a client's append is refused before it writes; the broker's
+own (internal topics, transaction markers) may use the space kept for them (disk_space.py).
+
+Source: UnifiedLog.append, LocalLog.roll.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafkapy.protocol.records import NO_TIMESTAMP
+from kafkapy.storage.batches import BadBatchError
+from kafkapy.storage.files import Buffer, is_disk_full
+from kafkapy.storage.producers import CachedBatch, ProducerUpdates
+from kafkapy.storage.segment import Segment
+from kafkapy.storage.txn_index import AbortedTxn
+from kafkapy.storage.validate import AppendOrigin, PreparedBatches
+
+if TYPE_CHECKING:
+    from kafkapy.storage.log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class AppendInfo:
+    """What became of an append. Offsets are inclusive."""
+
+    first_offset: int
+    last_offset: int
+    log_append_time: int
+    """Timestamp given to the records, -1 with CreateTime."""
+    max_timestamp: int
+    log_start_offset: int
+    records_written: int
+    nbytes: int
+    duplicate: bool = False
+    """The batch was there already: the offsets are those it was given the first time."""
+
+
+def append_batches(
+    log: PartitionLog, prepared: PreparedBatches, origin: AppendOrigin, log_append_time: int, now_ms: int
+) -> AppendInfo:
+    """Write batches that have their offsets, and take note of their epochs and producers.
+
+    Raises:
+        KafkaError: they do not fit the state of their producers.
+        StorageError: the disk is full, or failed.
+    """
+    batches = prepared.batches
+    updates: ProducerUpdates | None = None
+    max_timestamp, offset_of_max_timestamp = NO_TIMESTAMP, -1
+    for batch in batches:
+        header = batch.header
+        if header.max_timestamp > max_timestamp:
+            max_timestamp, offset_of_max_timestamp = header.max_timestamp, header.last_offset
+        if header.producer_id >= 0 and updates is None:
+            pairs = [(each.header, each.marker) for each in batches]
+            updates = log.producers.prepare(pairs, origin=origin, now_ms=now_ms)
+            if updates is not None and updates.duplicate is not None:
+                return _duplicate(log, updates.duplicate, log_append_time)
+    first_offset, last_offset = batches[0].header.base_offset, batches[-1].header.last_offset
+    privileged = log.privileged or origin is AppendOrigin.COORDINATOR
+    buffers: list[Buffer] = [batch.buffer for batch in batches]
+    try:
+        if not privileged and not log.log_directory.space.admit(prepared.nbytes, now_ms):
+            raise OSError(errno.ENOSPC, "less is free than the broker keeps for itself")
+        write = partial(
+            _write,
+            log,
+            buffers,
+            prepared.nbytes,
+            first_offset,
+            last_offset,
+            max_timestamp,
+            offset_of_max_timestamp,
+        )
+        while not write(now_ms):
+            if not privileged or not log.log_directory.space.release_reserve():
+                raise OSError(errno.ENOSPC, "no space left on the device")
+    except (OSError, BadBatchError) as error:
+        raise log.translated("writing to", error) from error
+    log.log_end_offset = last_offset + 1
+    epochs = log.leader_epochs
+    if batches[-1].header.partition_leader_epoch != epochs.latest_epoch:
+        for batch in batches:
+            epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
+    if updates is not None:
+        log.producers.commit(updates, partial(_write_aborted, log))
+    log.producers.end_offset = last_offset + 1
+    return AppendInfo(
+        first_offset,
+        last_offset,
+        log_append_time,
+        max_timestamp,
+        log.log_start_offset,
+        prepared.record_count,
+        prepared.nbytes,
+    )
+
+
+def _duplicate(log: PartitionLog, batch: CachedBatch, log_append_time: int) -> AppendInfo:
+    """The answer to a batch that was written before."""
+    return AppendInfo(
+        batch.first_offset,
+        batch.last_offset,
+        NO_TIMESTAMP if log_append_time == NO_TIMESTAMP else batch.timestamp,
+        batch.timestamp,
+        log.log_start_offset,
+        records_written=0,
+        nbytes=0,
+        duplicate=True,
+    )
+
+
+def _write(
+    log: PartitionLog,
+    buffers: list[Buffer],
+    nbytes: int,
+    first_offset: int,
+    last_offset: int,
+    max_timestamp: int,
+    offset_of_max_timestamp: int,
+    now_ms: int,
+) -> bool:
+    """Write to the active segment, or to a new one if the batches do not belong there; False on a full disk.
+
+    Raises:
+        OSError: the disk failed.
+        BadBatchError: the active segment is damaged.
+    """
+    config = log.config
+    segment = log.segments.active
+    try:
+        if segment.should_roll(config, nbytes, last_offset, max_timestamp, now_ms):
+            segment = roll(log, first_offset)
+        segment.append(
+            buffers, nbytes, last_offset, max_timestamp, offset_of_max_timestamp, config.index_interval_bytes
+        )
+    except OSError as error:
+        log.segments.active.cut_back()
+        if not is_disk_full(error):
+            raise
+        return False
+    return True
+
+
+def _write_aborted(log: PartitionLog, txn: AbortedTxn) -> None:
+    """Put an aborted transaction into the index of the active segment, where its marker is.
+
+    Raises:
+        StorageError: that failed, and the log directory is offline: the marker is in the log, and without the
+            entry a reader would take the transaction's records for committed ones.
+    """
+    txn_index = log.segments.active.txn_index
+    try:
+        try:
+            txn_index.append(txn)
+        except OSError as error:
+            if not is_disk_full(error) or not log.log_directory.space.release_reserve():
+                raise
+            txn_index.append(txn)
+    except OSError as error:
+        raise log.log_directory.failed(f"indexing an aborted transaction of {log.path}", error) from error
+
+
+def roll(log: PartitionLog, first_offset: int) -> Segment:
+    """Close the active segment and start a new one for `first_offset`; the active one if it is still empty.
+
+    Raises:
+        OSError: the active segment stays what it is.
+    """
+    old = log.segments.active
+    base_offset = max(first_offset, log.log_end_offset)
+    if old.size == 0 and old.base_offset == base_offset:
+        return old
+    log_directory = log.log_directory
+    old.finish()
+    now_ms = log_directory.clock.now_ms()
+    segment = Segment.create(log_directory.files, log.path, base_offset, log.config, now_ms)
+    old.trim()
+    log.segments.add(segment)
+    log.unsynced.segments.append(old)
+    log.unsynced.directories.add(log.path)
+    log.producers.end_offset = base_offset
+    try:
+        snapshot = log.snapshots.take(log.producers, durable=False)
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        snapshot = None  # A snapshot saves time after a crash, no more.
+    if snapshot is not None:
+        log.unsynced.paths.append(snapshot)
+    logger.debug("Rolled %s at offset %d", log.topic_partition, base_offset)
+    return segment

@@ -1,0 +1,442 @@
+"""The log of one partition: an append-only sequence of record batches in segments, with its offsets.
+
+    log start offset   <=  last stable offset  <=  high watermark  <=  log end offset
+    flushed offset                                                <=  log end offset
+
+Readers see what lies between the log start offset and the high watermark (or the last stable offset).
+Everything below the flushed offset is on disk, its file names included; it is the recovery point. Who moves
+the high watermark, and when a flush is due, is for the broker to say: this class neither waits nor schedules.
+
+One thread uses a log, the event loop's. Only `FlushTicket.run` goes elsewhere.
+
+Crash story: batches above the recovery point may be missing or torn after a crash; recovery.py keeps the good
+prefix. An append that fails leaves nothing behind: the file is cut back to its last batch. With no space left
+the append is refused and the log goes on when there is space; any other error of the disk takes the whole log
+directory offline (log_directory.py). A batch is never visible in part: the end of the log moves after the
+write.
+
+Source: UnifiedLog, LocalLog.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.records import NO_TIMESTAMP
+from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.storage.append import AppendInfo, append_batches, roll
+from kafkapy.storage.batches import BadBatchError
+from kafkapy.storage.checkpoints import LEADER_EPOCHS
+from kafkapy.storage.epochs import LeaderEpochCache
+from kafkapy.storage.files import DiskFullError, StorageError, is_disk_full
+from kafkapy.storage.flush import FlushTicket, UnsyncedFiles
+from kafkapy.storage.index_file import CorruptIndexError
+from kafkapy.storage.invariants import check_log
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.log_directory import LogDirectory
+from kafkapy.storage.log_reader import LogRead, LogReader, TimestampOffset
+from kafkapy.storage.producer_snapshots import ProducerSnapshots
+from kafkapy.storage.producers import ProducerStates
+from kafkapy.storage.retention import delete_old_segments
+from kafkapy.storage.segments import Segments
+from kafkapy.storage.truncation import truncate_fully_and_start_at, truncate_to
+from kafkapy.storage.txn_index import AbortedTxn, CorruptTransactionIndexError
+from kafkapy.storage.validate import AppendOrigin, PreparedBatches, prepare_batches
+
+__all__ = ["AppendInfo", "FlushTicket", "LogRead", "PartitionLog", "TimestampOffset"]
+
+logger = logging.getLogger(__name__)
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Topics whose records the broker must be able to write even when the disk is full for clients."""
+
+DAMAGE = (BadBatchError, CorruptIndexError, CorruptTransactionIndexError, DecodeError)
+"""What reading a damaged file raises."""
+
+T = TypeVar("T")
+
+
+class PartitionLog:
+    """The log of a topic partition in a directory of its own."""
+
+    __slots__ = (
+        "_ticket",
+        "config",
+        "flushed_offset",
+        "generation",
+        "high_watermark",
+        "last_flush_ms",
+        "leader_epochs",
+        "log_directory",
+        "log_end_offset",
+        "log_start_offset",
+        "path",
+        "privileged",
+        "producers",
+        "reader",
+        "segments",
+        "snapshots",
+        "topic_id",
+        "topic_partition",
+        "unsynced",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        path: str,
+        *,
+        topic_id: Uuid | None,
+        config: LogConfig,
+        log_directory: LogDirectory,
+        segments: Segments,
+        leader_epochs: LeaderEpochCache,
+        producers: ProducerStates,
+        snapshots: ProducerSnapshots,
+        log_start_offset: int,
+        log_end_offset: int,
+        flushed_offset: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.path = path
+        self.config = config
+        """May be replaced at any time; settings act with the next append or retention run."""
+        self.log_directory = log_directory
+        self.segments = segments
+        self.leader_epochs = leader_epochs
+        self.producers = producers
+        self.snapshots = snapshots
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.flushed_offset = flushed_offset
+        self.high_watermark = log_start_offset
+        self.last_flush_ms = log_directory.clock.now_ms()
+        self.privileged = topic_partition.topic in INTERNAL_TOPICS
+        self.reader = LogReader(segments)
+        self.unsynced = UnsyncedFiles()
+        self.generation = 0
+        """Counts truncations, so that a flush that ran meanwhile does not vouch for what was cut and
+        rewritten."""
+        self._ticket: FlushTicket | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.high_watermark}"
+            f"..{self.log_end_offset}, flushed {self.flushed_offset})"
+        )
+
+    @property
+    def directory(self) -> Path:
+        """The partition's directory; its parent is the log directory."""
+        return Path(self.path)
+
+    @property
+    def size(self) -> int:
+        """Bytes of record batches in all segments."""
+        return self.segments.size
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of the earliest undecided transaction, at most the high watermark."""
+        return max(min(self.producers.first_unstable_offset, self.high_watermark), self.log_start_offset)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Let readers see what lies below `offset`, at most the log end offset. Never moves back."""
+        offset = min(offset, self.log_end_offset)
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            self.producers.high_watermark_moved(offset)
+
+    # --- appending ------------------------------------------------------------------------------------------
+
+    def append(
+        self, records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+    ) -> AppendInfo:
+        """Validate batches, give them the next offsets and write them. The buffer is changed in place.
+
+        Raises:
+            KafkaError: the batches are refused.
+            StorageError: the disk is full, or failed.
+        """
+        prepared = prepare_batches(records, config=self.config, origin=origin, now_ms=now_ms)
+        return self.append_prepared(prepared, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+
+    def append_prepared(
+        self, prepared: PreparedBatches, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+    ) -> AppendInfo:
+        """Give validated batches the next offsets and write them.
+
+        Raises:
+            KafkaError: the batches do not fit the state of their producers.
+            StorageError: the disk is full, or failed.
+        """
+        self.log_directory.require_online()
+        log_append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
+        prepared.assign(self.log_end_offset, leader_epoch=leader_epoch, log_append_time=log_append_time)
+        return append_batches(self, prepared, origin, log_append_time, now_ms)
+
+    def append_as_follower(self, records: memoryview, *, now_ms: int) -> AppendInfo:
+        """Write batches as the leader has them, with its offsets and epochs.
+
+        Raises: KafkaError: CORRUPT_MESSAGE or INVALID_RECORD, also where the offsets are not above those of
+        the log. StorageError: the disk is full, or failed.
+        """
+        self.log_directory.require_online()
+        origin = AppendOrigin.REPLICATION
+        prepared = prepare_batches(records, config=self.config, origin=origin, now_ms=now_ms)
+        expected = self.log_end_offset
+        for batch in prepared.batches:
+            if batch.header.base_offset < expected:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD,
+                    f"Offset {batch.header.base_offset} where {expected} is next in {self.topic_partition}.",
+                )
+            expected = batch.header.next_offset
+        return append_batches(self, prepared, origin, NO_TIMESTAMP, now_ms)
+
+    def roll(self) -> None:
+        """Close the active segment and start a new one at the log end offset, unless it is empty.
+
+        Raises:
+            StorageError: the disk is full, or failed; the active segment stays.
+        """
+        self.guarded("rolling", lambda: roll(self, self.log_end_offset))
+
+    # --- flushing -------------------------------------------------------------------------------------------
+
+    def prepare_flush(self, *, closed_segments_only: bool = False) -> FlushTicket | None:
+        """What is to be synced so that everything below the log end offset (or the active segment) is on
+        disk.
+
+        None when all of it is. Sync it with `ticket.run()` in a worker thread, then call `complete_flush`.
+
+        Raises:
+            StorageError: a file cannot be opened.
+        """
+        return self.guarded("preparing a flush of", lambda: self._prepare_flush(closed_segments_only))
+
+    def _prepare_flush(self, closed_segments_only: bool) -> FlushTicket | None:
+        active = self.segments.active
+        end_offset = active.base_offset if closed_segments_only else self.log_end_offset
+        if end_offset <= self.flushed_offset and not self.unsynced:
+            return None
+        handles, paths, directories = self.unsynced.take()
+        if not closed_segments_only:
+            handles += active.flush_handles(with_indexes=False)
+            self.reader.remember(end_offset, active, active.size)
+        epochs = self.leader_epochs
+        ticket = FlushTicket(
+            self.log_directory,
+            end_offset,
+            self.generation,
+            handles,
+            paths,
+            directories,
+            (f"{self.path}/{LEADER_EPOCHS}", epochs.snapshot()) if epochs.unsaved else None,
+        )
+        self._ticket = ticket
+        return ticket
+
+    def complete_flush(self, ticket: FlushTicket) -> None:
+        """Count what `ticket` synced as flushed."""
+        ticket.release()
+        if ticket.generation == self.generation and ticket.end_offset > self.flushed_offset:
+            self.flushed_offset = ticket.end_offset
+        self.last_flush_ms = self.log_directory.clock.now_ms()
+        self._ticket = None
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """A segment was closed and is not synced yet: time for a flush in the background."""
+        return bool(self.unsynced.segments)
+
+    def flush(self) -> None:
+        """Sync everything, here and now.
+
+        Raises:
+            StorageError: the disk failed, and the log directory is offline.
+        """
+        ticket = self.prepare_flush()
+        if ticket is not None:
+            try:
+                ticket.run()
+            except StorageError as error:
+                self.mark_offline(error)
+                raise
+            self.complete_flush(ticket)
+
+    def mark_offline(self, error: StorageError) -> None:
+        """A flush failed: take the log directory offline."""
+        if self._ticket is not None:
+            self._ticket.release()
+        self.log_directory.failed(f"flushing {self.path}", error)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool = True
+    ) -> LogRead | None:
+        """Whole batches from the one that holds `offset`, none that passes `upper_bound`; None without any.
+
+        At most `max_bytes`, unless `min_one_batch` and the first batch is larger. The caller releases the
+        slice.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, or CORRUPT_MESSAGE where the file is damaged.
+            StorageError: the disk failed.
+        """
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Offset {offset} is not within {self.log_start_offset} and {end_offset}.",
+            )
+        if offset >= upper_bound:
+            return None
+        self.log_directory.require_online()
+        try:
+            return self.reader.read(offset, max_bytes, upper_bound, end_offset, min_one_batch)
+        except (OSError, *DAMAGE) as error:
+            raise self.translated("reading", error) from error
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record that is at least as new as `timestamp`; None without any.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE where the file is damaged.
+            StorageError: the disk failed.
+        """
+        return self.guarded(
+            "searching", lambda: self.reader.offset_for_timestamp(timestamp, self.log_start_offset)
+        )
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """The first record with the highest timestamp of the log; None without timestamps. Raises as
+        above."""
+        return self.guarded("searching", lambda: self.reader.max_timestamp_offset(self.log_start_offset))
+
+    def aborted_transactions(self, first: int, end: int) -> list[AbortedTxn]:
+        """The aborted transactions that have records in offsets `first` to `end`, exclusive. Raises as
+        above."""
+        return self.guarded("reading", lambda: self.segments.aborted_transactions(first, end))
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest leader epoch not above `epoch` and where it ended; (-1, -1) where that is not known."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # --- cutting --------------------------------------------------------------------------------------------
+
+    def advance_log_start_offset(self, offset: int) -> bool:
+        """Let the log begin at `offset`; whether that is news. Segments below go with the next retention run.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE beyond the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"The log cannot start at {offset}, above the high watermark {self.high_watermark}.",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+        self.producers.log_start_moved(offset)
+        return True
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove every batch that holds `offset` or anything above; whether there were any.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        return self.guarded("truncating", lambda: truncate_to(self, offset))
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove every batch and begin at `offset`.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self.guarded("truncating", lambda: truncate_fully_and_start_at(self, offset))
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Delete what the retention settings let go; the number of segments.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        return self.guarded("deleting segments of", lambda: delete_old_segments(self, now_ms))
+
+    # --- closing --------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leave the files as a clean stop does: synced, trimmed, with a producer snapshot at the end.
+
+        Raises:
+            StorageError: the disk is full, or failed; the log counts as not closed.
+        """
+        self.guarded("closing", self._close)
+
+    def _close(self) -> None:
+        log_directory, active = self.log_directory, self.segments.active
+        if active.dirty:
+            active.finish()
+            active.trim()
+            self.unsynced.segments.append(active)
+        self.producers.end_offset = self.log_end_offset
+        self.snapshots.take(self.producers, durable=log_directory.durable)
+        self.flush()
+        if self.leader_epochs.unsaved:
+            path = f"{self.path}/{LEADER_EPOCHS}"
+            self.leader_epochs.save(log_directory.files, path, durable=log_directory.durable)
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Close every file; they open again on use."""
+        for segment in self.segments:
+            segment.close_files()
+
+    def moved_to(self, path: str) -> None:
+        """Take note that the directory was renamed."""
+        self.unsynced.moved(self.path, path)
+        self.path = path
+        self.snapshots.directory = path
+        for segment in self.segments:
+            segment.moved_to(path)
+        self.reader.forget()
+
+    def abandon(self) -> None:
+        """The partition is being deleted: a flush that still runs may miss its files."""
+        if self._ticket is not None:
+            self._ticket.abandoned = True
+
+    def check(self) -> None:
+        """Assert what must always hold, reading the whole log. For tests."""
+        check_log(self)
+
+    # --- errors ---------------------------------------------------------------------------------------------
+
+    def guarded(self, what: str, call: Callable[[], T]) -> T:
+        """Run `call`. Raises KafkaError and StorageError where it raises what `translated` knows."""
+        self.log_directory.require_online()
+        try:
+            return call()
+        except (OSError, *DAMAGE) as error:
+            raise self.translated(what, error) from error
+
+    def translated(self, what: str, error: Exception) -> KafkaError:
+        """What to answer. An error of the disk takes the log directory offline, unless the disk is only
+        full."""
+        log_directory = self.log_directory
+        if isinstance(error, OSError):
+            if is_disk_full(error):
+                return DiskFullError(log_directory.path, f"{what} {self.path}: {error}")
+            return log_directory.failed(f"{what} {self.path}", error)
+        logger.error("%s is damaged: %s: %s", self.path, what, error)
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition} is damaged: {error}")

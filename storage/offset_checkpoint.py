@@ -1,0 +1,95 @@
+"""One of the checkpoint files of a log directory: collected on the event loop, written in a worker thread.
+
+Two writes may overlap: a periodic one in a worker thread, and one that a truncation or a new log needs at
+once. The newer wins: what was collected earlier is not written after it.
+
+Crash story: the file is replaced as a whole (files.py). On a full disk it may use the space kept for the
+broker; if that is gone too, the old file stays, and recovery reads more than it had to.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CorruptCheckpointError,
+    read_offsets,
+    write_offsets,
+)
+from kafkapy.storage.files import DiskFullError, is_disk_full
+from kafkapy.storage.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
+
+
+class OffsetCheckpoint:
+    """The offsets by partition in one file."""
+
+    __slots__ = ("_directory", "_lock", "_path", "_prepared", "_written_as", "written")
+
+    def __init__(self, directory: LogDirectory, name: str) -> None:
+        """Read what is there.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._directory = directory
+        self._path = f"{directory.path}/{name}"
+        self._lock = threading.Lock()
+        self._prepared = 0
+        self._written_as = 0
+        self.written: dict[TopicPartition, int] = {}
+        """What the file holds."""
+        try:
+            self.written = read_offsets(directory.files, self._path)
+        except CorruptCheckpointError as error:
+            logger.warning("Going on without a checkpoint: %s", error)
+
+    def write(self, offsets: dict[TopicPartition, int]) -> None:
+        """Replace the content.
+
+        Raises:
+            StorageError: the disk is full, or failed.
+        """
+        self.prepare(offsets)()
+
+    def prepare(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
+        """The function that replaces the content, in any thread, unless something newer was written by then.
+
+        It raises what `write` raises.
+        """
+        self._prepared += 1
+        number = self._prepared
+
+        def write() -> None:
+            with self._lock:
+                if number > self._written_as:
+                    if offsets != self.written:
+                        self._replace(offsets)
+                    self._written_as = number
+
+        return write
+
+    def _replace(self, offsets: dict[TopicPartition, int]) -> None:
+        directory = self._directory
+        try:
+            try:
+                write_offsets(directory.files, self._path, offsets, durable=directory.durable)
+            except OSError as error:
+                if not is_disk_full(error) or not directory.space.release_reserve():
+                    raise
+                write_offsets(directory.files, self._path, offsets, durable=directory.durable)
+        except OSError as error:
+            if is_disk_full(error):
+                raise DiskFullError(directory.path, f"{self._path} stays as it is: {error}") from error
+            raise directory.failed(f"writing {self._path}", error) from error
+        self.written = offsets

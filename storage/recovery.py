@@ -1,0 +1,447 @@
+"""Loading a log from its directory, and repairing what a crash left.
+
+In passes:
+
+1. Leftovers of deletions and of interrupted compaction go or are completed (`.deleted`, `.cleaned`, `.swap`),
+and so do index files without a segment.
+2. After a clean stop the segments are taken as they are; an index that cannot be right is built anew from its
+segment. Otherwise every segment that reaches above the recovery point is read again: each batch must have a
+sane header, a valid CRC and offsets above those before it. Indexes, leader epochs and producer states are
+built from what is read.
+3. At the first bad batch the log is cut, if that lies above the recovery point: there a crash may have left a
+torn or missing write, and nothing was promised. Below the recovery point everything was on disk once, so a
+bad batch is damage. Cutting there, as Apache Kafka does, would throw away good records behind it: the log is
+left as it is and not served (CorruptLogError, with the offsets).
+4. With durability=fsync what was accepted is synced before it is served, so that a second crash cannot take
+back what somebody read after the first. (Apache Kafka leaves that to the page cache.)
+
+Memory is bounded by the read chunk or the largest batch.
+
+Source: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import zlib
+from dataclasses import dataclass
+
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.records import MAGIC, BatchHeader, crc_is_valid, read_header
+from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.storage.batches import BadBatchError, iter_places
+from kafkapy.storage.checkpoints import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    CorruptCheckpointError,
+    read_partition_metadata,
+)
+from kafkapy.storage.epochs import LeaderEpochCache
+from kafkapy.storage.files import CorruptLogError, release_all
+from kafkapy.storage.log import PartitionLog
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.log_directory import LogDirectory
+from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
+from kafkapy.storage.producer_replay import load_producers
+from kafkapy.storage.producer_snapshots import ProducerSnapshots, snapshot_offset
+from kafkapy.storage.producers import ProducerStates
+from kafkapy.storage.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    IndexBuilder,
+    Segment,
+)
+from kafkapy.storage.segments import Segments
+from kafkapy.storage.txn_index import CorruptTransactionIndexError
+
+logger = logging.getLogger(__name__)
+
+_CLEANED_SUFFIX = ".cleaned"
+_SWAP_SUFFIX = ".swap"
+_SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
+
+
+@dataclass(frozen=True, slots=True)
+class LogOffsets:
+    """What the checkpoints of a log directory say about one log."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+
+
+def load_log(
+    log_directory: LogDirectory,
+    path: str,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    *,
+    offsets: LogOffsets,
+    clean: bool,
+    producer_expiration_ms: int,
+) -> PartitionLog:
+    """The log in the directory `path`. `clean` says that it was closed in order.
+
+    Raises:
+        CorruptLogError: it is damaged below its recovery point.
+        OSError: the disk failed.
+    """
+    return _Loader(
+        log_directory, path, topic_partition, config, offsets, clean, producer_expiration_ms
+    ).load()
+
+
+class _Loader:
+    """Collects the parts of a log."""
+
+    def __init__(
+        self,
+        log_directory: LogDirectory,
+        path: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        offsets: LogOffsets,
+        clean: bool,
+        producer_expiration_ms: int,
+    ) -> None:
+        self._log_directory = log_directory
+        self._files = log_directory.files
+        self._path = path
+        self._topic_partition = topic_partition
+        self._config = config
+        self._offsets = offsets
+        self._clean = clean
+        self._now_ms = log_directory.clock.now_ms()
+        self._segments: list[Segment] = []
+        self._snapshots = ProducerSnapshots(self._files, path)
+        self._producers = ProducerStates(expiration_ms=producer_expiration_ms)
+        self._epochs = LeaderEpochCache()
+        self._recovered: list[Segment] = []
+        self._names: set[str] = set()
+        self._end_offset = 0
+
+    def load(self) -> PartitionLog:
+        self._finish_interrupted_work()
+        self._open_segments()
+        self._load_epochs()
+        start = self._check_clean() if self._clean else self._offsets.recovery_point
+        self._clean = start is None
+        end_offset = self._end_offset if start is None else self._recover(start)
+        if end_offset < self._offsets.recovery_point:
+            raise self._corrupt(end_offset, "the log ends")
+        if end_offset < self._offsets.log_start_offset:
+            end_offset = self._start_anew()
+        if not self._segments:
+            now = self._now_ms
+            self._segments = [Segment.create(self._files, self._path, end_offset, self._config, now)]
+        log_start_offset = max(self._offsets.log_start_offset, self._segments[0].base_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(log_start_offset)
+        if self._clean:
+            self._load_producers(log_start_offset, end_offset)
+        else:
+            self._sync_recovered()
+        log = PartitionLog(
+            self._topic_partition,
+            self._path,
+            topic_id=self._read_topic_id(),
+            config=self._config,
+            log_directory=self._log_directory,
+            segments=Segments(self._segments),
+            leader_epochs=self._epochs,
+            producers=self._producers,
+            snapshots=self._snapshots,
+            log_start_offset=log_start_offset,
+            log_end_offset=end_offset,
+            flushed_offset=self._flushed_offset(end_offset),
+        )
+        log.advance_high_watermark(self._offsets.high_watermark)
+        log.close_files()
+        return log
+
+    def _flushed_offset(self, end_offset: int) -> int:
+        if self._clean or self._log_directory.durable:
+            return end_offset
+        return min(self._offsets.recovery_point, end_offset)
+
+    # --- pass 1: files --------------------------------------------------------------------------------------
+
+    def _finish_interrupted_work(self) -> None:
+        """Remove what was to be deleted; complete a swap of compacted segments that had reached its last
+        step.
+
+        Compaction writes `.cleaned` files, renames them to `.swap` from the highest offset down, then deletes
+        the old segments and takes the suffix off. So a `.swap` file at or above a `.cleaned` one is not
+        complete.
+        """
+        names = [entry.name for entry in self._files.scan(self._path)]
+        cleaned = [name for name in names if name.endswith(_CLEANED_SUFFIX)]
+        swaps = [name for name in names if name.endswith(_SWAP_SUFFIX)]
+        lowest_cleaned = min((int(name[:20]) for name in cleaned if name[:20].isdecimal()), default=None)
+        incomplete = [
+            name for name in swaps if lowest_cleaned is not None and name[:20] >= f"{lowest_cleaned:020d}"
+        ]
+        for name in [name for name in names if name.endswith(DELETED_SUFFIX)] + cleaned + incomplete:
+            self._files.unlink(f"{self._path}/{name}")
+        complete = [name for name in swaps if name not in incomplete]
+        if complete:
+            self._complete_swap(names, complete)
+
+    def _complete_swap(self, names: list[str], swaps: list[str]) -> None:
+        logs = [name for name in swaps if name.endswith(LOG_SUFFIX + _SWAP_SUFFIX)]
+        if logs:
+            start, end = int(logs[0][:20]), 0
+            for name in logs:
+                end = max(end, self._end_of_file(f"{self._path}/{name}"))
+            for name in names:
+                match = _SEGMENT_FILE.fullmatch(name)
+                if match and match[2] in SUFFIXES and start <= int(match[1]) < end:
+                    self._files.unlink(f"{self._path}/{name}")
+        for name in swaps:
+            self._files.rename(f"{self._path}/{name}", f"{self._path}/{name.removesuffix(_SWAP_SUFFIX)}")
+        self._files.sync_directory(self._path)
+
+    def _end_of_file(self, path: str) -> int:
+        """The offset behind the last batch of a file that is not a segment yet."""
+        file = self._files.open(path)
+        try:
+            end = 0
+            for place in iter_places(self._files, file, 0, self._files.size(path)):
+                end = place.last_offset + 1
+            return end
+        finally:
+            file.release()
+
+    def _open_segments(self) -> None:
+        sizes: dict[int, int] = {}
+        others: list[tuple[int, str]] = []
+        snapshots: list[int] = []
+        for entry in self._files.scan(self._path):
+            match = _SEGMENT_FILE.fullmatch(entry.name)
+            if match is None:
+                continue
+            self._names.add(entry.name)
+            if match[2] == LOG_SUFFIX:
+                sizes[int(match[1])] = entry.stat().st_size
+            elif (offset := snapshot_offset(entry.name)) is not None:
+                snapshots.append(offset)
+            else:
+                others.append((int(match[1]), entry.name))
+        for base_offset, name in others:
+            if base_offset not in sizes:
+                logger.warning("Deleting %s/%s: there is no segment for it.", self._path, name)
+                self._files.unlink(f"{self._path}/{name}")
+        self._segments = [
+            Segment(
+                self._files, self._path, base_offset, self._config, size=size, now_ms=self._now_ms, new=False
+            )
+            for base_offset, size in sorted(sizes.items())
+        ]
+        self._snapshots = ProducerSnapshots(self._files, self._path, snapshots)
+        self._snapshots.delete_strays(sizes)
+
+    def _load_epochs(self) -> None:
+        path = f"{self._path}/{LEADER_EPOCHS}"
+        try:
+            self._epochs = LeaderEpochCache.load(self._files, path)
+        except CorruptCheckpointError as error:
+            logger.warning("Reading the leader epochs from the batches: %s", error)
+            for segment in self._segments:
+                try:
+                    for place in segment.places():
+                        self._assign_epoch(place.leader_epoch, place.base_offset)
+                except BadBatchError:
+                    break
+                finally:
+                    segment.close_files()
+
+    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+        if epoch > self._epochs.latest_epoch:
+            self._epochs.assign(epoch, start_offset)
+
+    def _read_topic_id(self) -> Uuid | None:
+        try:
+            return read_partition_metadata(self._files, f"{self._path}/{PARTITION_METADATA}")
+        except CorruptCheckpointError as error:
+            logger.warning("The topic id is taken from the cluster's metadata: %s", error)
+            return None
+
+    # --- pass 2: after a clean stop -------------------------------------------------------------------------
+
+    def _check_clean(self) -> int | None:
+        """Find the log end offset. Where a segment is not what a clean stop leaves: the offset to recover
+        from."""
+        self._end_offset = self._offsets.log_start_offset
+        for segment in self._segments:
+            try:
+                segment.txn_index.check()
+                if not self._has_indexes(segment):
+                    logger.warning("Rebuilding the missing indexes of %s", segment.path)
+                    segment.rebuild_indexes(self._config.index_interval_bytes)
+                if segment is self._segments[-1]:
+                    self._end_offset = segment.read_next_offset()
+            except (BadBatchError, CorruptTransactionIndexError) as error:
+                logger.warning("Recovering %s in spite of its clean stop: %s", segment.path, error)
+                return segment.base_offset
+            finally:
+                segment.close_files()
+        return None
+
+    def _has_indexes(self, segment: Segment) -> bool:
+        names = self._names
+        stem = f"{segment.base_offset:020d}"
+        return stem + INDEX_SUFFIX in names and stem + TIME_INDEX_SUFFIX in names
+
+    # --- pass 2: after a crash ------------------------------------------------------------------------------
+
+    def _recover(self, start: int) -> int:
+        """Read again the segments that reach above `start`; the log end offset."""
+        if not self._segments:
+            self._producers.clear(self._offsets.log_start_offset)
+            return self._offsets.log_start_offset
+        segments = Segments(self._segments).covering(start)
+        end_offset = segments[0].base_offset
+        self._epochs.truncate_from_end(end_offset)
+        self._load_producers(max(self._offsets.log_start_offset, self._segments[0].base_offset), end_offset)
+        for index, segment in enumerate(segments):
+            self._producers.end_offset = segment.base_offset
+            if index:
+                self._snapshots.take(self._producers, durable=False)
+            self._recovered.append(segment)
+            end_offset, good_bytes, reason = self._recover_segment(segment, end_offset)
+            if reason is not None:
+                self._cut(segment, good_bytes, end_offset, segments[index + 1 :], reason)
+                break
+            segment.close_files()
+        self._producers.end_offset = end_offset
+        return end_offset
+
+    def _recover_segment(self, segment: Segment, end_offset: int) -> tuple[int, int, str | None]:
+        """Read all batches of a segment; the offset behind the last good one, its end in the file, and what
+        is wrong with the next."""
+        builder = IndexBuilder(segment, self._config.index_interval_bytes)
+        txn_index = segment.txn_index
+        txn_index.reset()
+        expected, good_bytes, reason = max(end_offset, segment.base_offset), 0, None
+        try:
+            for position, batch in segment.batches():
+                header = read_header(batch)
+                reason = self._reason_against(header, batch, expected, segment.base_offset)
+                if reason is not None:
+                    break
+                builder.add(position, len(batch), header.last_offset, header.max_timestamp)
+                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
+                self._producers.replay(header, batch, self._now_ms, txn_index.append)
+                expected, good_bytes = header.next_offset, position + len(batch)
+        except (BadBatchError, DecodeError) as error:
+            reason = str(error)
+        if reason is None:
+            builder.finish()
+        return expected, good_bytes, reason
+
+    def _reason_against(
+        self, header: BatchHeader, batch: memoryview, expected: int, base_offset: int
+    ) -> str | None:
+        """Why these bytes cannot be the next batch; None if they can."""
+        if header.magic != MAGIC:
+            # Zeros and torn writes have no valid CRC; a message of the old formats has, from its magic on.
+            if header.magic in (0, 1) and zlib.crc32(batch[16:]) == int.from_bytes(batch[12:16], "big"):
+                raise CorruptLogError(
+                    self._log_directory.path,
+                    f"{self._path} holds messages in format {header.magic}, which is not supported",
+                )
+            return f"message format {header.magic}"
+        if not crc_is_valid(batch, 0, header):
+            return "the CRC is wrong"
+        if header.base_offset < expected or header.last_offset_delta < 0:
+            return f"offsets {header.base_offset} to {header.last_offset} where {expected} is next"
+        if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+            return f"offset {header.last_offset} is too far from the base offset"
+        return None
+
+    # --- pass 3: cut, or refuse -----------------------------------------------------------------------------
+
+    def _cut(
+        self, segment: Segment, good_bytes: int, end_offset: int, later: list[Segment], reason: str
+    ) -> None:
+        """End the log behind the last good batch."""
+        if end_offset < self._offsets.recovery_point:
+            raise self._corrupt(end_offset, f"{segment.path} is bad at byte {good_bytes} ({reason})")
+        logger.warning(
+            "Cutting %s at offset %d: %s at byte %d of %s. %d bytes and %d later segments go; nothing of "
+            "that was known to be on disk (recovery point %d).",
+            *(self._topic_partition, end_offset, reason, good_bytes, segment.path),
+            *(segment.size - good_bytes, len(later), self._offsets.recovery_point),
+        )
+        self._files.truncate(segment.file, good_bytes)
+        segment.size = good_bytes
+        segment.finish()
+        segment.offset_index.truncate_file()
+        segment.time_index.truncate_file()
+        self._remove(later)
+
+    def _remove(self, segments: list[Segment]) -> None:
+        delay = self._config.file_delete_delay_ms
+        for segment in segments:
+            self._segments.remove(segment)
+            self._snapshots.delete(segment.base_offset)
+            self._log_directory.delete_later(segment.mark_deleted(), delay)
+
+    def _start_anew(self) -> int:
+        """Every record is below the log start offset: nothing of the log is to be read any more."""
+        start = self._offsets.log_start_offset
+        logger.warning("%s: all segments end below the log start offset %d and go.", self._path, start)
+        self._remove(list(self._segments))
+        self._epochs.clear()
+        self._producers.clear(start)
+        return start
+
+    def _corrupt(self, end_offset: int, what: str) -> CorruptLogError:
+        last = self._offsets.recovery_point - 1
+        for segment in self._segments:
+            segment.close_files()
+        message = (
+            f"{self._topic_partition} stays offline: {what}, at offset {end_offset}, but everything up to "
+            f"offset {last} was on disk. Offsets {end_offset} to {last} may be damaged. Restore {self._path} "
+            f"from a replica or a backup; or, to give those records up, stop the broker and remove the "
+            f"partition's line from {self._log_directory.path}/{RECOVERY_POINTS}."
+        )
+        logger.error("%s", message)
+        return CorruptLogError(self._log_directory.path, message)
+
+    # --- producers, and pass 4 ------------------------------------------------------------------------------
+
+    def _load_producers(self, log_start_offset: int, end_offset: int) -> None:
+        """Bring the producer states to `end_offset`, from a snapshot and the batches behind it."""
+        if self._clean and not self._snapshots.offsets:
+            # A clean stop leaves a snapshot: without one there were never any producers (as in Apache Kafka).
+            self._producers.clear(end_offset)
+            return
+        load_producers(
+            self._producers,
+            self._snapshots,
+            Segments(self._segments),
+            log_start_offset=log_start_offset,
+            end_offset=end_offset,
+            now_ms=self._now_ms,
+        )
+
+    def _sync_recovered(self) -> None:
+        if not self._log_directory.durable:
+            return
+        for segment in self._recovered:
+            handles = segment.flush_handles(with_indexes=True)
+            try:
+                for handle in handles:
+                    self._files.sync_data(handle)
+            finally:
+                release_all(handles)
+            segment.close_files()
+        if self._epochs.unsaved:
+            self._epochs.save(self._files, f"{self._path}/{LEADER_EPOCHS}")
+        self._files.sync_directory(self._path)

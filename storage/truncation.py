@@ -1,0 +1,113 @@
+"""Cutting a log: at its end, because another replica leads, or at its start, because records expired.
+
+Crash story: before the end of the log moves below the recovery point, the recovery point moves in its
+checkpoint. A checkpoint that says more than the log holds would look like a loss after a crash. With
+durability=fsync the cut is synced: what was cut must not come back behind what is written there next. Removed
+segments are renamed to `.deleted` and go later, so that a reader that holds one goes on.
+
+Source: UnifiedLog.truncateTo, truncateFullyAndStartAt, deleteSegments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkapy.storage.append import roll
+from kafkapy.storage.producer_replay import load_producers
+from kafkapy.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from kafkapy.storage.log import PartitionLog
+
+
+def truncate_to(log: PartitionLog, offset: int) -> bool:
+    """Remove every batch that holds `offset` or anything above; whether there were any.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    if offset >= log.log_end_offset:
+        # The epoch of a leader that appended nothing may be noted at the end of the log.
+        log.leader_epochs.truncate_from_end(log.log_end_offset)
+        return False
+    if offset < log.segments.first.base_offset:
+        truncate_fully_and_start_at(log, offset)
+        return True
+    _forget_flushed_from(log, offset)
+    for segment in reversed(log.segments.above(offset)):
+        _remove_segment(log, segment)
+    active = log.segments.active
+    active.truncate_to(offset)
+    if log.log_directory.durable:
+        log.log_directory.files.sync_data(active.file)
+        log.log_directory.files.sync_directory(log.path)
+    log.log_end_offset = offset
+    log.log_start_offset = min(log.log_start_offset, offset)
+    log.high_watermark = min(log.high_watermark, offset)
+    log.leader_epochs.truncate_from_end(offset)
+    _reload_producers(log)
+    return True
+
+
+def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
+    """Remove every batch and begin at `offset`.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    _forget_flushed_from(log, offset)
+    log_directory, config = log.log_directory, log.config
+    for segment in log.segments:
+        log.unsynced.forget(segment)
+        log_directory.delete_later(segment.mark_deleted(), config.file_delete_delay_ms)
+    now_ms = log_directory.clock.now_ms()
+    log.segments.replace_all(Segment.create(log_directory.files, log.path, offset, config, now_ms))
+    if log_directory.durable:
+        log_directory.files.sync_directory(log.path)
+    log.log_start_offset = log.log_end_offset = log.high_watermark = log.flushed_offset = offset
+    log.leader_epochs.clear()
+    log.snapshots.delete_all()
+    _reload_producers(log)
+
+
+def remove_oldest(log: PartitionLog, count: int) -> None:
+    """Remove the first `count` segments, all of them below the high watermark, and begin behind them.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    if count == len(log.segments):
+        roll(log, log.log_end_offset)
+    segments = list(log.segments)
+    log.advance_log_start_offset(segments[count].base_offset)
+    log.reader.forget()
+    for segment in segments[:count]:
+        _remove_segment(log, segment)
+
+
+def _forget_flushed_from(log: PartitionLog, offset: int) -> None:
+    """Nothing at or above `offset` counts as flushed from now on, in the checkpoint neither."""
+    if offset < log.flushed_offset:
+        log.flushed_offset = offset
+        log.log_directory.before_truncation(log)
+    log.generation += 1
+    log.reader.forget()
+
+
+def _remove_segment(log: PartitionLog, segment: Segment) -> None:
+    """Take a segment out of the log; its files go later."""
+    log.segments.remove(segment)
+    log.snapshots.delete(segment.base_offset)
+    log.unsynced.forget(segment)
+    log.log_directory.delete_later(segment.mark_deleted(), log.config.file_delete_delay_ms)
+
+
+def _reload_producers(log: PartitionLog) -> None:
+    load_producers(
+        log.producers,
+        log.snapshots,
+        log.segments,
+        log_start_offset=log.log_start_offset,
+        end_offset=log.log_end_offset,
+        now_ms=log.log_directory.clock.now_ms(),
+    )
