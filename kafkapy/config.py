@@ -73,6 +73,8 @@ class BrokerConfig(Mapping[str, Any]):
                 source = read_properties(source)
             except OSError as error:
                 raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from None
+            except ValueError as error:
+                raise ConfigError(f"cannot read {source}: {error}") from None
         return cls({**(source or {}), **(overrides or {})})
 
     def __getitem__(self, name: str) -> Any:
