@@ -25,6 +25,8 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from kafkapy.clock import Clock
@@ -45,9 +47,9 @@ from kafkapy.replicas import ReplicaManager
 from kafkapy.server import ListenError, Server
 from kafkapy.storage.files import StorageError
 from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.log_directory import LogDirectoryError
 from kafkapy.storage.manager import LogManager
 from kafkapy.timers import Timers
-from kafkapy.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.waiters import Waiters
 
 DRAIN_SECONDS: Final = 5.0
@@ -91,7 +93,7 @@ class BrokerCore:
             await self._start()
         except BaseException as error:
             await self._started.aclose()
-            if isinstance(error, (ListenError, MetadataStoreError, StorageError)):
+            if isinstance(error, (ListenError, LogDirectoryError, MetadataStoreError, StorageError)):
                 raise StartError(str(error)) from None
             raise
 
@@ -131,20 +133,26 @@ class BrokerCore:
             defaults=self.config.topic_defaults(),
             sync=self._durable,
         )
+        # Found out by whichever thread touches the disk.
+        self.logs.on_directory_failure = partial(loop.call_soon_threadsafe, self._log_directory_failed)
         self._started.push_async_callback(self._close_replicas)
         self.groups = GroupCoordinator(
-            GroupConfig.from_broker(self.config), self.clock, self.timers, LocalOffsetsLog(self)
+            GroupConfig.from_broker(self.config),
+            self.clock,
+            self.timers,
+            LocalOffsetsLog(self),
+            blocking=self.blocking,
         )
         self.admin = ClusterAdmin(
             self._store, self.metadata, self.config, node_id=self.node_id, clock=self.clock
         )
         self.producer_ids = self.admin.producer_ids
         self.metadata.follow(self.replicas.apply)
-        self.metadata.follow(self._tell_groups)
         await self.admin.start(image, self._endpoints())
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
         self.groups.start()
+        self.metadata.follow(self.groups.metadata_changed)
         self._started.push_async_callback(self.groups.stop)
         housekeeping = Housekeeping(self)
         housekeeping.start()
@@ -162,9 +170,11 @@ class BrokerCore:
             defaults=LogConfig.from_mapping(config.topic_defaults()),
             clock=self.clock,
             durability=config["durability"],
+            recovery_threads_per_dir=config["num.recovery.threads.per.data.dir"],
+            producer_expiration_ms=config["producer.id.expiration.ms"],
         )
+        self._started.push_async_callback(self._close_logs)
         identity = await self.blocking(self.logs.open)
-        self._started.callback(self.logs.close)
         if self.node_id < 0:
             self.node_id = DEFAULT_NODE_ID if identity.node_id is None else identity.node_id
         self._store = await EmbeddedStore.open(config.log_dirs[0] / METADATA_FILE, sync=self._durable)
@@ -185,18 +195,18 @@ class BrokerCore:
             endpoints.append(Endpoint(listener.name, host, port, "PLAINTEXT"))
         return endpoints
 
-    def _tell_groups(self, old: MetadataImage, new: MetadataImage) -> None:
-        if old.topics is new.topics:
-            return
-        deleted = [name for name, topic in old.topics.items() if topic.id not in new.topics_by_id]
-        if GROUP_METADATA_TOPIC in deleted:
-            self.groups.close_topic()
-        elif deleted:
-            self.groups.topics_deleted(deleted)
-
     def _apply_topic_defaults(self) -> None:
         self.replicas.set_defaults(self.config.topic_defaults(), self.metadata.image)
+
+    def _log_directory_failed(self, error: StorageError) -> None:
+        for directory in self.logs.directories:
+            if Path(directory.path) == error.log_dir:
+                self.replicas.log_directory_failed(directory, error)
 
     async def _close_replicas(self) -> None:
         await self.group_commit.drain()
         self.replicas.close()
+
+    async def _close_logs(self) -> None:
+        registered = self.metadata.image.brokers.get(self.node_id)
+        await self.blocking(self.logs.close, broker_epoch=-1 if registered is None else registered.epoch)

@@ -45,7 +45,6 @@ _NO_EFFECT: Final = (
     "log.cleaner.*",
     "num.io.threads",
     "num.network.threads",
-    "num.recovery.threads.per.data.dir",
     "num.replica.*",
     "queued.max.requests",
     # Replication: one node.
