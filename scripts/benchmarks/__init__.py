@@ -1,0 +1,1 @@
+"""The same loads against kafkapy and Apache Kafka; `scripts/bench` runs them."""

@@ -1,0 +1,23 @@
+"""All loads, by the name that the command line uses."""
+
+from __future__ import annotations
+
+from scripts.benchmarks.connections import open_connections
+from scripts.benchmarks.java_perf import java_perf
+from scripts.benchmarks.latency import end_to_end, synchronous_produce
+from scripts.benchmarks.load import ColdLoad, Load
+from scripts.benchmarks.start import start
+from scripts.benchmarks.streaming import streaming
+from scripts.benchmarks.topics import create_topics
+
+LOADS: dict[str, Load | ColdLoad] = {
+    "start": ColdLoad("start", start),
+    "stream-1k": Load("1 KiB records over 6 partitions, librdkafka", streaming(6, 1024, 1000)),
+    "stream-100": Load("100-byte records over 1 partition, librdkafka", streaming(1, 100, 400)),
+    "java-1k": Load("1 KiB records over 6 partitions, Java", java_perf(6, 1024, 1000)),
+    "java-100": Load("100-byte records over 1 partition, Java", java_perf(1, 100, 400)),
+    "sync": Load("synchronous produce of 100 bytes, acks=all", synchronous_produce),
+    "end-to-end": Load("produce to consume, one record at a time", end_to_end),
+    "connections": Load("2,000 open connections", open_connections),
+    "topics": Load("500 topics of 4 partitions", create_topics),
+}

@@ -1,0 +1,88 @@
+"""Produce, then consume, as fast as librdkafka goes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from scripts.benchmarks.load import Figures, Target
+
+# Rows handed to librdkafka at a time; it builds its own batches of them.
+_ROWS = 1_000
+
+
+def streaming(partitions: int, record_size: int, megabytes: int) -> Callable[[Target, float], Figures]:
+    """Load: about so many MB (of values) in records of one size, written and read once."""
+
+    def run(target: Target, scale: float) -> Figures:
+        topic = target.new_topic(partitions)
+        rounds = max(1, int(megabytes * 1e6 * scale / (record_size * _ROWS * partitions)))
+        records = rounds * _ROWS * partitions
+        gigabytes = records * record_size / 1e9
+
+        watch = target.stopwatch()
+        _produce(target.bootstrap_servers, topic, partitions, record_size, rounds)
+        written = watch.cost()
+
+        watch = target.stopwatch()
+        _consume(target.bootstrap_servers, topic, partitions, records)
+        read = watch.cost()
+
+        figures = {
+            "produce MB/s": gigabytes * 1000 / written.seconds,
+            "produce records/s": records / written.seconds,
+            "produce CPU s/GB": written.cpu_seconds / gigabytes,
+            "consume MB/s": gigabytes * 1000 / read.seconds,
+            "consume CPU s/GB": read.cpu_seconds / gigabytes,
+            "memory after, MB": target.meter.resident_mb(),
+            "memory at most, MB": target.meter.peak_resident_mb(),
+        }
+        target.delete_topic(topic)
+        return figures
+
+    return run
+
+
+def _produce(bootstrap_servers: str, topic: str, partitions: int, record_size: int, rounds: int) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "acks": "all",
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 65_536,
+        }
+    )
+    rows = [{"value": os.urandom(record_size)} for _ in range(_ROWS)]
+    for _ in range(rounds):
+        for partition in range(partitions):
+            left = rows
+            while producer.produce_batch(topic, left, partition=partition) < len(left):
+                left = [row for row in left if row.pop("_error", None)]  # the queue is full
+                producer.poll(0.01)
+            producer.poll(0)
+    if left := producer.flush(120):
+        raise RuntimeError(f"{left} records were not acknowledged")
+
+
+def _consume(bootstrap_servers: str, topic: str, partitions: int, records: int) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            # Let the client's own queue limits not decide: by default it rests for a second there.
+            "queued.min.messages": 1_000_000,
+            "fetch.queue.backoff.ms": 1,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    left, deadline = records, time.monotonic() + 600
+    while left > 0:
+        left -= len(consumer.consume(10_000, 1.0))
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{left} of {records} records did not come")
+    consumer.close()
