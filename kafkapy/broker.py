@@ -25,7 +25,6 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -133,8 +132,7 @@ class BrokerCore:
             defaults=self.config.topic_defaults(),
             sync=self._durable,
         )
-        # Found out by whichever thread touches the disk.
-        self.logs.on_directory_failure = partial(loop.call_soon_threadsafe, self._log_directory_failed)
+        self.logs.on_directory_failure = self._log_directory_failed
         self._started.push_async_callback(self._close_replicas)
         self.groups = GroupCoordinator(
             GroupConfig.from_broker(self.config),
@@ -199,9 +197,10 @@ class BrokerCore:
         self.replicas.set_defaults(self.config.topic_defaults(), self.metadata.image)
 
     def _log_directory_failed(self, error: StorageError) -> None:
+        """Called by whichever thread touched the disk."""
         for directory in self.logs.directories:
             if Path(directory.path) == error.log_dir:
-                self.replicas.log_directory_failed(directory, error)
+                self.server.loop.call_soon_threadsafe(self.replicas.log_directory_failed, directory, error)
 
     async def _close_replicas(self) -> None:
         await self.group_commit.drain()
