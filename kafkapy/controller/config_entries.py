@@ -76,8 +76,8 @@ class ConfigDescriber:
         """The settings of a topic that sets none; empty until needed. Each CreateTopics answer shows them."""
         config.on_change(self._plain_topic.clear)
 
-    def synonyms(self, name: str) -> list[Synonym]:
-        """What gives the broker setting `name` its value, the first one in effect."""
+    def _places(self, name: str) -> list[Synonym]:
+        """What gives the broker setting `name` its value, by whatever name, the first one in effect."""
         names = _names(name)
         dynamic = self._cache.image.broker_configs
         levels = (
@@ -91,14 +91,11 @@ class ConfigDescriber:
             for each in names
             if each in level
         ]
-        found += [
+        return found + [
             Synonym(each, default, Source.DEFAULT)
             for each in names
             if (default := broker_keys()[each].default) is not None
         ]
-        # Kafka starts with the setting's own name, so a value by another name alone is not listed.
-        start = next((n for n, synonym in enumerate(found) if synonym.name == name), len(found))
-        return found[start:]
 
     def topic_entries(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
         """All settings of a topic that sets `overrides`, by name."""
@@ -106,9 +103,13 @@ class ConfigDescriber:
             defaults = self._config.topic_defaults()
             for name, key in sorted(topic_keys().items()):
                 broker_name = broker_synonym(name)
-                synonyms = [] if broker_name is None else self.synonyms(broker_name)
+                places = [] if broker_name is None else self._places(broker_name)
                 value = value_text(key.parse(defaults.get(name)))
-                self._plain_topic[name] = _entry(key, value, synonyms, read_only=False)
+                entry = _entry(key, value, _from(broker_name, places), read_only=False)
+                # log.retention.hours is where retention.ms comes from, though not listed as its synonym.
+                self._plain_topic[name] = entry._replace(
+                    source=places[0].source if places else Source.DEFAULT
+                )
         entries = self._plain_topic
         if overrides:
             entries = dict(entries)
@@ -124,7 +125,7 @@ class ConfigDescriber:
             _entry(
                 key,
                 value_text(key.parse(self._config.text(name))),
-                self.synonyms(name),
+                _from(name, self._places(name)),
                 read_only=not key.dynamic,
             )
             for name, key in sorted(broker_keys().items())
@@ -134,7 +135,7 @@ class ConfigDescriber:
         """What is set dynamically for all brokers, by name."""
         entries = []
         for name, value in sorted(self._cache.image.broker_configs.get(ALL_BROKERS, {}).items()):
-            synonyms = [s for s in self.synonyms(name) if s.source is Source.DYNAMIC_DEFAULT_BROKER]
+            synonyms = [s for s in self._places(name) if s.source is Source.DYNAMIC_DEFAULT_BROKER]
             entries.append(_entry(broker_keys()[name], value, synonyms, read_only=False))
         return entries
 
@@ -150,6 +151,12 @@ def _entry(key: ConfigKey, value: str | None, synonyms: list[Synonym], *, read_o
         synonyms,
         documentation(key.name),
     )
+
+
+def _from(name: str | None, places: list[Synonym]) -> list[Synonym]:
+    """The synonyms to show: Kafka begins with the first by the setting's own name."""
+    start = next((index for index, place in enumerate(places) if place.name == name), len(places))
+    return places[start:]
 
 
 def _names(name: str) -> tuple[str, ...]:

@@ -52,6 +52,8 @@ def value_error(key: ConfigKey, text: str) -> str | None:
     try:
         key.parse(text)
     except ConfigError:
+        if key.type == "LIST" and "" in (item.strip() for item in text.split(",")):
+            return f"Configuration '{key.name}' values must not be empty."
         shown, reason = _reason(key, text)
         return f"Invalid value {_HIDDEN if key.sensitive else shown} for configuration {key.name}: {reason}"
     return None
@@ -72,14 +74,14 @@ def _reason(key: ConfigKey, text: str) -> tuple[str, str]:
         if number < float(low):
             return str(number), f"Value must be at least {low}"
         return str(number), f"Value must be no more than {high}"
+    items = [item.strip() for item in text.split(",")] if key.type == "LIST" else [text]
     if key.valid.startswith("[partitionId]"):
         return (
-            f"[{text}]",
+            f"[{', '.join(items)}]",
             f"{key.name} must be the literal '*' or a list of replicas in the following format: {key.valid}",
         )
     if key.valid.startswith("["):
         allowed = key.valid[1:-1].split(", ")
-        items = [item.strip() for item in text.split(",")] if key.type == "LIST" else [text]
         wrong = next((item for item in items if item not in allowed), text)
         return wrong, f"String must be one of: {', '.join(allowed)}"
     return text, f"Value must be {key.valid}"

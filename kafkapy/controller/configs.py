@@ -112,7 +112,7 @@ class ConfigAdmin:
             before = self._overrides(resource_type, resource_name)
             after = dict(before)
             for change in changes:
-                value = _apply(change, before.get(change.name), keys.get(change.name))
+                value = _apply(change, before.get(change.name), keys.get(change.name), resource_type)
                 if value is None:
                     after.pop(change.name, None)
                 else:
@@ -208,7 +208,7 @@ class ConfigAdmin:
         if fixed:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Cannot update these configs dynamically: Set({', '.join(fixed)})",
+                f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
             )
         for config, text in configs.items():
             message = value_error(keys[config], text)
@@ -251,7 +251,17 @@ def _check_changes(changes: Sequence[Change]) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {change.operator}")
 
 
-def _apply(change: Change, current: str | None, key: ConfigKey | None) -> str | None:
+def _not_a_list(change: Change, key: ConfigKey | None, resource_type: int) -> str:
+    """Kafka's words for a list operation on what is no list, of which it has several."""
+    name = Operator(change.operator).name
+    if resource_type == ResourceType.TOPIC:
+        return f"Can't {name} to key {change.name} because its type is not LIST."
+    if key is None:
+        return f"Unknown config name: {change.name}"
+    return f"Config value {name.lower()} is not allowed for config key: {change.name}"
+
+
+def _apply(change: Change, current: str | None, key: ConfigKey | None, resource_type: int) -> str | None:
     """The setting's text after `change`, None for none."""
     if change.operator == Operator.DELETE:
         return None
@@ -259,10 +269,7 @@ def _apply(change: Change, current: str | None, key: ConfigKey | None) -> str | 
     if change.operator == Operator.SET:
         return value
     if key is None or key.type != "LIST":
-        name = Operator(change.operator).name
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"Can't {name} to key {change.name} because its type is not LIST."
-        )
+        raise KafkaError(ErrorCode.INVALID_CONFIG, _not_a_list(change, key, resource_type))
     base = key.default if current is None else current
     items = [item for item in (base or "").split(",") if item]
     if change.operator == Operator.APPEND:

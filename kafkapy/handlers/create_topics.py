@@ -28,7 +28,6 @@ from kafkapy.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kafkapy.protocol.types import ZERO_UUID
 from kafkapy.topic_names import CLUSTER_METADATA_TOPIC
 
 FIRST_VERSION_WITH_CONFIGS = 5
@@ -55,9 +54,7 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     results.update(refused)
     shows_configs = context.api_version >= FIRST_VERSION_WITH_CONFIGS
     entries = context.broker.admin.describer.topic_entries if shows_configs else _no_entries
-    return CreateTopicsResponse(
-        topics=[_result(name, results[name], request.validate_only, entries) for name in names]
-    )
+    return CreateTopicsResponse(topics=[_result(name, results[name], entries) for name in names])
 
 
 def _no_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
@@ -77,14 +74,13 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
 def _result(
     name: str,
     result: Topic | KafkaError,
-    validate_only: bool,
     entries: Callable[[Mapping[str, str]], list[ConfigEntry]],
 ) -> CreatableTopicResult:
     if isinstance(result, KafkaError):
         return CreatableTopicResult(name=name, error_code=result.code, error_message=result.message)
     return CreatableTopicResult(
         name=name,
-        topic_id=ZERO_UUID if validate_only else result.id,
+        topic_id=result.id,
         error_message=None,
         num_partitions=len(result.partitions),
         replication_factor=len(result.partitions[0].replicas),

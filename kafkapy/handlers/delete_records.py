@@ -49,7 +49,8 @@ def _delete(
         partition = context.broker.replicas.partition(topic, wanted.partition_index)
         if is_internal(topic):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if not partition.log.config.deletes:
+        config = partition.log.config
+        if config.is_compacted and not config.deletes:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         low_watermark = partition.delete_records(wanted.offset)
     except KafkaError as error:

@@ -26,6 +26,11 @@ from kafkapy.protocol.types import ZERO_UUID, Uuid
 
 FIRST_VERSION_WITH_DELETION_DISABLED = 3
 
+_UNKNOWN_ID = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+_UNKNOWN_NAME = KafkaError(
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+)
+
 
 async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete what can be deleted."""
@@ -68,7 +73,7 @@ def _resolve(
         if count > 1:
             responses.append(_refused(None, topic_id, "Duplicate topic id."))
         elif topic is None:
-            responses.append(_result(None, topic_id, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)))
+            responses.append(_result(None, topic_id, _UNKNOWN_ID))
         else:
             topics[topic_id] = topic.name
     for name, count in names.items():
@@ -76,7 +81,7 @@ def _resolve(
         if count > 1:
             responses.append(_refused(name, ZERO_UUID, "Duplicate topic name."))
         elif topic is None:
-            responses.append(_result(name, ZERO_UUID, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+            responses.append(_result(name, ZERO_UUID, _UNKNOWN_NAME))
         elif topic.id in ids:
             topics.pop(topic.id, None)
             message = "The provided topic name maps to an ID that was already supplied."

@@ -28,7 +28,8 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
     if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of the wrong type.",
+            error_message="The request was sent to an endpoint of type BROKER, "
+            "but we wanted an endpoint of type CONTROLLER",
             endpoint_type=BROKERS,
         )
     if request.endpoint_type != BROKERS:

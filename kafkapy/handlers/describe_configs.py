@@ -37,13 +37,11 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
 def _describe(
     context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(
-        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
-    )
+    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
         entries = _entries(context, resource)
     except KafkaError as error:
-        result.error_code, result.error_message = error.code, error.message
+        result.error_code, result.error_message = error.code, error.message or ""
         return result
     keys = set(resource.configuration_keys or ())
     result.configs = [_config(entry, request) for entry in entries if not keys or entry.name in keys]

@@ -38,10 +38,10 @@ async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> De
             topics.setdefault(name, []).append(
                 DescribeLogDirsPartition(partition_index=index, partition_size=partition.log.size)
             )
-    logs = context.broker.logs
     results = []
-    for directory in logs.log_dirs:
-        if directory in logs.offline_dirs:
+    for log_dir in context.broker.logs.directories:
+        directory = Path(log_dir.path)
+        if log_dir.error is not None:
             results.append(_failed(directory))
             continue
         try:

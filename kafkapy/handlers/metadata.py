@@ -45,7 +45,8 @@ def handle(
     if wanted is None or (version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
         return _Answer(context, request).about_all()
     by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
-    if version < FIRST_VERSION_BY_TOPIC_ID and (by_id or any(topic.name is None for topic in wanted)):
+    nameless = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in wanted)
+    if nameless or (by_id and version < FIRST_VERSION_BY_TOPIC_ID):
         return _Answer(context, request).refusing(wanted_names=[topic.name or "" for topic in wanted])
     if by_id:
         ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
@@ -118,7 +119,7 @@ class _Answer:
         return self._response(topics)
 
     def refusing(self, wanted_names: Collection[str]) -> MetadataResponse:
-        """Answer to ids or missing names in a version that does not have them."""
+        """Answer to a topic without name and id, or to ids in a version that does not take them."""
         return MetadataResponse(
             topics=[
                 MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)

@@ -31,7 +31,6 @@ from kafkapy.metadata.store import (
     WatchEvent,
 )
 
-FILE_NAME = "metadata.db"
 _MAX_GROUP = 256
 """Requests that share one commit: a bound on what a failing commit takes down with it."""
 
