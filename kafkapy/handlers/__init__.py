@@ -29,6 +29,9 @@ class Api:
 
 # Sorted by key.
 APIS: Final = (
+    Api(ApiKey.PRODUCE, 0, 13, "produce"),
+    Api(ApiKey.FETCH, 4, 18, "fetch", abandon=True),
+    Api(ApiKey.LIST_OFFSETS, 1, 11, "list_offsets"),
     Api(ApiKey.METADATA, 0, 13, "metadata"),
     Api(ApiKey.OFFSET_COMMIT, 0, 10, "offset_commit"),
     Api(ApiKey.OFFSET_FETCH, 0, 10, "offset_fetch"),
@@ -43,6 +46,8 @@ APIS: Final = (
     Api(ApiKey.CREATE_TOPICS, 0, 7, "create_topics"),
     Api(ApiKey.DELETE_TOPICS, 0, 6, "delete_topics"),
     Api(ApiKey.DELETE_RECORDS, 0, 2, "delete_records"),
+    Api(ApiKey.INIT_PRODUCER_ID, 0, 5, "init_producer_id"),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "offset_for_leader_epoch"),
     Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, "describe_configs"),
     Api(ApiKey.ALTER_CONFIGS, 0, 2, "alter_configs"),
     Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "describe_log_dirs", abandon=True),
