@@ -176,7 +176,7 @@ class TestRejoining:
         world.join(leader)
         assert waiting.joined is not None
         assert waiting.joined.generation_id == 2
-        assert world.group.subscribed == {"t", "u"}
+        assert world.group.subscribed == frozenset({"t", "u"})
 
     def test_the_leader_starts_a_rebalance_whenever_it_joins(self) -> None:
         world = World()
