@@ -101,8 +101,8 @@ class FetchRead:
         return self.failed or self.nbytes >= self._request.min_bytes
 
     async def wait(self, seconds: float) -> None:
-        """Wait until enough is readable, a partition is not served any more, or the time is over; then
-        read.""" watched = [(self._partition(target), target) for target in self._fetch.targets]
+        """Wait until enough is readable, a partition is not served any more, or time is up; then read."""
+        watched = [(self._partition(target), target) for target in self._fetch.targets]
 
         def ready() -> bool:
             if not any(self._has_news(partition, target) for partition, target in watched):
