@@ -100,6 +100,7 @@ class BrokerCore:
         """Stop cleanly; requests in flight have DRAIN_SECONDS to be answered."""
         self.server.stop_accepting()
         self.waiters.expire_all()
+        self.groups.close_topic()
         await self.server.drain(DRAIN_SECONDS)
         await self._started.aclose()
 

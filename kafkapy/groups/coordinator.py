@@ -96,7 +96,7 @@ class GroupCoordinator:
         self._schedule_expiry()
 
     async def stop(self) -> None:
-        """Send everybody who waits to look for the coordinator again; keep no timer and no task."""
+        """Keep no group, no timer and no task."""
         if self._expiry is not None:
             self._expiry.cancel()
         self.close_topic()
@@ -119,18 +119,24 @@ class GroupCoordinator:
 
     def open_topic(self) -> None:
         """Take over the offsets topic as it exists now."""
-        count = self._log.partition_count()
-        self._topic.partitions = count
-        self._partitions = [PartitionState.ACTIVE] * count
-        for partition in range(count):
-            if not self._log.is_empty(partition):
-                self._partitions[partition] = PartitionState.LOADING
-                task = asyncio.get_running_loop().create_task(self._load(partition))
-                self._loading.add(task)
-                task.add_done_callback(self._loading.discard)
+        self._topic.partitions = self._log.partition_count()
+        self._partitions = [self._open(partition) for partition in range(self._topic.partitions)]
+
+    def _open(self, partition: int) -> PartitionState:
+        try:
+            if self._log.is_empty(partition):
+                return PartitionState.ACTIVE
+        except KafkaError as error:
+            logger.error("__consumer_offsets-%d cannot be read, nor its groups: %s", partition, error)
+            return PartitionState.LOST
+        task = asyncio.get_running_loop().create_task(self._load(partition))
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+        return PartitionState.LOADING
 
     def close_topic(self) -> None:
-        """Give up all groups: the broker stops, or the topic was deleted."""
+        """Give up all groups, and send everybody who waits to look for the coordinator again: the broker
+        stops, or the topic was deleted. Writes that were begun end as they end."""
         for task in self._loading:
             task.cancel()
         for group_id in tuple(self.groups):
@@ -195,7 +201,7 @@ class GroupCoordinator:
     def _lose(self, partition: int) -> None:
         """The partition cannot be written any more. Its groups are given up once the event at hand is
         over."""
-        if self._partitions[partition] is not PartitionState.LOST:
+        if self._partitions and self._partitions[partition] is not PartitionState.LOST:
             self._partitions[partition] = PartitionState.LOST
             self._timers.call_later(0, lambda: self._unload_partition(partition))
 

@@ -1,6 +1,7 @@
 """Any order of events leaves a group's invariants true and every request answered exactly once.
 
-Hypothesis makes up the events and shrinks a failure to a short story; `World` checks the invariants after each.
+Hypothesis makes up the events and shrinks a failure to a short story; `World` checks the invariants
+after each.
 """
 
 from __future__ import annotations
