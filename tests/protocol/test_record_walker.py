@@ -229,18 +229,14 @@ def test_a_payload_beyond_the_limit_is_refused_as_too_large(codec: Compression) 
 # --- the twins ----------------------------------------------------------------------------------------------
 
 
-def run(
-    twin: type[RecordWalker], pieces: list[bytes], base_timestamp: int, count: int
-) -> tuple[list[bool], object]:
-    """After each piece whether something was wrong, and the summary; without the wording."""
+def run(twin: type[RecordWalker], pieces: list[bytes], base_timestamp: int, count: int) -> tuple[object, ...]:
+    """The summary, or the index of the record that is wrong."""
     walker = twin(base_timestamp, count)
-    verdicts = []
     for piece in pieces:
-        verdicts.append(walker.feed(piece) is None)
-        assert verdicts[-1] or walker.summary()[0] <= max(count, 0)
-    verdicts.append(walker.finish() is None)
-    summary = walker.summary()
-    return verdicts, summary if verdicts[-1] else summary[0]
+        walker.feed(piece)
+    if walker.finish() is None:
+        return walker.summary()
+    return walker.summary()[:1]
 
 
 @st.composite
@@ -280,8 +276,7 @@ def test_the_twins_agree_wherever_the_pieces_are_cut(
     pure, compiled = (run(twin, pieces, base, count) for twin in TWINS)
     assert pure == compiled
     # The pieces make no difference to the outcome.
-    whole = run(PureWalker, [payload], base, count)
-    assert (pure[0][-1], pure[1]) == (whole[0][-1], whole[1])
+    assert pure == run(PureWalker, [payload], base, count)
 
 
 @compiled
@@ -292,7 +287,7 @@ def test_the_twins_agree_on_pieces_of_one_byte(found: list[Record]) -> None:
     base = read_header(batch).base_timestamp
     pure, compiled = (run(twin, pieces, base, len(found)) for twin in TWINS)
     assert pure == compiled
-    assert all(pure[0])
+    assert len(pure) > 1
 
 
 @compiled
