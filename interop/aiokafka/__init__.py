@@ -1,0 +1,1 @@
+"""aiokafka against the broker."""
