@@ -1,0 +1,242 @@
+"""What producers, readers, groups and transactions saw, and what of it cannot be.
+
+A history is a list of events in the order in which they were observed: a list index is a time. A test that
+drives a broker writes one down; `check` names every anomaly in it. The checker knows nothing of how the
+broker works, only what Kafka promises:
+
+    an acknowledged record stays, at its offset, unchanged, once, in the order of its producer
+    what was read stays, and every reader reads the same
+    offsets, committed ones too, do not go back
+    a transaction is read whole or not at all, and only once it is committed
+
+A record is known by its producer and number. Numbers rise with each record a producer sends, to whichever
+partition. No event about a record that was sent means: unknown, it may be there or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+Partition = tuple[str, int]
+
+
+class Anomaly(StrEnum):
+    """What cannot be."""
+
+    LOST_ACKED = "an acknowledged record is gone"
+    POLL_SKIP = "a reader was not given a record that is there"
+    WRONG_OFFSET = "a record is not at the offset that was acknowledged"
+    DUPLICATE = "a record of an idempotent producer is there twice"
+    SAME_OFFSET = "two records were acknowledged at one offset"
+    INCONSISTENT_OFFSET = "readers found different records at one offset"
+    READ_THEN_VANISHED = "a record that was read is gone"
+    NONMONOTONIC_READ = "a reader was given offsets that do not rise"
+    END_OFFSET_WENT_BACK = "the end of a partition went back"
+    READ_BEYOND_END = "a record was read that lies behind the end"
+    ACK_BEYOND_END = "a record was acknowledged that lies behind the end"
+    START_OFFSET_WENT_BACK = "the start of a partition went back"
+    DELETED_READ = "a deleted record was read"
+    FAILED_READ = "a record was read whose producer was told that it failed"
+    PHANTOM = "a record was read that nobody sent"
+    UNSENT_ACK = "a record was acknowledged that nobody sent"
+    CHANGED_CONTENT = "a record was read with other content than it was sent with"
+    WRONG_PARTITION = "a record was read from another partition than it was sent to"
+    REORDERED = "records of one producer are not in the order in which they were sent"
+    SEQUENCE_GAP = "an idempotent producer's record is missing before one that is there"
+    ACK_CHANGED = "a record was acknowledged at two offsets"
+    ACKS_REORDERED = "an idempotent producer's records were acknowledged at offsets that do not rise"
+    COMMIT_LOST = "an acknowledged offset commit is gone"
+    COMMIT_WENT_BACK = "a committed offset that was fetched is gone"
+    PHANTOM_COMMIT = "a committed offset was fetched that nobody committed"
+    COMMIT_BEYOND_END = "a committed offset lies behind the end of its partition"
+    DOUBLE_ASSIGNMENT = "two members of a group own a partition in one generation"
+    GENERATION_WENT_BACK = "a member was told a generation older than one it knows"
+    ABORTED_READ = "a read_committed reader was given a record of an aborted transaction"
+    OPEN_TRANSACTION_READ = (
+        "a read_committed reader was given a record before its transaction was to be committed"
+    )
+    TORN_TRANSACTION = "a read_committed reader was given a part of a transaction"
+    LOST_TRANSACTION = "nothing is left of a committed transaction"
+    STABLE_OFFSET_WENT_BACK = "the last stable offset went back"
+
+
+class Sent(NamedTuple):
+    """A producer hands a record over. `idempotent`: its order and uniqueness are promised."""
+
+    producer: str
+    number: int
+    partition: Partition
+    checksum: int
+    idempotent: bool = True
+    transaction: str | None = None
+
+
+class Acked(NamedTuple):
+    """The producer was told that the record is written."""
+
+    producer: str
+    number: int
+    offset: int
+
+
+class Failed(NamedTuple):
+    """The producer was told that the record will never be written."""
+
+    producer: str
+    number: int
+
+
+class ReadFrom(NamedTuple):
+    """A reader begins a pass over a partition at `offset`. `committed`: it skips what is not committed."""
+
+    reader: str
+    partition: Partition
+    offset: int
+    committed: bool = False
+
+
+class Read(NamedTuple):
+    """A reader was given a record."""
+
+    reader: str
+    partition: Partition
+    offset: int
+    producer: str
+    number: int
+    checksum: int
+
+
+class ReadTo(NamedTuple):
+    """A reader was given everything below `offset`, the end as it saw it."""
+
+    reader: str
+    partition: Partition
+    offset: int
+
+
+class EndOffset(NamedTuple):
+    """A client was told the high watermark."""
+
+    partition: Partition
+    offset: int
+
+
+class StartOffset(NamedTuple):
+    """A client was told the log start offset."""
+
+    partition: Partition
+    offset: int
+
+
+class StableOffset(NamedTuple):
+    """A client was told the last stable offset."""
+
+    partition: Partition
+    offset: int
+
+
+class CommitSent(NamedTuple):
+    """A consumer commits `offset`."""
+
+    group: str
+    partition: Partition
+    offset: int
+
+
+class CommitAcked(NamedTuple):
+    """It was told that this is done."""
+
+    group: str
+    partition: Partition
+    offset: int
+
+
+class CommitFetched(NamedTuple):
+    """A consumer was told the committed offset, -1 for none."""
+
+    group: str
+    partition: Partition
+    offset: int
+
+
+class Assigned(NamedTuple):
+    """A member of a group owns these partitions in this generation."""
+
+    group: str
+    generation: int
+    member: str
+    partitions: tuple[Partition, ...]
+
+
+class TransactionEnding(NamedTuple):
+    """A producer asks to commit or abort its transaction. Never asked: it was never committed."""
+
+    transaction: str
+    commit: bool
+
+
+class TransactionEnded(NamedTuple):
+    """It was told that this is done."""
+
+    transaction: str
+    committed: bool
+
+
+Event = (
+    Sent | Acked | Failed | ReadFrom | Read | ReadTo | EndOffset | StartOffset | StableOffset
+    | CommitSent | CommitAcked | CommitFetched | Assigned | TransactionEnding | TransactionEnded
+)  # fmt: skip
+History = list[Event]
+
+
+class Finding(NamedTuple):
+    """An anomaly, and where."""
+
+    anomaly: Anomaly
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.anomaly.name}: {self.anomaly} ({self.where})"
+
+
+class Pass(NamedTuple):
+    """One pass of a reader over a partition: when it began and ended, and what it was given."""
+
+    start: ReadFrom
+    began: int
+    end: int | None
+    """The offset it reached; None where it was broken off."""
+    reads: list[Read]
+
+
+def passes_of(history: History) -> list[Pass]:
+    """The passes in the order in which they began."""
+    open_passes: dict[tuple[str, Partition], int] = {}
+    passes: list[Pass] = []
+    for time, event in enumerate(history):
+        if isinstance(event, ReadFrom):
+            open_passes[event.reader, event.partition] = len(passes)
+            passes.append(Pass(event, time, None, []))
+        elif isinstance(event, Read):
+            passes[open_passes[event.reader, event.partition]].reads.append(event)
+        elif isinstance(event, ReadTo):
+            index = open_passes.pop((event.reader, event.partition))
+            passes[index] = passes[index]._replace(end=event.offset)
+    return passes
+
+
+Check = Callable[[History], Iterable[Finding]]
+
+
+def check(history: History) -> list[Finding]:
+    """Every anomaly of the history, none twice."""
+    from group_checks import GROUP_CHECKS
+    from log_checks import LOG_CHECKS
+    from transaction_checks import TRANSACTION_CHECKS
+
+    found: dict[Finding, None] = {}
+    for one in (*LOG_CHECKS, *GROUP_CHECKS, *TRANSACTION_CHECKS):
+        found.update(dict.fromkeys(one(history)))
+    return list(found)

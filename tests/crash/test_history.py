@@ -1,0 +1,234 @@
+"""The history checker: each bad history is flagged with its class, each good one is clean."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from history import (
+    Acked,
+    Anomaly,
+    Assigned,
+    CommitAcked,
+    CommitFetched,
+    CommitSent,
+    EndOffset,
+    Event,
+    Failed,
+    History,
+    Read,
+    ReadFrom,
+    ReadTo,
+    Sent,
+    StableOffset,
+    StartOffset,
+    TransactionEnded,
+    TransactionEnding,
+    check,
+)
+
+T = ("t", 0)
+U = ("t", 1)
+
+
+def sent(
+    number: int,
+    *,
+    producer: str = "p",
+    partition: tuple[str, int] = T,
+    idempotent: bool = True,
+    txn: str | None = None,
+) -> Sent:
+    return Sent(producer, number, partition, number * 7, idempotent, txn)
+
+
+def written(*numbers: int, offset: int = 0, producer: str = "p", idempotent: bool = True) -> History:
+    """Records sent and acknowledged at the offsets from `offset` on."""
+    events: History = []
+    for at, number in enumerate(numbers, offset):
+        events += [sent(number, producer=producer, idempotent=idempotent), Acked(producer, number, at)]
+    return events
+
+
+def read_all(
+    *records: tuple[int, int],
+    reader: str = "r",
+    start: int = 0,
+    end: int | None = None,
+    committed: bool = False,
+) -> History:
+    """A pass that was given (offset, number) of producer p, and reached the end."""
+    reads: list[Event] = [Read(reader, T, offset, "p", number, number * 7) for offset, number in records]
+    end = end if end is not None else records[-1][0] + 1 if records else start
+    return [ReadFrom(reader, T, start, committed), *reads, ReadTo(reader, T, end)]
+
+
+def in_order(count: int, start: int = 0) -> list[tuple[int, int]]:
+    return [(number, number) for number in range(start, count)]
+
+
+A = Anomaly
+OTHER = Read("r", T, 0, "q", 9, 63)
+
+BAD: dict[Anomaly, History] = {
+    A.LOST_ACKED: [*written(0, 1), *read_all((0, 0))],
+    A.POLL_SKIP: [*written(0, 1, 2), *read_all((0, 0), (2, 2)), *read_all(*in_order(3), reader="s")],
+    A.WRONG_OFFSET: [*written(0, offset=4), *read_all((3, 0), end=9)],
+    A.DUPLICATE: [*written(0), *read_all((0, 0), (1, 0))],
+    A.SAME_OFFSET: [*written(0), *written(1)],
+    A.INCONSISTENT_OFFSET: [
+        sent(0), sent(1), *read_all((0, 0)), *read_all((0, 1), reader="s"),
+    ],
+    A.READ_THEN_VANISHED: [sent(0), sent(1), *read_all((0, 0), (1, 1)), *read_all((0, 0), reader="s", end=2)],
+    A.NONMONOTONIC_READ: [*written(0, 1), *read_all((0, 0), (1, 1), (0, 0), end=2)],
+    A.END_OFFSET_WENT_BACK: [EndOffset(T, 5), EndOffset(T, 4)],
+    A.READ_BEYOND_END: [sent(0), ReadFrom("r", T, 0), Read("r", T, 3, "p", 0, 0), EndOffset(T, 3)],
+    A.ACK_BEYOND_END: [*written(0, offset=3), EndOffset(T, 3)],
+    A.START_OFFSET_WENT_BACK: [StartOffset(T, 5), StartOffset(T, 4)],
+    A.DELETED_READ: [*written(0, 1), StartOffset(T, 1), *read_all((0, 0), (1, 1))],
+    A.FAILED_READ: [sent(0), Failed("p", 0), *read_all((0, 0))],
+    A.PHANTOM: [sent(0), *read_all((0, 0), (1, 1))],
+    A.UNSENT_ACK: [Acked("p", 0, 0)],
+    A.CHANGED_CONTENT: [*written(0), ReadFrom("r", T, 0), Read("r", T, 0, "p", 0, 1), ReadTo("r", T, 1)],
+    A.WRONG_PARTITION: [sent(0, partition=U), *read_all((0, 0))],
+    A.REORDERED: [sent(0), sent(1), *read_all((0, 1), (1, 0))],
+    A.SEQUENCE_GAP: [sent(0), sent(1), *read_all((0, 1))],
+    A.ACK_CHANGED: [*written(0), Acked("p", 0, 1)],
+    A.ACKS_REORDERED: [sent(0), sent(1), Acked("p", 0, 5), Acked("p", 1, 4)],
+    A.COMMIT_LOST: [
+        CommitSent("g", T, 3), CommitAcked("g", T, 3), CommitSent("g", T, 5), CommitAcked("g", T, 5),
+        CommitFetched("g", T, 3),
+    ],
+    A.COMMIT_WENT_BACK: [
+        CommitSent("g", T, 3), CommitAcked("g", T, 3), CommitSent("g", T, 5), CommitFetched("g", T, 5),
+        CommitFetched("g", T, 3),
+    ],
+    A.PHANTOM_COMMIT: [CommitSent("g", T, 3), CommitAcked("g", T, 3), CommitFetched("g", T, 4)],
+    A.COMMIT_BEYOND_END: [CommitSent("g", T, 3), CommitFetched("g", T, 3), EndOffset(T, 2)],
+    A.DOUBLE_ASSIGNMENT: [Assigned("g", 1, "a", (T, U)), Assigned("g", 1, "b", (U,))],
+    A.GENERATION_WENT_BACK: [Assigned("g", 2, "a", (T,)), Assigned("g", 1, "a", ())],
+    A.ABORTED_READ: [
+        sent(0, txn="x"), TransactionEnding("x", False), TransactionEnded("x", False),
+        *read_all((0, 0), committed=True),
+    ],
+    A.OPEN_TRANSACTION_READ: [
+        sent(0, txn="x"), *read_all((0, 0), committed=True), TransactionEnding("x", True),
+    ],
+    A.TORN_TRANSACTION: [
+        sent(0, txn="x"), sent(1, txn="x"), TransactionEnding("x", True),
+        *read_all((0, 0), end=3, committed=True),
+    ],
+    A.LOST_TRANSACTION: [
+        sent(0, txn="x"), TransactionEnding("x", True), TransactionEnded("x", True),
+        *read_all(end=2, committed=True),
+    ],
+    A.STABLE_OFFSET_WENT_BACK: [StableOffset(T, 4), StableOffset(T, 3)],
+}  # fmt: skip
+
+GOOD: dict[Anomaly, History] = {
+    A.LOST_ACKED: [*written(0, 1), sent(2), *read_all((0, 0), (1, 1))],
+    A.POLL_SKIP: [*written(0), *read_all((0, 0)), *written(1, offset=1), *read_all((1, 1), start=1)],
+    A.WRONG_OFFSET: [*written(0, offset=4), *read_all((4, 0), end=9)],
+    A.DUPLICATE: [sent(0, idempotent=False), *read_all((0, 0), (1, 0))],
+    A.SAME_OFFSET: [*written(0), sent(1, partition=U), Acked("p", 1, 0)],
+    A.INCONSISTENT_OFFSET: [*written(0, 1), *read_all(*in_order(2)), *read_all(*in_order(2), reader="s")],
+    A.READ_THEN_VANISHED: [
+        *written(0, 1), *read_all(*in_order(2)), StartOffset(T, 1), *read_all((1, 1), start=1),
+    ],
+    A.NONMONOTONIC_READ: [*written(0, 1), *read_all(*in_order(2)), *read_all(*in_order(2))],
+    A.END_OFFSET_WENT_BACK: [EndOffset(T, 5), EndOffset(U, 4), EndOffset(T, 5), EndOffset(T, 6)],
+    A.READ_BEYOND_END: [sent(0), ReadFrom("r", T, 0), Read("r", T, 3, "p", 0, 0), EndOffset(T, 4)],
+    A.ACK_BEYOND_END: [EndOffset(T, 3), *written(0, offset=3), EndOffset(T, 4)],
+    A.START_OFFSET_WENT_BACK: [StartOffset(T, 4), StartOffset(T, 4), StartOffset(T, 5)],
+    A.DELETED_READ: [*written(0, 1), *read_all(*in_order(2)), StartOffset(T, 1), *read_all((1, 1), start=1)],
+    A.FAILED_READ: [sent(0), sent(1), Failed("p", 0), *read_all((0, 1))],
+    A.PHANTOM: [sent(0), sent(1), *read_all((0, 0), (1, 1))],
+    A.UNSENT_ACK: [sent(0), Acked("p", 0, 0)],
+    A.CHANGED_CONTENT: [*written(0), *read_all((0, 0))],
+    A.WRONG_PARTITION: [sent(0), sent(1, partition=U), *read_all((0, 0))],
+    A.REORDERED: [sent(0, idempotent=False), sent(1, idempotent=False), *read_all((0, 1), (1, 0))],
+    A.SEQUENCE_GAP: [
+        sent(0), sent(1, idempotent=False), sent(2, partition=U), sent(3), *read_all((0, 0), (1, 3)),
+    ],
+    A.ACK_CHANGED: [*written(0), Acked("p", 0, 0)],
+    A.ACKS_REORDERED: [
+        sent(0), sent(1, partition=U), Acked("p", 0, 5), Acked("p", 1, 4),
+        *written(8, 9, offset=6, producer="q"),
+    ],
+    A.COMMIT_LOST: [
+        CommitSent("g", T, 3), CommitAcked("g", T, 3), CommitSent("g", T, 5), CommitFetched("g", T, 3),
+        CommitFetched("g", T, 5), CommitFetched("g", U, -1), CommitFetched("h", T, -1),
+    ],
+    A.COMMIT_WENT_BACK: [
+        CommitSent("g", T, 5), CommitFetched("g", T, 5), CommitSent("g", T, 3), CommitFetched("g", T, 3),
+    ],
+    A.PHANTOM_COMMIT: [CommitSent("g", T, 3), CommitFetched("g", T, -1), CommitFetched("g", T, 3)],
+    A.COMMIT_BEYOND_END: [CommitSent("g", T, 3), CommitFetched("g", T, 3), EndOffset(T, 3)],
+    A.DOUBLE_ASSIGNMENT: [
+        Assigned("g", 1, "a", (T, U)), Assigned("g", 2, "b", (U,)), Assigned("h", 1, "b", (T,)),
+    ],
+    A.GENERATION_WENT_BACK: [
+        Assigned("g", 2, "a", (T,)), Assigned("g", 1, "b", ()), Assigned("g", 3, "a", ()),
+    ],
+    A.ABORTED_READ: [sent(0, txn="x"), TransactionEnding("x", False), *read_all((0, 0))],
+    A.OPEN_TRANSACTION_READ: [
+        sent(0, txn="x"), TransactionEnding("x", True), *read_all((0, 0), committed=True),
+    ],
+    A.TORN_TRANSACTION: [
+        sent(0, txn="x"), sent(1, txn="x"), sent(2, txn="x", partition=U), TransactionEnding("x", True),
+        *read_all((0, 0), (1, 1), end=3, committed=True), *read_all(end=3, committed=True, reader="s"),
+    ],
+    A.LOST_TRANSACTION: [
+        sent(0, txn="x"), TransactionEnding("x", True), *read_all(end=2, committed=True),
+        TransactionEnded("x", True),
+    ],
+    A.STABLE_OFFSET_WENT_BACK: [StableOffset(T, 3), StableOffset(T, 4), StableOffset(T, 4)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("anomaly", Anomaly)
+def test_a_bad_history_is_flagged_with_its_class(anomaly: Anomaly) -> None:
+    found = check(BAD[anomaly])
+    assert anomaly in {finding.anomaly for finding in found}, found
+
+
+@pytest.mark.parametrize("anomaly", Anomaly)
+def test_a_good_history_is_clean(anomaly: Anomaly) -> None:
+    assert check(GOOD[anomaly]) == []
+
+
+def test_all_classes_have_their_histories() -> None:
+    assert set(BAD) == set(GOOD) == set(Anomaly)
+    assert len(Anomaly) >= 25
+
+
+def long_history(records: int) -> History:
+    """A broker's life without faults: three producers, three restarts, readers and a group."""
+    chance = random.Random(1)
+    history: History = []
+    log: list[tuple[str, int]] = []
+    for number in range(records):
+        producer = chance.choice(["p", "q", "s"])
+        history.append(sent(number, producer=producer))
+        log.append((producer, number))
+        history.append(Acked(producer, number, len(log) - 1))
+        if number % (records // 4) == 0:
+            reads = [Read("r", T, offset, *record, record[1] * 7) for offset, record in enumerate(log)]
+            history += [ReadFrom("r", T, 0), *reads, ReadTo("r", T, len(log)), EndOffset(T, len(log))]
+            history += [
+                CommitSent("g", T, len(log)),
+                CommitAcked("g", T, len(log)),
+                CommitFetched("g", T, len(log)),
+            ]
+    return history
+
+
+def test_a_long_history_without_faults_is_clean() -> None:
+    assert check(long_history(4000)) == []
+
+
+def test_one_lost_record_in_a_long_history_is_found() -> None:
+    history = long_history(4000)
+    last = max(index for index, event in enumerate(history) if isinstance(event, ReadFrom))
+    del history[last + 1000]
+    assert {finding.anomaly for finding in check(history)} >= {A.READ_THEN_VANISHED, A.SEQUENCE_GAP}
