@@ -1,13 +1,19 @@
-"""The partitions of `__consumer_offsets` on this broker, as the group coordinator uses them."""
+"""The partitions of `__consumer_offsets` on this broker, as the group coordinator uses them.
+
+Appends of a partition are reported in their order, each when it is committed, however long that takes: an
+append that was given up and is committed after all would leave the coordinator with less than its log holds.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.groups.offsets_topic import Done
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.storage.files import DiskFullError
 from kafkapy.storage.validate import AppendOrigin, prepare_batches
 from kafkapy.topic_names import GROUP_METADATA_TOPIC
 
@@ -15,9 +21,10 @@ if TYPE_CHECKING:
     import asyncio
 
     from kafkapy.broker import BrokerCore
+    from kafkapy.partition import Partition
 
-COMMIT_SECONDS: Final = 5.0
-"""How long an append may take to be committed (offsets.commit.timeout.ms in Apache Kafka)."""
+WATCH_SECONDS: Final = 60.0
+"""After which a watch that nothing has woken is renewed."""
 
 READ_BYTES: Final = 1 << 20
 
@@ -27,6 +34,8 @@ class LocalOffsetsLog:
 
     def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
+        self._waiting: dict[int, deque[tuple[int, Done]]] = {}
+        """By partition: appends that are not committed yet, the offset behind each and who is to be told."""
 
     def partition_count(self) -> int:
         """How many partitions the topic has; 0 while it does not exist."""
@@ -52,14 +61,47 @@ class LocalOffsetsLog:
                 memoryview(batch), config=target.log.config, origin=origin, now_ms=now_ms
             )
             info = target.append(prepared, origin=origin, now_ms=now_ms)
-            if not target.is_committed(info.last_offset + 1):
-                committed = target.watch_commit(info.last_offset + 1, COMMIT_SECONDS)
-                committed.add_done_callback(partial(_tell, done))
+            end_offset = info.last_offset + 1
+            waiting = self._waiting.get(partition)
+            if waiting is not None:
+                waiting.append((end_offset, done))
                 return
+            if not target.is_committed(end_offset):
+                self._waiting[partition] = deque([(end_offset, done)])
+                self._watch(partition, target)
+                return
+        except DiskFullError:
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # the partition is not lost: there may be space again
+            return
         except KafkaError as error:
             done(error.code)
             return
         done(ErrorCode.NONE)
+
+    def _watch(self, partition: int, target: Partition) -> None:
+        """Look again when the partition's high watermark moves."""
+        end_offset, _ = self._waiting[partition][0]
+        committed = target.watch_commit(end_offset, WATCH_SECONDS)
+        committed.add_done_callback(partial(self._report, partition, target))
+
+    def _report(self, partition: int, target: Partition, committed: asyncio.Future[bool]) -> None:
+        if committed.cancelled():
+            return
+        error = committed.exception()
+        waiting = self._waiting[partition]
+        if error is not None:
+            del self._waiting[partition]
+            code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+            for _, done in waiting:
+                done(code)
+            return
+        while waiting and waiting[0][0] <= target.log.high_watermark:
+            _, done = waiting.popleft()
+            done(ErrorCode.NONE)
+        if waiting:
+            self._watch(partition, target)
+        else:
+            del self._waiting[partition]
 
     async def read(self, partition: int) -> AsyncIterator[bytes]:
         """All batches of a partition, whole and in order. Raises KafkaError where they cannot be read."""
@@ -72,16 +114,3 @@ class LocalOffsetsLog:
                 found.slice.release()
             offset = found.end_offset
             yield data
-
-
-def _tell(done: Done, committed: asyncio.Future[bool]) -> None:
-    if committed.cancelled():
-        done(ErrorCode.REQUEST_TIMED_OUT)
-        return
-    error = committed.exception()
-    if isinstance(error, KafkaError):
-        done(error.code)
-    elif error is not None:
-        done(ErrorCode.UNKNOWN_SERVER_ERROR)
-    else:
-        done(ErrorCode.NONE if committed.result() else ErrorCode.REQUEST_TIMED_OUT)
