@@ -6,7 +6,9 @@ The file of the active segment is preallocated (a hole) to the largest multiple 
 as Apache Kafka's AbstractIndex does. So the length of a file that was not closed cleanly says nothing about
 its entries; it is then rebuilt from the segment, never trusted. There is no checksum.
 
-The file is opened on first use, and may be closed at any time between two uses.
+The file is opened on first use, and may be closed at any time between two uses. That of a new segment is made
+on first use too, or when the segment is closed: making files is what creating a partition costs, and many
+partitions are never written.
 """
 
 from __future__ import annotations
@@ -27,13 +29,23 @@ class CorruptIndexError(ValueError):
 class IndexFile:
     """Entries of `entry_size` bytes. `entries` is -1 until the file was looked at (`load`)."""
 
-    __slots__ = ("_file", "_files", "_preallocated", "base_offset", "entries", "max_entries", "path")
+    __slots__ = (
+        "_file",
+        "_files",
+        "_missing",
+        "_preallocated",
+        "base_offset",
+        "entries",
+        "max_entries",
+        "path",
+    )
 
     entry_size: int
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, max_bytes: int, *, new: bool) -> None:
         self._files = files
         self._file: File | None = None
+        self._missing = new
         self._preallocated = False
         self.path = path
         self.base_offset = base_offset
@@ -43,8 +55,15 @@ class IndexFile:
     def _open(self) -> File:
         file = self._file
         if file is None:
-            file = self._file = self._files.open(self.path)
+            file = self._file = self._files.open(self.path, create=self._missing)
+            self._missing = False
         return file
+
+    def make(self) -> None:
+        """Make the file if that was put off."""
+        if self._missing:
+            self._files.create(self.path)
+            self._missing = False
 
     def load(self) -> None:
         """Learn the number of entries and the last of them from the file.
@@ -84,7 +103,7 @@ class IndexFile:
         any."""
         size = self.entry_size
         low, high = 0, self.entries
-        middle = high - _WARM // size
+        middle = max(high - _WARM // size, high // 2)
         while (high - low) * size > _PAGE:
             if int.from_bytes(self._read(middle)[start:end], "big", signed=True) <= target:
                 low = middle
@@ -111,7 +130,7 @@ class IndexFile:
         """Forget all entries, to be written anew; make the file if it is missing."""
         self.close()
         self._files.create(self.path)
-        self._preallocated = False
+        self._missing = self._preallocated = False
         self.entries = 0
         self._loaded()
 

@@ -385,13 +385,14 @@ class PartitionLog:
 
     def _close(self) -> None:
         log_directory, active = self.log_directory, self.segments.active
+        active.finish()
         if active.dirty:
-            active.finish()
             active.trim()
             self.unsynced.segments.append(active)
         self.producers.end_offset = self.log_end_offset
         self.snapshots.take(self.producers, durable=log_directory.durable)
-        self.flush()
+        if self.unsynced.segments or self.flushed_offset < self.log_end_offset:
+            self.flush()
         if self.leader_epochs.unsaved:
             path = f"{self.path}/{LEADER_EPOCHS}"
             self.leader_epochs.save(log_directory.files, path, durable=log_directory.durable)

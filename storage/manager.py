@@ -407,9 +407,13 @@ class LogManager:
 
     # --- closing --------------------------------------------------------------------------------------------
 
-    def close(self, *, broker_epoch: int = -1) -> None:
-        """Close every log and, where all went well, mark the stop as clean."""
-        if self._loaded:
+    def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
+        """Close every log and, where all went well, mark the stop as clean.
+
+        Without `clean` the directories are only unlocked, as a crash would leave them: for data that goes
+        next.
+        """
+        if self._loaded and clean:
             self._close_logs(broker_epoch)
         for directory in self.directories:
             directory.close()

@@ -36,7 +36,7 @@ def create_log(
     files = log_directory.files
     files.make_directory(path)
     try:
-        segment = Segment.create(files, path, 0, config, log_directory.clock.now_ms())
+        segment = Segment.create(files, path, 0, config, log_directory.clock.now_ms(), fresh_directory=True)
         log = PartitionLog(
             topic_partition,
             path,

@@ -238,7 +238,13 @@ class _Loader:
                 self._files.unlink(f"{self._path}/{name}")
         self._segments = [
             Segment(
-                self._files, self._path, base_offset, self._config, size=size, now_ms=self._now_ms, new=False
+                self._files,
+                self._path,
+                base_offset,
+                self._config,
+                size=size,
+                now_ms=self._now_ms,
+                new=size == 0 and f"{base_offset:020d}{INDEX_SUFFIX}" not in self._names,
             )
             for base_offset, size in sorted(sizes.items())
         ]
@@ -280,7 +286,7 @@ class _Loader:
         for segment in self._segments:
             try:
                 segment.txn_index.check()
-                if not self._has_indexes(segment):
+                if segment.size and not self._has_indexes(segment):
                     logger.warning("Rebuilding the missing indexes of %s", segment.path)
                     segment.rebuild_indexes(self._config.index_interval_bytes)
                 if segment is self._segments[-1]:
@@ -324,6 +330,8 @@ class _Loader:
     def _recover_segment(self, segment: Segment, end_offset: int) -> tuple[int, int, str | None]:
         """Read all batches of a segment; the offset behind the last good one, its end in the file, and what
         is wrong with the next."""
+        if segment.size == 0 and not self._has_indexes(segment):
+            return max(end_offset, segment.base_offset), 0, None
         builder = IndexBuilder(segment, self._config.index_interval_bytes)
         txn_index = segment.txn_index
         txn_index.reset()

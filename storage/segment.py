@@ -35,7 +35,8 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 TXN_INDEX_SUFFIX = ".txnindex"
 DELETED_SUFFIX = ".deleted"
-SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
 
 _UNKNOWN = -2
 """Of a timestamp that was not read from the files yet."""
@@ -100,16 +101,23 @@ class Segment:
 
     @classmethod
     def create(
-        cls, files: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int
+        cls,
+        files: FileSystem,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        fresh_directory: bool = False,
     ) -> Segment:
-        """Make the files of an empty segment; what lies there under its names goes (as in LocalLog.roll)."""
+        """Make an empty segment; what lies there under its names goes (as in LocalLog.roll)."""
         segment = cls(files, directory, base_offset, config, size=0, now_ms=now_ms, new=True)
         stem = segment.stem
         try:
+            if not fresh_directory:
+                for suffix in INDEX_SUFFIXES:
+                    files.unlink(stem + suffix)
             files.create(stem + LOG_SUFFIX)
-            files.create(stem + INDEX_SUFFIX)
-            files.create(stem + TIME_INDEX_SUFFIX)
-            files.unlink(stem + TXN_INDEX_SUFFIX)
             if config.preallocate:
                 segment.dirty = True
                 files.truncate(segment.file, config.segment_bytes)
@@ -211,6 +219,8 @@ class Segment:
 
     def finish(self) -> None:
         """Give the time index its last entry before the segment stops being the active one, or is closed."""
+        self.offset_index.make()
+        self.time_index.make()
         if self._max_timestamp != _UNKNOWN:
             if self.time_index.entries < 0:
                 self._load_indexes()
