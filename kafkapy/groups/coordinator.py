@@ -187,7 +187,12 @@ class GroupCoordinator:
 
     def _install(self, loaded: LoadedPartition) -> None:
         for group_id, value in loaded.groups.items():
-            group = self.groups[group_id] = restore_group(group_id, value)
+            try:
+                group = restore_group(group_id, value)
+            except DecodeError as error:
+                logger.error("Group %s starts anew: %s", group_id, error)
+                continue
+            self.groups[group_id] = group
             for member in group.members.values():
                 self._rebalances.sessions.touch(group, member)
             if len(group.members) > self.config.max_size:

@@ -1,0 +1,97 @@
+"""`__consumer_offsets` in memory: batches that are kept, and appends that wait or fail when told to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from group_world import TurnedClock, TurnedTimers
+
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.loading import LoadedPartition, PartitionFold
+from kafkapy.groups.offsets_topic import Done
+from kafkapy.metadata.image import MetadataImage, Topic
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.records import read_header, stamp_batch
+from kafkapy.protocol.types import random_uuid
+from kafkapy.topic_names import GROUP_METADATA_TOPIC
+
+
+class MemoryLog:
+    """An OffsetsLog. Its batches outlive the coordinator that wrote them."""
+
+    def __init__(self, partitions: int = 4) -> None:
+        self.new_partitions = partitions
+        self.batches: list[list[bytes]] = []
+        self.ends: list[int] = []
+        self.hold = False
+        self.error = ErrorCode.NONE
+        self.unreadable = False
+        self.created: Callable[[], None] = lambda: None
+        self._held: list[tuple[int, bytes, Done]] = []
+
+    def partition_count(self) -> int:
+        return len(self.batches)
+
+    async def create(self) -> None:
+        if not self.batches:
+            self.batches = [[] for _ in range(self.new_partitions)]
+            self.ends = [0] * self.new_partitions
+            self.created()
+
+    def is_empty(self, partition: int) -> bool:
+        if self.unreadable:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return not self.batches[partition]
+
+    def append(self, partition: int, batch: bytearray, done: Done) -> None:
+        if self.error is not ErrorCode.NONE:
+            done(self.error)
+            return
+        stamp_batch(batch, 0, base_offset=self.ends[partition], leader_epoch=0)
+        self.ends[partition] = read_header(batch).next_offset
+        if self.hold:
+            self._held.append((partition, bytes(batch), done))
+        else:
+            self.batches[partition].append(bytes(batch))
+            done(ErrorCode.NONE)
+
+    def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Commit the oldest append that is held, or let it fail."""
+        partition, batch, done = self._held.pop(0)
+        if error is ErrorCode.NONE:
+            self.batches[partition].append(batch)
+        done(error)
+
+    async def read(self, partition: int) -> AsyncIterator[bytes]:
+        for batch in tuple(self.batches[partition]):
+            if self.unreadable:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+            yield batch
+
+    def replay(self, partition: int) -> LoadedPartition:
+        """What a coordinator that starts now would load."""
+        fold = PartitionFold("test")
+        for batch in self.batches[partition]:
+            fold.add(batch)
+        return fold.result()
+
+    @property
+    def topic(self) -> Topic:
+        return Topic(GROUP_METADATA_TOPIC, random_uuid(), ())
+
+
+async def run_here(call: Callable[..., Any], *args: Any) -> Any:
+    """Blocking work, in the test's own thread."""
+    return call(*args)
+
+
+def coordinator(
+    log: MemoryLog, clock: TurnedClock, timers: TurnedTimers, config: GroupConfig | None = None
+) -> GroupCoordinator:
+    """A coordinator on `log`, not started."""
+    groups = GroupCoordinator(config or GroupConfig(), clock, timers, log, blocking=run_here)
+    image = MetadataImage()
+    log.created = lambda: groups.metadata_changed(image, image.with_topics([log.topic]))
+    return groups

@@ -1,0 +1,457 @@
+"""The coordinator on its log: what is kept, when it is seen, and what a restart brings back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from group_world import TurnedClock, TurnedTimers, subscription
+from memory_log import MemoryLog, coordinator
+
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.group import GroupState
+from kafkapy.groups.join import Joining
+from kafkapy.groups.offsets import CommittedOffset
+from kafkapy.groups.offsets_topic import partition_of
+from kafkapy.metadata.image import MetadataImage, Topic
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
+from kafkapy.protocol.messages.join_group import JoinGroupResponse
+from kafkapy.protocol.messages.leave_group import MemberIdentity
+from kafkapy.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from kafkapy.protocol.types import TopicPartition, random_uuid
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+DAY = 24 * 60 * 60
+CONFIG = GroupConfig(initial_rebalance_delay_ms=0)
+
+
+class Cluster:
+    """A coordinator, its log and its clock; `restart` leaves only the log."""
+
+    def __init__(self, config: GroupConfig = CONFIG) -> None:
+        self.config = config
+        self.log = MemoryLog()
+        self.clock = TurnedClock()
+        self.timers = TurnedTimers(self.clock)
+        self.groups = coordinator(self.log, self.clock, self.timers, config)
+
+    async def start(self) -> Cluster:
+        self.groups.start()
+        await self.groups.ensure_topic()
+        return self
+
+    async def restart(self) -> GroupCoordinator:
+        await self.groups.stop()
+        self.groups = coordinator(self.log, self.clock, self.timers, self.config)
+        self.groups.start()
+        await self.loaded()
+        return self.groups
+
+    async def loaded(self) -> None:
+        for _ in range(1_000):
+            if not self.groups.is_loading:
+                return
+            await asyncio.sleep(0)
+        raise TimeoutError
+
+    def commit(self, *offsets: tuple[TopicPartition, int], group: str = "g") -> list[ErrorCode]:
+        """Commit from outside of the group; the list gets the answer."""
+        self.groups.check_commit(group, "", None, -1)
+        answers: list[ErrorCode] = []
+        now = self.clock.now_ms()
+        self.groups.commit_offsets(
+            group,
+            [(key, CommittedOffset(offset, 3, "m", now)) for key, offset in offsets],
+            answers.append,
+        )
+        return answers
+
+    def committed(self, group: str = "g") -> dict[TopicPartition, int]:
+        return {key: each.offset for key, each in self.groups.offsets.of_group(group).items()}
+
+    async def join(self, member_id: str = "", *, group: str = "g", topics: Iterable[str] = ("t",)) -> str:
+        """A lone member of a group, joined and synced; its id."""
+        waiting = self.groups.join_group(group, joining(member_id, topics))
+        self.timers.advance(0.1)
+        answer = waiting if isinstance(waiting, JoinGroupResponse) else await waiting
+        assert answer.error_code == ErrorCode.NONE
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=answer.generation_id,
+            member_id=answer.member_id,
+            assignments=[SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"all")],
+        )
+        synced = self.groups.sync_group(request)
+        response = synced if isinstance(synced, SyncGroupResponse) else await synced
+        assert response.assignment == b"all"
+        return answer.member_id
+
+    def heartbeat(self, member_id: str, group: str = "g") -> ErrorCode:
+        generation = self.groups.groups[group].generation if group in self.groups.groups else 0
+        return self.groups.heartbeat(
+            HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
+        )
+
+
+def joining(member_id: str = "", topics: Iterable[str] = ("t",), session_ms: int = 10_000) -> Joining:
+    return Joining(
+        version=3,
+        client_id="c",
+        client_host="/127.0.0.1",
+        member_id=member_id,
+        group_instance_id=None,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=(("range", subscription(*topics)),),
+        reason="a test",
+    )
+
+
+@pytest.fixture
+async def cluster() -> Cluster:
+    return await Cluster().start()
+
+
+class TestTheTopic:
+    async def test_without_it_there_is_no_coordinator(self) -> None:
+        cluster = Cluster()
+        cluster.groups.start()
+        assert not cluster.groups.has_topic
+        with pytest.raises(KafkaError) as refused:
+            cluster.groups.require_coordinated("g")
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+    async def test_it_is_made_when_it_is_first_needed(self, cluster: Cluster) -> None:
+        assert cluster.groups.has_topic
+        cluster.groups.require_coordinated("g")
+
+    async def test_while_it_is_read_clients_are_to_wait_but_heartbeats_count(self, cluster: Cluster) -> None:
+        member_id = await cluster.join()
+        await cluster.groups.stop()
+        groups = cluster.groups = coordinator(cluster.log, cluster.clock, cluster.timers)
+        groups.start()
+        assert groups.is_loading
+        with pytest.raises(KafkaError) as refused:
+            groups.require_coordinated("g")
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert cluster.heartbeat(member_id) is ErrorCode.NONE
+        answer = groups.join_group("g", joining(member_id))
+        assert isinstance(answer, JoinGroupResponse)
+        assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await cluster.loaded()
+        assert cluster.heartbeat(member_id) is ErrorCode.NONE
+
+    async def test_a_partition_that_cannot_be_read_leaves_the_others_alone(self, cluster: Cluster) -> None:
+        cluster.commit((T0, 5))
+        cluster.log.unreadable = True
+        await cluster.restart()
+        with pytest.raises(KafkaError) as refused:
+            cluster.groups.require_coordinated("g")
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+    async def test_deleting_it_ends_all_groups(self, cluster: Cluster) -> None:
+        waiting = cluster.groups.join_group("g", joining())
+        cluster.groups.metadata_changed(MetadataImage().with_topics([cluster.log.topic]), MetadataImage())
+        assert isinstance(waiting, asyncio.Future)
+        assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
+        assert not cluster.groups.has_topic
+        assert not cluster.groups.groups
+
+    async def test_a_partition_whose_disk_fails_gives_its_groups_up(self, cluster: Cluster) -> None:
+        member_id = await cluster.join()
+        elsewhere = next(f"g{n}" for n in range(100) if partition_of(f"g{n}", 4) != partition_of("g", 4))
+        cluster.commit((T0, 7), group=elsewhere)
+        waiting = cluster.groups.join_group("g", joining())
+        cluster.log.error = ErrorCode.KAFKA_STORAGE_ERROR
+        cluster.groups.commit_offsets("g", [(T0, CommittedOffset(5, -1, "", 0))], lambda _: None)
+        cluster.timers.advance(0)
+        assert isinstance(waiting, asyncio.Future)
+        assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
+        assert cluster.heartbeat(member_id) is ErrorCode.NOT_COORDINATOR
+        assert cluster.committed(elsewhere) == {T0: 7}
+        cluster.groups.require_coordinated(elsewhere)
+
+
+class TestCommits:
+    async def test_a_commit_is_seen_when_it_is_in_the_log(self, cluster: Cluster) -> None:
+        cluster.log.hold = True
+        answers = cluster.commit((T0, 5))
+        assert answers == []
+        assert cluster.committed() == {}
+        cluster.log.release()
+        assert answers == [ErrorCode.NONE]
+        assert cluster.committed() == {T0: 5}
+
+    async def test_a_commit_that_fails_leaves_the_one_before(self, cluster: Cluster) -> None:
+        cluster.commit((T0, 5))
+        cluster.log.hold = True
+        answers = cluster.commit((T0, 6))
+        cluster.log.release(ErrorCode.NOT_ENOUGH_REPLICAS)
+        assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert cluster.committed() == {T0: 5}
+
+    async def test_the_last_commit_wins(self, cluster: Cluster) -> None:
+        cluster.log.hold = True
+        cluster.commit((T0, 5))
+        cluster.commit((T0, 4))
+        cluster.log.release()
+        cluster.log.release()
+        assert cluster.committed() == {T0: 4}
+
+    @pytest.mark.parametrize(
+        ("failure", "told"),
+        [
+            (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+            (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+            (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        ],
+    )
+    async def test_a_client_is_told_what_it_can_do_about_a_failed_write(
+        self, cluster: Cluster, failure: ErrorCode, told: ErrorCode
+    ) -> None:
+        cluster.log.error = failure
+        assert cluster.commit((T0, 5)) == [told]
+
+    async def test_a_group_of_thousands_of_partitions_is_written_in_several_batches(
+        self, cluster: Cluster
+    ) -> None:
+        offsets = [(TopicPartition("t" * 200, index), index) for index in range(5_000)]
+        assert cluster.commit(*offsets) == [ErrorCode.NONE]
+        assert sum(map(len, cluster.log.batches)) > 1
+        await cluster.restart()
+        assert cluster.committed() == dict(offsets)
+
+    async def test_a_restart_brings_back_every_offset(self, cluster: Cluster) -> None:
+        for number in range(20):
+            cluster.commit((T0, number), (T1, number * 2), group=f"g{number}")
+        await cluster.restart()
+        for number in range(20):
+            assert cluster.committed(f"g{number}") == {T0: number, T1: number * 2}
+            assert cluster.groups.groups[f"g{number}"].protocol_type is None
+
+    async def test_a_member_commits_with_its_generation_only(self, cluster: Cluster) -> None:
+        member_id = await cluster.join()
+        cluster.groups.check_commit("g", member_id, None, 1)
+        for arguments, error in [
+            ((member_id, None, 2), ErrorCode.ILLEGAL_GENERATION),
+            (("nobody", None, 1), ErrorCode.UNKNOWN_MEMBER_ID),
+            (("", None, -1), ErrorCode.UNKNOWN_MEMBER_ID),
+            ((member_id, "i", 1), ErrorCode.UNKNOWN_MEMBER_ID),
+        ]:
+            with pytest.raises(KafkaError) as refused:
+                cluster.groups.check_commit("g", *arguments)
+            assert refused.value.code is error
+
+    async def test_a_commit_of_a_group_that_does_not_exist_needs_no_generation(
+        self, cluster: Cluster
+    ) -> None:
+        with pytest.raises(KafkaError) as refused:
+            cluster.groups.check_commit("g", "m", None, 4)
+        assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+        assert "g" not in cluster.groups.groups
+
+    async def test_a_commit_is_a_sign_of_life(self, cluster: Cluster) -> None:
+        member_id = await cluster.join()
+        for _ in range(5):
+            cluster.timers.advance(9)
+            cluster.groups.check_commit("g", member_id, None, 1)
+        assert cluster.heartbeat(member_id) is ErrorCode.NONE
+
+    async def test_between_the_generations_a_member_is_sent_to_rejoin(self, cluster: Cluster) -> None:
+        waiting = cluster.groups.join_group("g", joining())
+        cluster.timers.advance(0.1)
+        assert isinstance(waiting, asyncio.Future)
+        member_id = (await waiting).member_id
+        with pytest.raises(KafkaError) as refused:
+            cluster.groups.check_commit("g", member_id, None, 1)
+        assert refused.value.code is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class TestDeletion:
+    async def test_a_deleted_group_and_its_offsets_are_gone_for_good(self, cluster: Cluster) -> None:
+        member_id = await cluster.join()
+        cluster.groups.leave_group("g", [MemberIdentity(member_id=member_id)])
+        cluster.commit((T0, 5))
+        answers: list[ErrorCode] = []
+        cluster.groups.delete_group("g", answers.append)
+        assert answers == [ErrorCode.NONE]
+        assert "g" not in cluster.groups.groups
+        assert cluster.committed() == {}
+        await cluster.restart()
+        assert "g" not in cluster.groups.groups
+        assert cluster.committed() == {}
+
+    async def test_a_group_with_members_stays(self, cluster: Cluster) -> None:
+        await cluster.join()
+        with pytest.raises(KafkaError) as refused:
+            cluster.groups.delete_group("g", lambda _: None)
+        assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
+
+    async def test_a_commit_that_was_on_its_way_is_deleted_too(self, cluster: Cluster) -> None:
+        cluster.log.hold = True
+        cluster.commit((T0, 5))
+        cluster.groups.delete_group("g", lambda _: None)
+        cluster.log.release()
+        cluster.log.release()
+        assert cluster.committed() == {}
+        cluster.log.hold = False
+        await cluster.restart()
+        assert cluster.committed() == {}
+
+    async def test_a_commit_after_the_deletion_stays(self, cluster: Cluster) -> None:
+        cluster.log.hold = True
+        cluster.commit((T0, 5))
+        cluster.groups.delete_group("g", lambda _: None)
+        cluster.commit((T1, 6))
+        for _ in range(3):
+            cluster.log.release()
+        assert cluster.committed() == {T1: 6}
+        cluster.log.hold = False
+        await cluster.restart()
+        assert cluster.committed() == {T1: 6}
+
+    async def test_offsets_of_a_deleted_topic_are_gone(self, cluster: Cluster) -> None:
+        cluster.commit((T0, 5), (TopicPartition("u", 0), 6))
+        cluster.commit((T0, 7), group="other")
+        topics = [Topic("t", random_uuid(), ()), cluster.log.topic]
+        image = MetadataImage().with_topics(topics)
+        cluster.groups.metadata_changed(image, image.with_topics(deleted=["t"]))
+        assert cluster.committed() == {TopicPartition("u", 0): 6}
+        await cluster.restart()
+        assert cluster.committed() == {TopicPartition("u", 0): 6}
+        assert cluster.committed("other") == {}
+
+    async def test_offsets_of_a_topic_that_is_made_anew_are_gone(self, cluster: Cluster) -> None:
+        cluster.commit((T0, 5))
+        image = MetadataImage().with_topics([Topic("t", random_uuid(), ()), cluster.log.topic])
+        cluster.groups.metadata_changed(image, image.with_topics([Topic("t", random_uuid(), ())]))
+        assert cluster.committed() == {}
+
+
+class TestExpiry:
+    def let_pass(self, cluster: Cluster, days: float) -> None:
+        cluster.timers.advance(days * DAY + cluster.config.offsets_retention_check_interval_ms / 1000)
+
+    async def test_a_simple_consumers_offsets_expire_after_their_last_commit(self, cluster: Cluster) -> None:
+        cluster.commit((T0, 5), (T1, 6))
+        self.let_pass(cluster, 4)
+        cluster.commit((T1, 7))
+        self.let_pass(cluster, 3)
+        assert cluster.committed() == {T1: 7}
+        self.let_pass(cluster, 4)
+        assert cluster.committed() == {}
+        assert "g" not in cluster.groups.groups
+        await cluster.restart()
+        assert "g" not in cluster.groups.groups
+
+    async def test_a_groups_offsets_expire_after_it_became_empty(self, cluster: Cluster) -> None:
+        member_id = await cluster.join()
+        cluster.groups.commit_offsets("g", [(T0, CommittedOffset(5, -1, "", 0))], lambda _: None)
+        cluster.groups.leave_group("g", [MemberIdentity(member_id=member_id)])
+        self.let_pass(cluster, 6.9)
+        assert cluster.committed() == {T0: 5}
+        self.let_pass(cluster, 0.1)
+        assert cluster.committed() == {}
+        assert "g" not in cluster.groups.groups
+
+    async def test_a_stable_group_keeps_offsets_of_topics_it_subscribes_to(self, cluster: Cluster) -> None:
+        member_id = await cluster.join(topics=("t",))
+        old = CommittedOffset(5, -1, "", cluster.clock.now_ms())
+        other = TopicPartition("other", 0)
+        cluster.groups.commit_offsets("g", [(T0, old), (other, old)], lambda _: None)
+        for _ in range(70_000):
+            cluster.timers.advance(9.9)
+            cluster.heartbeat(member_id)
+        assert cluster.committed() == {T0: 5}
+        assert cluster.groups.groups["g"].state is GroupState.STABLE
+
+    async def test_a_client_may_set_the_expiry_itself(self, cluster: Cluster) -> None:
+        now = cluster.clock.now_ms()
+        cluster.groups.check_commit("g", "", None, -1)
+        cluster.groups.commit_offsets(
+            "g",
+            [(T0, CommittedOffset(5, -1, "", now, now + 1000)), (T1, CommittedOffset(6, -1, "", now))],
+            lambda _: None,
+        )
+        self.let_pass(cluster, 0)
+        assert cluster.committed() == {T1: 6}
+
+    async def test_nothing_expires_under_a_commit_that_is_on_its_way(self, cluster: Cluster) -> None:
+        cluster.commit((T0, 5))
+        cluster.log.hold = True
+        cluster.timers.advance(7 * DAY - 1)
+        cluster.commit((T0, 6))
+        self.let_pass(cluster, 0.1)
+        cluster.log.release()
+        assert cluster.committed() == {T0: 6}
+
+    async def test_a_group_that_was_never_joined_is_forgotten(self, cluster: Cluster) -> None:
+        cluster.groups.join_group("g", joining(session_ms=10_000)).cancel()  # type: ignore[union-attr]
+        self.let_pass(cluster, 1)
+        self.let_pass(cluster, 1)
+        assert "g" not in cluster.groups.groups
+
+
+class TestMembership:
+    async def test_a_restart_starts_no_rebalance(self, cluster: Cluster) -> None:
+        member_id = await cluster.join()
+        await cluster.restart()
+        assert cluster.heartbeat(member_id) is ErrorCode.NONE
+        assert cluster.groups.groups["g"].state is GroupState.STABLE
+
+    async def test_a_group_that_is_too_large_by_now_rebalances_when_it_is_loaded(self) -> None:
+        cluster = await Cluster().start()
+        first = cluster.groups.join_group("g", joining())
+        second = cluster.groups.join_group("g", joining())
+        cluster.timers.advance(0.1)
+        assert isinstance(first, asyncio.Future)
+        assert isinstance(second, asyncio.Future)
+        leader = (await first).member_id
+        cluster.groups.sync_group(SyncGroupRequest(group_id="g", generation_id=1, member_id=leader))
+        cluster.config = GroupConfig(max_size=1)
+        await cluster.restart()
+        assert cluster.groups.groups["g"].state is GroupState.PREPARING_REBALANCE
+        await cluster.groups.stop()
+
+    @pytest.mark.parametrize("session_ms", [5_999, 1_800_001, -1])
+    async def test_a_session_timeout_out_of_bounds_is_refused(
+        self, cluster: Cluster, session_ms: int
+    ) -> None:
+        answer = cluster.groups.join_group("g", joining(session_ms=session_ms))
+        assert isinstance(answer, JoinGroupResponse)
+        assert answer.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+        assert "g" not in cluster.groups.groups
+
+    async def test_an_empty_group_id_is_no_group_to_join(self, cluster: Cluster) -> None:
+        answer = cluster.groups.join_group("", joining())
+        assert isinstance(answer, JoinGroupResponse)
+        assert answer.error_code == ErrorCode.INVALID_GROUP_ID
+        cluster.groups.check_commit("", "", None, -1)
+
+    async def test_a_member_id_without_a_group_is_unknown(self, cluster: Cluster) -> None:
+        answer = cluster.groups.join_group("g", joining("c-1"))
+        assert isinstance(answer, JoinGroupResponse)
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert cluster.heartbeat("c-1") is ErrorCode.UNKNOWN_MEMBER_ID
+        (left,) = cluster.groups.leave_group("g", [MemberIdentity(member_id="c-1")])
+        assert left.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert "g" not in cluster.groups.groups
+
+    async def test_stopping_answers_everybody_who_waits(self, cluster: Cluster) -> None:
+        waiting = [cluster.groups.join_group(f"g{n}", joining()) for n in range(5)]
+        await cluster.groups.stop()
+        for each in waiting:
+            assert isinstance(each, asyncio.Future)
+            assert (await each).error_code == ErrorCode.NOT_COORDINATOR
+        assert cluster.timers.pending == 0

@@ -1,0 +1,162 @@
+"""What a coordinator makes of a partition of `__consumer_offsets` that it reads."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kafkapy.groups.loading import LoadedPartition, PartitionFold, restore_group
+from kafkapy.groups.offsets import CommittedOffset
+from kafkapy.groups.records import encode_group_key, encode_offset_key, encode_offset_value
+from kafkapy.protocol.compression import Compression
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.messages.group_records import GroupMetadataValue, MemberMetadata
+from kafkapy.protocol.records import (
+    ControlType,
+    Record,
+    build_batch,
+    control_record_key,
+    end_txn_marker_value,
+)
+from kafkapy.protocol.types import TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Log:
+    """Batches one after another."""
+
+    def __init__(self) -> None:
+        self.fold = PartitionFold("__consumer_offsets-0")
+        self.end = 0
+
+    def write(
+        self, *records: tuple[bytes | None, bytes | None], producer: int = -1, compress: bool = False
+    ) -> Log:
+        self._add(
+            build_batch(
+                [Record(-1, 0, key, value, []) for key, value in records],
+                base_offset=self.end,
+                producer_id=producer,
+                producer_epoch=-1 if producer < 0 else 0,
+                transactional=producer >= 0,
+                compression=Compression.GZIP if compress else Compression.NONE,
+            )
+        )
+        self.end += len(records)
+        return self
+
+    def offset(self, key: TopicPartition, offset: int, producer: int = -1) -> Log:
+        value = encode_offset_value(CommittedOffset(offset, -1, "", 0))
+        return self.write((encode_offset_key("g", key), value), producer=producer)
+
+    def tombstone(self, key: TopicPartition) -> Log:
+        return self.write((encode_offset_key("g", key), None))
+
+    def end_transaction(self, producer: int, control: ControlType) -> Log:
+        marker = Record(-1, 0, control_record_key(control), end_txn_marker_value(0), [])
+        self._add(
+            build_batch(
+                [marker],
+                base_offset=self.end,
+                producer_id=producer,
+                producer_epoch=0,
+                transactional=True,
+                control=True,
+            )
+        )
+        self.end += 1
+        return self
+
+    def _add(self, batch: bytearray) -> None:
+        self.fold.add(bytes(batch))
+
+    @property
+    def loaded(self) -> LoadedPartition:
+        return self.fold.result()
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        return {key: committed.offset for key, committed in self.loaded.offsets.get("g", {}).items()}
+
+
+def test_the_last_commit_of_a_partition_counts() -> None:
+    assert Log().offset(T0, 1).offset(T1, 7).offset(T0, 2).offsets == {T0: 2, T1: 7}
+
+
+def test_a_tombstone_removes_what_was_there() -> None:
+    assert Log().offset(T0, 1).offset(T1, 7).tombstone(T0).offsets == {T1: 7}
+    assert Log().offset(T0, 1).tombstone(T0).offset(T0, 3).offsets == {T0: 3}
+
+
+def test_compressed_batches_count_like_others() -> None:
+    value = encode_offset_value(CommittedOffset(5, -1, "", 0))
+    assert Log().write((encode_offset_key("g", T0), value), compress=True).offsets == {T0: 5}
+
+
+def test_a_group_that_was_deleted_is_gone() -> None:
+    key = encode_group_key("g")
+    log = Log().write((key, b"\x00\x00\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff\x00\x00\x00\x00"))
+    assert log.loaded.groups["g"].generation == 1
+    assert log.write((key, None)).loaded.groups == {}
+
+
+class TestTransactions:
+    def test_offsets_count_from_the_commit_marker_on(self) -> None:
+        log = Log().offset(T0, 1).offset(T0, 9, producer=4)
+        assert log.offsets == {T0: 1}
+        assert log.end_transaction(4, ControlType.COMMIT).offsets == {T0: 9}
+
+    def test_aborted_offsets_do_not_count(self) -> None:
+        log = Log().offset(T0, 1).offset(T0, 9, producer=4).end_transaction(4, ControlType.ABORT)
+        assert log.offsets == {T0: 1}
+
+    def test_a_later_commit_outside_of_it_wins(self) -> None:
+        log = Log().offset(T0, 9, producer=4).offset(T0, 5).end_transaction(4, ControlType.COMMIT)
+        assert log.offsets == {T0: 5}
+
+    def test_a_tombstone_removes_what_is_pending(self) -> None:
+        log = Log().offset(T0, 9, producer=4).tombstone(T0).end_transaction(4, ControlType.COMMIT)
+        assert log.offsets == {}
+
+    def test_each_producer_has_its_own(self) -> None:
+        log = Log().offset(T0, 1, producer=4).offset(T1, 2, producer=5)
+        assert log.end_transaction(5, ControlType.COMMIT).offsets == {T1: 2}
+
+
+def test_a_record_that_cannot_be_read_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    log = Log().offset(T0, 1).write((encode_offset_key("g", T1), b"\x00\x63")).write((None, b"x"))
+    with caplog.at_level(logging.ERROR):
+        assert log.offsets == {T0: 1}
+    assert "offset 1 cannot be read" in caplog.text
+
+
+def test_a_batch_that_cannot_be_read_is_an_error() -> None:
+    log = Log()
+    batch = build_batch([Record(-1, 0, b"k", b"v", [])])
+    batch[-3] = 0x7F
+    with pytest.raises(DecodeError):
+        log.fold.add(bytes(batch))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        GroupMetadataValue(
+            protocol_type="", protocol="p", leader="m", members=[MemberMetadata(member_id="m")]
+        ),
+        GroupMetadataValue(
+            protocol_type="consumer", protocol=None, leader="m", members=[MemberMetadata(member_id="m")]
+        ),
+        GroupMetadataValue(
+            protocol_type="consumer",
+            protocol="p",
+            leader="m",
+            members=[MemberMetadata(member_id="m"), MemberMetadata(member_id="m")],
+        ),
+    ],
+)
+def test_a_group_that_cannot_be_is_a_decode_error(value: GroupMetadataValue) -> None:
+    with pytest.raises(DecodeError):
+        restore_group("g", value)
