@@ -124,12 +124,16 @@ class ConfigDescriber:
         return [
             _entry(
                 key,
-                value_text(key.parse(self._config.text(name))),
+                value_text(key.parse(self._text(name))),
                 _from(name, self._places(name)),
                 read_only=not key.dynamic,
             )
             for name, key in sorted(broker_keys().items())
         ]
+
+    def _text(self, name: str) -> str | None:
+        """A setting as it was written; the broker's id is known even where it is set nowhere."""
+        return str(self._node_id) if name in ("broker.id", "node.id") else self._config.text(name)
 
     def cluster_entries(self) -> list[ConfigEntry]:
         """What is set dynamically for all brokers, by name."""

@@ -210,6 +210,13 @@ class ConfigAdmin:
                 ErrorCode.INVALID_REQUEST,
                 f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
             )
+        security = sorted(config for config in configs if config.startswith("ssl."))
+        if security:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "These security configs can be dynamically updated only per-listener using the listener "
+                f"prefix: [{', '.join(security)}]",
+            )
         for config, text in configs.items():
             message = value_error(keys[config], text)
             if message is not None:

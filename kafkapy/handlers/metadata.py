@@ -24,6 +24,7 @@ from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -47,7 +48,7 @@ def handle(
     by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
     nameless = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in wanted)
     if nameless or (by_id and version < FIRST_VERSION_BY_TOPIC_ID):
-        return _Answer(context, request).refusing(wanted_names=[topic.name or "" for topic in wanted])
+        return _Answer(context, request).refusing(wanted)
     if by_id:
         ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
         return _Answer(context, request).about_ids(ids)
@@ -118,12 +119,14 @@ class _Answer:
             )
         return self._response(topics)
 
-    def refusing(self, wanted_names: Collection[str]) -> MetadataResponse:
+    def refusing(self, wanted: Collection[MetadataRequestTopic]) -> MetadataResponse:
         """Answer to a topic without name and id, or to ids in a version that does not take them."""
         return MetadataResponse(
             topics=[
-                MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
-                for name in wanted_names
+                MetadataResponseTopic(
+                    error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
+                )
+                for topic in wanted
             ]
         )
 

@@ -1,0 +1,116 @@
+"""A broker that is its metadata and administration; partitions are only as much as the handlers look at.
+
+`ask` takes a request through the codec in its version, both ways, so that a test sees what a client would.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from kafkapy import handlers
+from kafkapy.clock import Clock
+from kafkapy.config import BrokerConfig
+from kafkapy.context import RequestContext
+from kafkapy.controller.admin import ClusterAdmin
+from kafkapy.metadata.cache import MetadataCache, open_cluster
+from kafkapy.metadata.embedded import EmbeddedStore
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.znodes import Endpoint
+from kafkapy.protocol.codec import decode, encode
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.log_config import LogConfig
+
+NODE_ID = 1
+
+
+@dataclass
+class FakeLog:
+    directory: Path
+    config: LogConfig
+    size: int = 0
+
+
+@dataclass
+class FakePartition:
+    topic_partition: TopicPartition
+    log: FakeLog
+    high_watermark: int = 10
+    start: int = 0
+
+    def delete_records(self, offset: int) -> int:
+        if not -1 <= offset <= self.high_watermark:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        self.start = self.high_watermark if offset == -1 else max(self.start, offset)
+        return self.start
+
+
+@dataclass
+class FakeReplicas:
+    """Has a partition for each one in the image, in `log_dir`."""
+
+    log_dir: Path
+    partitions: dict[tuple[str, int], FakePartition] = field(default_factory=dict)
+
+    def apply(self, old: MetadataImage, new: MetadataImage) -> None:
+        self.partitions.clear()
+        for topic in new.topics.values():
+            for index in range(len(topic.partitions)):
+                key = TopicPartition(topic.name, index)
+                log = FakeLog(self.log_dir / str(key), LogConfig.from_mapping(topic.configs))
+                self.partitions[key] = FakePartition(key, log)
+
+    def __iter__(self) -> Iterator[FakePartition]:
+        return iter(self.partitions.values())
+
+    def partition(self, topic: str, index: int) -> FakePartition:
+        try:
+            return self.partitions[topic, index]
+        except KeyError:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+
+
+class AdminWorld:
+    """What handlers find in `context`."""
+
+    def __init__(self, path: Path, settings: dict[str, str], host: str) -> None:
+        self.path = path
+        self.host = host
+        self.metadata = MetadataCache()
+        self.config = BrokerConfig(settings)
+        self.node_id = NODE_ID
+        self.replicas = FakeReplicas(path)
+        self.log_dir = SimpleNamespace(path=str(path), error=None)
+        self.logs = SimpleNamespace(directories=[self.log_dir])
+        self.connection: Any = SimpleNamespace(
+            listener=SimpleNamespace(name="PLAINTEXT"), local_host="10.1.2.3", local_port=9092
+        )
+
+    async def start(self) -> None:
+        self.store = await EmbeddedStore.open(self.path / "metadata.db", sync=False)
+        image = await open_cluster(self.store, "kafkapy-tests-clusterX")
+        self.metadata.follow(self.replicas.apply)
+        self.admin = ClusterAdmin(self.store, self.metadata, self.config, node_id=NODE_ID, clock=Clock())
+        await self.admin.start(image, [Endpoint("PLAINTEXT", self.host, 9092, "PLAINTEXT")])
+
+    async def blocking(self, call: Callable[..., Any], *args: Any) -> Any:
+        return call(*args)
+
+    async def ask(self, request: TopMessage, version: int) -> Any:
+        """The response to `request`, as a client of this version reads it."""
+        assert request.KEY is not None
+        endpoint = handlers.endpoint(request.KEY)
+        assert endpoint.api.min_version <= version <= endpoint.api.max_version
+        received = decode(type(request), encode(request, version), version)
+        context = RequestContext(cast("Any", self), self.connection, request.KEY, version, 7, "tests")
+        response = endpoint.handle(context, received)
+        if inspect.isawaitable(response):
+            response = await response
+        assert type(response) is endpoint.response_class
+        return decode(type(response), encode(response, version), version)
