@@ -30,7 +30,7 @@ Magic 0 and 1 (message sets of old clients) share the first 17 bytes but for the
 `read_header` reports their magic and size and nothing more, so that callers can refuse them. Their place is
 `legacy_records.py`.
 
-Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`, `ControlRecordType`, `EndTransactionMarker`; KIP-98.
+Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`; KIP-98.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression, compress, decompress
+from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, compress, decompress
+from kafkapy.protocol.compression import Compression as Compression
 from kafkapy.protocol.errors import DecodeError
 
 LOG_OVERHEAD = 12
@@ -469,47 +470,3 @@ def read_varint(data: bytes, at: int, bits: int) -> tuple[int, int]:
         if byte < 0x80:
             return value >> 1 ^ -(value & 1), at
     raise DecodeError("a varint that is too long")
-
-
-# --- control records ----------------------------------------------------------------------------------------
-
-
-class ControlType(IntEnum):
-    """The type in a control record's key. Readers skip types they do not know."""
-
-    ABORT = 0
-    COMMIT = 1
-
-
-_CONTROL_KEY = struct.Struct(">hh")
-_END_TXN_MARKER = struct.Struct(">hi")
-
-
-def control_record_key(control_type: ControlType) -> bytes:
-    """A control record's key: version 0 (int16), type (int16)."""
-    return _CONTROL_KEY.pack(0, control_type)
-
-
-def parse_control_record_key(key: bytes | None) -> int:
-    """The type, one of `ControlType` or one of a later Kafka. Raises DecodeError."""
-    if key is None or len(key) < _CONTROL_KEY.size:
-        raise DecodeError("a control record's key needs 4 bytes")
-    version, control_type = _CONTROL_KEY.unpack_from(key)
-    if version < 0:
-        raise DecodeError(f"a control record's key of version {version}")
-    return int(control_type)
-
-
-def end_txn_marker_value(coordinator_epoch: int) -> bytes:
-    """The value of an ABORT or COMMIT record: version 0 (int16), coordinator epoch (int32)."""
-    return _END_TXN_MARKER.pack(0, coordinator_epoch)
-
-
-def parse_end_txn_marker_value(value: bytes | None) -> int:
-    """The coordinator epoch. Later versions append to version 0. Raises DecodeError."""
-    if value is None or len(value) < _END_TXN_MARKER.size:
-        raise DecodeError("an end transaction marker needs 6 bytes")
-    version, coordinator_epoch = _END_TXN_MARKER.unpack_from(value)
-    if version < 0:
-        raise DecodeError(f"an end transaction marker of version {version}")
-    return int(coordinator_epoch)

@@ -7,13 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkapy.protocol.records import (
-    BatchHeader,
-    ControlType,
-    decode_records,
-    parse_control_record_key,
-    parse_end_txn_marker_value,
-)
+from kafkapy.protocol.control_records import ControlType, parse_control_record_key, parse_end_txn_marker_value
+from kafkapy.protocol.records import BatchHeader, decode_records
 
 
 class TransactionMarker(NamedTuple):

@@ -19,9 +19,10 @@ from kafkapy.groups.group import Group, GroupState
 from kafkapy.groups.member import Member
 from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.groups.records import OffsetKey, decode_group_value, decode_key, decode_offset_value
+from kafkapy.protocol.control_records import ControlType, parse_control_record_key
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.group_records import GroupMetadataValue
-from kafkapy.protocol.records import ControlType, decode_records, iter_headers, parse_control_record_key
+from kafkapy.protocol.records import decode_records, iter_headers
 from kafkapy.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -7,14 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from producer_batches import DAY, NOW, data, marker, write
 
+from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.records import (
-    ControlType,
-    Record,
-    build_batch,
-    control_record_key,
-    end_txn_marker_value,
-)
+from kafkapy.protocol.records import Record, build_batch
 from kafkapy.protocol.records import read_header as header_of
 from kafkapy.storage.markers import TransactionMarker, read_marker
 from kafkapy.storage.producers import MAX_SEQUENCE, NO_UNSTABLE_OFFSET, ProducerStates

@@ -10,17 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkapy.protocol.compression import Compression
+from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import (
     HEADER_SIZE,
-    ControlType,
     Record,
     TimestampType,
     build_batch,
-    control_record_key,
     crc_is_valid,
     decode_records,
-    end_txn_marker_value,
     read_header,
 )
 from kafkapy.storage.log_config import LogConfig

@@ -18,22 +18,24 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from record_strategies import CRC_FROM, fix_crc, plain, raw_batch, raw_record, records, varint
 
 from kafkapy.protocol.compression import Compression
+from kafkapy.protocol.control_records import (
+    ControlType,
+    control_record_key,
+    end_txn_marker_value,
+    parse_control_record_key,
+    parse_end_txn_marker_value,
+)
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
     HEADER_SIZE,
     NO_SEQUENCE,
     BatchHeader,
-    ControlType,
     Record,
     TimestampType,
     build_batch,
-    control_record_key,
     crc_is_valid,
     decode_records,
-    end_txn_marker_value,
     iter_headers,
-    parse_control_record_key,
-    parse_end_txn_marker_value,
     read_header,
     recompress_batch,
     set_max_timestamp,
