@@ -181,7 +181,7 @@ class Connection:
         left = self._handle_frames(view, 0, end)
         self._frame_is_shared = self._frame_kept = False
         if left < end and not self.closed:
-            self._own(ReceiveBuffer(view[left:end], 0))
+            self._own(ReceiveBuffer(view[left:end]))
             self._after_handling(some=left > 0)
 
     def _handle_own(self, buffer: ReceiveBuffer) -> None:
@@ -194,7 +194,7 @@ class Connection:
             self._frame_kept = False
             self._disown()
             if left < end:
-                self._own(ReceiveBuffer(buffer.view[left:end], 0))
+                self._own(ReceiveBuffer(buffer.view[left:end]))
         elif left == end:
             buffer.start = buffer.end = 0
             if buffer.capacity < _RETAINED_CAPACITY or not self._server.may_retain:

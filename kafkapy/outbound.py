@@ -19,7 +19,7 @@ from typing import Final
 from kafkapy.protocol.types import Part
 from kafkapy.storage.files import FileSlice
 
-FLUSH_BYTES: Final = 4 << 20
+FLUSH_BYTES: Final = 1 << 20
 """What one `flush` sends at most, so that one fast reader does not keep the event loop."""
 
 _GATHER: Final = 64

@@ -4,50 +4,68 @@ A connection owns a buffer only while it has such bytes: complete requests are h
 server's one shared receive buffer. The buffer grows with the bytes received, in steps, and never to the
 size that a client declares: a declaration of 100 MiB costs a few KiB until its bytes come. A large frame is
 read into the buffer directly, so that its bytes are copied once, from the kernel.
+
+Small buffers are bytearrays. Large ones are anonymous mappings: the kernel moves their pages when they grow
+(mremap), where a heap block is copied and is there twice meanwhile, and takes them back when they go.
 """
 
 from __future__ import annotations
 
+import mmap
 from typing import Final
 
 MIN_CAPACITY: Final = 4 << 10
+_MAX_SMALL: Final = 64 << 10
 _MAX_STEP: Final = 4 << 20
-_ZEROS: Final = bytes(_MAX_STEP)
-"""What a buffer is grown with; never written, so it takes no memory."""
 
 
 class ReceiveBuffer:
     """Unhandled bytes: `view[start:end]`; `view[end:]` is room to read into."""
 
-    __slots__ = ("_bytes", "end", "start", "view")
+    __slots__ = ("_memory", "end", "start", "view")
 
-    def __init__(self, unhandled: memoryview, capacity: int) -> None:
-        """A copy of `unhandled`, with room for at least `capacity` bytes."""
-        self._bytes = bytearray(max(len(unhandled), capacity, MIN_CAPACITY))
-        self.view = memoryview(self._bytes)
+    def __init__(self, unhandled: memoryview) -> None:
+        """A copy of `unhandled`."""
+        self._memory = _allocate(max(len(unhandled), MIN_CAPACITY))
+        self.view = memoryview(self._memory)
         self.start = 0
         self.end = len(unhandled)
         self.view[: self.end] = unhandled
 
     @property
     def capacity(self) -> int:
-        return len(self._bytes)
+        return len(self._memory)
 
     def make_room(self, frame_size: int) -> int:
         """Have room to read on; the frame at `start` takes `frame_size` in all. Returns the growth."""
-        start, end, capacity = self.start, self.end, len(self._bytes)
+        start, end, capacity = self.start, self.end, len(self._memory)
         have = end - start
         if start and (start + frame_size > capacity or end == capacity):
             self.view[:have] = self.view[start:end]
             self.start, self.end = 0, have
         if self.end < capacity:
             return 0
-        step = min(max(frame_size - have, MIN_CAPACITY), max(have, MIN_CAPACITY), _MAX_STEP)
-        self.view.release()
-        try:
-            self._bytes.extend(_ZEROS if step == _MAX_STEP else _ZEROS[:step])
-        except BufferError:
-            # A handler still holds a view of these bytes (a waiting request, a traceback): leave them to it.
-            self._bytes = self._bytes + _ZEROS[:step]
-        self.view = memoryview(self._bytes)
-        return step
+        step = min(max(frame_size - have, MIN_CAPACITY), have, _MAX_STEP)
+        self._grow(capacity + step)
+        return len(self._memory) - capacity
+
+    def _grow(self, capacity: int) -> None:
+        if isinstance(self._memory, mmap.mmap):
+            self.view.release()
+            try:
+                self._memory.resize(capacity)
+                self.view = memoryview(self._memory)
+                return
+            except (BufferError, SystemError):
+                # A handler still holds a view of these bytes (or there is no mremap): leave them to it.
+                self.view = memoryview(self._memory)
+        larger = _allocate(capacity)
+        view = memoryview(larger)
+        view[: self.end] = self.view[: self.end]
+        self._memory, self.view = larger, view
+
+
+def _allocate(capacity: int) -> bytearray | mmap.mmap:
+    if capacity <= _MAX_SMALL:
+        return bytearray(capacity)
+    return mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

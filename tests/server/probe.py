@@ -1,0 +1,36 @@
+"""A patient client in a process of its own: `probe.py HOST PORT PID REQUEST`.
+
+Until its standard input closes, it connects, sends the request (hexadecimal) and waits for the answer,
+again and again. Then it prints the 99th percentile of the times in seconds, their number, and the most
+memory that process PID had in bytes. It imports nothing of kafkapy, so that it shares no lock with the
+test.
+"""
+
+import contextlib
+import select
+import socket
+import sys
+import time
+
+import psutil
+
+
+def main() -> None:
+    host, port, pid, request = sys.argv[1:]
+    process = psutil.Process(int(pid))
+    times = []
+    most = 0
+    while True:
+        started = time.monotonic()
+        with contextlib.closing(socket.create_connection((host, int(port)), timeout=10)) as client:
+            client.sendall(bytes.fromhex(request))
+            assert client.recv(65536)
+        times.append(time.monotonic() - started)
+        most = max(most, process.memory_info().rss)
+        if select.select([sys.stdin], [], [], 0.005)[0]:
+            break
+    times.sort()
+    print(times[int(len(times) * 0.99)], len(times), most)
+
+
+main()
