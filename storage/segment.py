@@ -293,7 +293,7 @@ class Segment:
             self._load_indexes()
         target = position + max_bytes
         start = self.offset_index.last_position_up_to(target)
-        if start - position >= max_bytes * 3 // 4:
+        if start > position and start - position >= max_bytes * 3 // 4:
             # Close enough. A batch starts there; its first 8 bytes are the offset to go on from.
             head = self._files.read_at(self.file, 8, start)
             return start, int.from_bytes(head, "big", signed=True)

@@ -14,7 +14,7 @@ Fetch sessions (KIP-227) are in fetch_sessions.py.
 Version notes: v7 sessions, v9 leader epochs, v12 the epoch fetched last (a log that was cut answers where the
 epochs part), v13 topic ids instead of names. v0-3 carry message formats 0 and 1 and are not listed. A replica
 id means a follower: this broker has none, and refuses it with NOT_LEADER_OR_FOLLOWER, so that no client can
-pass for one (CVE-2018-1288). """
+pass for one (CVE-2018-1288)."""
 
 from __future__ import annotations
 
@@ -158,6 +158,8 @@ class FetchRead:
         )
         if target.last_fetched_epoch >= 0:
             epoch, end_offset = log.end_offset_for_epoch(target.last_fetched_epoch)
+            if epoch < 0:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "The epoch fetched last is not known here.")
             if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 self.failed = True

@@ -8,7 +8,7 @@ more. Ids are handed out in blocks that the metadata store reserves durably, so 
 
 Transactions are not coordinated by this broker: a transactional id is refused with
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client treats as fatal, rather than with an error it would
-retry. """
+retry."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from kafkapy.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
 
 async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Hand out the next producer id."""
     if request.transactional_id is not None:
-        return InitProducerIdResponse(
-            error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_id=-1, producer_epoch=-1
-        )
+        error = REFUSED if request.transactional_id else ErrorCode.INVALID_REQUEST
+        return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
     producer_id = await context.broker.producer_ids.next_producer_id()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -1,0 +1,179 @@
+"""Produce: what is acknowledged, what is refused and in which order it is answered."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from produce_client import (
+    PRODUCE_VERSION,
+    batch,
+    broken,
+    create_topic,
+    fetch,
+    produce,
+    produce_request,
+    values,
+)
+from raw_client import RawClient, api_versions, correlation_ids
+
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafkapy.protocol.records import Compression
+
+
+def test_batches_get_the_next_offsets_and_come_back_as_they_were(client: RawClient) -> None:
+    create_topic(client, "orders")
+    first, second = batch(b"a", b"b"), batch(b"c", compression=Compression.ZSTD)
+    assert [produce(client, "orders", each)[0].base_offset for each in (first, second)] == [0, 2]
+    (data,) = fetch(client, "orders", 0)
+    assert values(data) == [b"a", b"b", b"c"]
+    stored = bytes(data.records or b"")
+    # All but the base offset and the leader epoch, which the broker assigns.
+    assert stored[8:12] + stored[16 : len(first)] == first[8:12] + first[16:]
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_acks_one_and_all_are_answered(client: RawClient, acks: int) -> None:
+    create_topic(client, "orders")
+    (answer,) = produce(client, "orders", batch(b"a"), acks=acks)
+    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (0, 0, 0)
+    assert answer.log_append_time_ms == -1
+
+
+def test_acks_zero_is_not_answered(client: RawClient) -> None:
+    create_topic(client, "orders")
+    client.send(encode_request(produce_request("orders", batch(b"a"), acks=0), PRODUCE_VERSION, 1, "raw"))
+    client.send(api_versions(2))
+    assert correlation_ids(client, 1) == [2]
+    (data,) = fetch(client, "orders", 0)
+    assert values(data) == [b"a"]
+
+
+def test_a_refused_batch_with_acks_zero_closes_the_connection(client: RawClient) -> None:
+    create_topic(client, "orders")
+    request = produce_request("orders", broken(batch(b"a")), acks=0)
+    client.send(encode_request(request, PRODUCE_VERSION, 1, "raw"))
+    assert client.is_closed()
+
+
+def test_a_partition_that_refuses_does_not_stop_the_others(client: RawClient) -> None:
+    create_topic(client, "orders", 3)
+    answers = produce(client, "orders", batch(b"a"), broken(batch(b"b")), batch(b"c"))
+    assert [answer.error_code for answer in answers] == [0, ErrorCode.CORRUPT_MESSAGE, 0]
+    assert [values(data) for data in fetch(client, "orders", 0, 0, 0)] == [[b"a"], [], [b"c"]]
+
+
+def test_unknown_topics_and_partitions_are_refused(client: RawClient) -> None:
+    create_topic(client, "orders")
+    for topic, partition in (("missing", 0), ("orders", 1), ("orders", -1), ("../orders", 0)):
+        (answer,) = produce(client, topic, batch(b"a"), partitions=[partition])
+        assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert answer.base_offset == -1
+
+
+def test_acks_other_than_none_one_and_all_are_refused(client: RawClient) -> None:
+    create_topic(client, "orders")
+    assert produce(client, "orders", batch(b"a"), acks=2)[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_versions_with_old_message_formats_are_listed_and_refused(client: RawClient, version: int) -> None:
+    create_topic(client, "orders")
+    (answer,) = produce(client, "orders", batch(b"a"), version=version)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+def test_every_version_with_topic_names_appends(client: RawClient, version: int) -> None:
+    create_topic(client, "orders")
+    assert produce(client, "orders", batch(b"a"), version=version)[0].base_offset == 0
+
+
+def test_topic_ids_stand_for_names(client: RawClient) -> None:
+    topic_id = create_topic(client, "orders")
+    for wanted, error in ((topic_id, 0), (bytes(range(16)), ErrorCode.UNKNOWN_TOPIC_ID)):
+        data = [PartitionProduceData(index=0, records=batch(b"a"))]
+        request = ProduceRequest(
+            acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(topic_id=wanted, partition_data=data)]
+        )
+        (topic,) = client.ask(request, 13).responses
+        assert topic.topic_id == wanted
+        assert topic.partition_responses[0].error_code == error
+
+
+def test_an_empty_partition_is_refused(client: RawClient) -> None:
+    create_topic(client, "orders")
+    for records in (None, b""):
+        assert produce(client, "orders", records)[0].error_code == ErrorCode.INVALID_RECORD
+
+
+def test_clients_may_not_write_to_internal_topics(client: RawClient) -> None:
+    (answer,) = produce(client, "__consumer_offsets", batch(b"a"))
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_transactions_are_refused_for_good(client: RawClient) -> None:
+    create_topic(client, "orders")
+    request = produce_request("orders", batch(b"a"))
+    request.transactional_id = "t"
+    (topic,) = client.ask(request, PRODUCE_VERSION).responses
+    assert topic.partition_responses[0].error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    refused = client.ask(InitProducerIdRequest(transactional_id="t"), 4)
+    assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_a_batch_sent_again_is_answered_with_its_first_offset(client: RawClient) -> None:
+    create_topic(client, "orders")
+    producer_id = client.ask(InitProducerIdRequest(transactional_id=None), 4).producer_id
+    batches = [
+        batch(b"a", b"b", producer_id=producer_id, producer_epoch=0, base_sequence=0),
+        batch(b"c", producer_id=producer_id, producer_epoch=0, base_sequence=2),
+    ]
+    offsets = [produce(client, "orders", each)[0].base_offset for each in batches * 2]
+    assert offsets == [0, 2, 0, 2]
+    (data,) = fetch(client, "orders", 0)
+    assert values(data) == [b"a", b"b", b"c"]
+
+
+def test_a_gap_in_the_sequence_is_refused(client: RawClient) -> None:
+    create_topic(client, "orders")
+    producer_id = client.ask(InitProducerIdRequest(transactional_id=None), 4).producer_id
+    produce(client, "orders", batch(b"a", producer_id=producer_id, producer_epoch=0, base_sequence=0))
+    late = batch(b"c", producer_id=producer_id, producer_epoch=0, base_sequence=2)
+    assert produce(client, "orders", late)[0].error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_producer_ids_are_never_given_twice(client: RawClient) -> None:
+    ids = [client.ask(InitProducerIdRequest(transactional_id=None), 4).producer_id for _ in range(50)]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_batch_validated_in_a_thread_stays_before_the_next_one(client: RawClient) -> None:
+    create_topic(client, "orders")
+    noise = bytes(range(256)) * 4
+    large = batch(*(struct.pack(">I", n) * 8 + noise for n in range(2000)), compression=Compression.GZIP)
+    assert len(large) > 4096
+    for correlation, records in enumerate((large, batch(b"small"), large, batch(b"last"))):
+        request = produce_request("orders", records)
+        client.send(encode_request(request, PRODUCE_VERSION, correlation, "raw"))
+    assert correlation_ids(client, 4) == [0, 1, 2, 3]
+    (data,) = fetch(client, "orders", 4001)
+    assert values(data)[-1] == b"last"
+    (data,) = fetch(client, "orders", 2000)
+    assert values(data)[0] == b"small"
+
+
+@pytest.mark.parametrize("kafka_broker_config", [{"durability": "fsync"}])
+def test_answers_keep_the_order_of_requests_while_the_disk_syncs(client: RawClient) -> None:
+    create_topic(client, "orders")
+    for correlation in range(20):
+        if correlation % 3:
+            client.send(
+                encode_request(produce_request("orders", batch(b"a")), PRODUCE_VERSION, correlation, "raw")
+            )
+        else:
+            client.send(api_versions(correlation))
+    assert correlation_ids(client, 20) == list(range(20))
