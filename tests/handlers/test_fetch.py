@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,12 @@ from kafkapy.protocol.types import ApiKey
 
 WAIT_MS = 20_000
 """Longer than any test may take: what waits for so long waits for ever."""
+
+
+@pytest.fixture
+def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
+    with RawClient(kafka_broker.bootstrap_servers) as connected:
+        yield connected
 
 
 def send(client: RawClient, request: FetchRequest) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from produce_client import batch, create_topic, produce
 from raw_client import RawClient
 
+import kafkapy
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -25,6 +28,12 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
 )
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+
+
+@pytest.fixture
+def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
+    with RawClient(kafka_broker.bootstrap_servers) as connected:
+        yield connected
 
 
 def list_offset(

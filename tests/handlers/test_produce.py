@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import pytest
 from produce_client import (
@@ -17,11 +18,18 @@ from produce_client import (
 )
 from raw_client import RawClient, api_versions, correlation_ids
 
+import kafkapy
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Compression
+
+
+@pytest.fixture
+def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
+    with RawClient(kafka_broker.bootstrap_servers) as connected:
+        yield connected
 
 
 def test_batches_get_the_next_offsets_and_come_back_as_they_were(client: RawClient) -> None:
