@@ -9,7 +9,7 @@ import pytest
 from kafkapy.config import BrokerConfig, broker_synonym
 from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys
 from kafkapy.listeners import Listener
-from kafkapy.properties import parse_properties
+from kafkapy.storage.properties import parse_properties
 
 HOUR_MS = 3_600_000
 
@@ -227,6 +227,13 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^cannot read .*nowhere: No such file or directory$"):
         BrokerConfig.from_properties(tmp_path / "nowhere")
+
+
+def test_a_malformed_file_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(r"log.dirs=\u12g4")
+    with pytest.raises(ConfigError, match=r"^cannot read .*server.properties: [^\n]+$"):
+        BrokerConfig.from_properties(path)
 
 
 def test_dynamic_settings_take_effect_at_once_and_a_wrong_one_changes_nothing() -> None:

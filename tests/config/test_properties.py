@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkapy.properties import parse_properties, read_properties
+from kafkapy.properties import read_properties
+from kafkapy.storage.properties import parse_properties
 
 
 @pytest.mark.parametrize(

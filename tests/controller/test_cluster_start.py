@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkapy.controller.topics import NewTopic
+from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore

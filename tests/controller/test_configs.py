@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkapy.controller.configs import ALL_BROKERS, NOTICE_LIFETIME_MS, Change, Operator, ResourceType
-from kafkapy.controller.topics import NewTopic
+from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER

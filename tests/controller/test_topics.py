@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkapy.controller.topics import MorePartitions, NewTopic
+from kafkapy.controller.topic_plans import MorePartitions, NewTopic
 from kafkapy.metadata.store import BadVersionError, MetadataStoreError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import random_uuid, uuid_to_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from history import (
+from tests.crash.history import (
     Anomaly,
     Assigned,
     Check,

@@ -232,9 +232,9 @@ Check = Callable[[History], Iterable[Finding]]
 
 def check(history: History) -> list[Finding]:
     """Every anomaly of the history, none twice."""
-    from group_checks import GROUP_CHECKS
-    from log_checks import LOG_CHECKS
-    from transaction_checks import TRANSACTION_CHECKS
+    from tests.crash.group_checks import GROUP_CHECKS
+    from tests.crash.log_checks import LOG_CHECKS
+    from tests.crash.transaction_checks import TRANSACTION_CHECKS
 
     found: dict[Finding, None] = {}
     for one in (*LOG_CHECKS, *GROUP_CHECKS, *TRANSACTION_CHECKS):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from history import (
+from tests.crash.history import (
     Acked,
     Anomaly,
     Check,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from history import (
+
+from tests.crash.history import (
     Acked,
     Anomaly,
     Assigned,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from history import (
+from tests.crash.history import (
     Anomaly,
     Check,
     Finding,
@@ -19,7 +19,7 @@ from history import (
     TransactionEnding,
     passes_of,
 )
-from log_checks import Record, sent_records
+from tests.crash.log_checks import Record, sent_records
 
 
 def check_visibility(history: History) -> Iterator[Finding]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from group_world import TurnedClock, TurnedTimers
-
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.loading import LoadedPartition, PartitionFold
@@ -16,6 +14,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import read_header, stamp_batch
 from kafkapy.protocol.types import random_uuid
 from kafkapy.topic_names import GROUP_METADATA_TOPIC
+from tests.groups.group_world import TurnedClock, TurnedTimers
 
 
 class MemoryLog:

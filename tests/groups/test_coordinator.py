@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Iterable
 
 import pytest
-from group_world import TurnedClock, TurnedTimers, subscription
-from memory_log import MemoryLog, coordinator
 
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
@@ -26,6 +24,8 @@ from kafkapy.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from kafkapy.protocol.types import TopicPartition, random_uuid
+from tests.groups.group_world import TurnedClock, TurnedTimers, subscription
+from tests.groups.memory_log import MemoryLog, coordinator
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 DAY = 24 * 60 * 60

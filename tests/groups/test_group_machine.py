@@ -6,7 +6,6 @@ after each.
 
 from __future__ import annotations
 
-from group_world import RANGE, Replies, World, subscription
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -15,6 +14,7 @@ from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.group import GroupState
 from kafkapy.groups.records import decode_group_value
 from kafkapy.protocol.errors import ErrorCode
+from tests.groups.group_world import RANGE, Replies, World, subscription
 
 PROTOCOLS = [
     RANGE,

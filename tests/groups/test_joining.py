@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from group_world import RANGE, World, subscription
 
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.group import GroupState
 from kafkapy.protocol.errors import ErrorCode
+from tests.groups.group_world import RANGE, World, subscription
 
 ROUND_ROBIN = (("roundrobin", subscription("t")),)
 BOTH = (*RANGE, *ROUND_ROBIN)

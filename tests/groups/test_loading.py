@@ -10,15 +10,10 @@ from kafkapy.groups.loading import LoadedPartition, PartitionFold, restore_group
 from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.groups.records import encode_group_key, encode_offset_key, encode_offset_value
 from kafkapy.protocol.compression import Compression
+from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.group_records import GroupMetadataValue, MemberMetadata
-from kafkapy.protocol.records import (
-    ControlType,
-    Record,
-    build_batch,
-    control_record_key,
-    end_txn_marker_value,
-)
+from kafkapy.protocol.records import Record, build_batch
 from kafkapy.protocol.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

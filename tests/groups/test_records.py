@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 import pytest
-from group_world import World
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +31,7 @@ from kafkapy.protocol.messages.group_records import (
     OffsetCommitValue,
 )
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition
+from tests.groups.group_world import World
 
 int64s = st.integers(-(2**63), 2**63 - 1)
 int32s = st.integers(-(2**31), 2**31 - 1)

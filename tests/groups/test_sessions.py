@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from group_world import World
-
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.group import GroupState
 from kafkapy.protocol.errors import ErrorCode
+from tests.groups.group_world import World
 
 
 def test_a_member_that_is_silent_for_its_session_timeout_is_out() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from group_world import RANGE, Replies, World, subscription
 
 from kafkapy.groups.group import GroupState
 from kafkapy.groups.records import decode_group_value
 from kafkapy.protocol.errors import ErrorCode
+from tests.groups.group_world import RANGE, Replies, World, subscription
 
 BOTH = (*RANGE, ("sticky", subscription("t")))
 STICKY_FIRST = (("sticky", subscription("t")), *RANGE)

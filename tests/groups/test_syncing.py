@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from group_world import World, subscription
 
 from kafkapy.groups.group import GroupState
 from kafkapy.groups.records import decode_group_value
 from kafkapy.protocol.errors import ErrorCode
+from tests.groups.group_world import World, subscription
 
 
 def completing(world: World, count: int = 2) -> list[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from raw_client import RawClient
-
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.fetch import (
     FetchPartition,
@@ -22,6 +20,7 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceData,
 )
 from kafkapy.protocol.records import Record, build_batch, decode_records, iter_headers
+from tests.server.raw_client import RawClient
 
 PRODUCE_VERSION = 9
 """The last version before topic ids and with compact types."""

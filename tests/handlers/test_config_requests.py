@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkapy import handlers
-from kafkapy.controller.topics import NewTopic
+from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages import alter_configs, incremental_alter_configs
 from kafkapy.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

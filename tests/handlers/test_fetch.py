@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from produce_client import FETCH_VERSION, batch, create_topic, fetch, fetch_request, produce, values
-from raw_client import RawClient
 
 import kafkapy
 from kafkapy.protocol.errors import ErrorCode
@@ -23,6 +21,16 @@ from kafkapy.protocol.messages.fetch import (
     PartitionData,
 )
 from kafkapy.protocol.types import ApiKey
+from tests.handlers.produce_client import (
+    FETCH_VERSION,
+    batch,
+    create_topic,
+    fetch,
+    fetch_request,
+    produce,
+    values,
+)
+from tests.server.raw_client import RawClient
 
 WAIT_MS = 20_000
 """Longer than any test may take: what waits for so long waits for ever."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from produce_client import batch, create_topic, produce
-from raw_client import RawClient
 
 import kafkapy
 from kafkapy.protocol.errors import ErrorCode
@@ -26,6 +24,8 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from tests.handlers.produce_client import batch, create_topic, produce
+from tests.server.raw_client import RawClient
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 

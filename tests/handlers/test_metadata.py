@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkapy import handlers
-from kafkapy.controller.topics import NewTopic
+from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kafkapy.protocol.types import ZERO_UUID, ApiKey, random_uuid

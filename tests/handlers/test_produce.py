@@ -6,7 +6,14 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from produce_client import (
+
+import kafkapy
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafkapy.protocol.records import Compression
+from tests.handlers.produce_client import (
     PRODUCE_VERSION,
     batch,
     broken,
@@ -16,14 +23,7 @@ from produce_client import (
     produce_request,
     values,
 )
-from raw_client import RawClient, api_versions, correlation_ids
-
-import kafkapy
-from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.frames import encode_request
-from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
-from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kafkapy.protocol.records import Compression
+from tests.server.raw_client import RawClient, api_versions, correlation_ids
 
 
 @pytest.fixture

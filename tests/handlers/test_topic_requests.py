@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkapy import handlers
-from kafkapy.controller.topics import NewTopic
+from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
-from record_strategies import CRC_FROM, fix_crc, plain, raw_batch, raw_record, records, varint
 
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.control_records import (
@@ -41,6 +40,7 @@ from kafkapy.protocol.records import (
     set_max_timestamp,
     stamp_batch,
 )
+from tests.protocol.record_strategies import CRC_FROM, fix_crc, plain, raw_batch, raw_record, records, varint
 
 CODECS = list(Compression)
 codecs = st.sampled_from(CODECS)

@@ -13,7 +13,6 @@ from aiokafka.record.default_records import DefaultRecordBatch as AiokafkaBatch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
-from record_strategies import plain, raw_batch, raw_record, records, varint
 
 from kafkapy.protocol import record_walker
 from kafkapy.protocol.compression import Compression, DecompressedSizeError, compress
@@ -34,6 +33,7 @@ from kafkapy.protocol.records import (
     read_header,
     set_max_timestamp,
 )
+from tests.protocol.record_strategies import plain, raw_batch, raw_record, records, varint
 
 BUILT = find_spec("kafkapy.protocol._walker") is not None
 CompiledWalker: type[RecordWalker] = (

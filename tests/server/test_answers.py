@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Harness, serve_api, serving
-from raw_client import RawClient, api_versions, correlation_ids, eventually
 
 from kafkapy.context import Pipelined
 from kafkapy.in_flight import MAX_PIPELINED
@@ -23,6 +21,8 @@ from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.types import ApiKey
 from kafkapy.storage.files import FileSlice, FileSystem
+from tests.server.harness import Harness, serve_api, serving
+from tests.server.raw_client import RawClient, api_versions, correlation_ids, eventually
 
 Handle = Callable[[Any, Any], Any]
 

@@ -19,8 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess, running
-from raw_client import RawClient, eventually
 
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -28,6 +26,8 @@ from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Record, build_batch
+from tests.server.broker_process import BrokerProcess, running
+from tests.server.raw_client import RawClient, eventually
 
 ALLOWED_GROWTH = 64 << 20
 ALLOWED_WAIT = 0.25

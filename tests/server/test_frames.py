@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from harness import Harness, serve_api, serving
-from raw_client import RawClient, api_versions, correlation_ids, eventually
 
 from kafkapy.context import Pipelined
 from kafkapy.protocol.errors import ErrorCode
@@ -25,6 +23,8 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from kafkapy.protocol.types import ApiKey
+from tests.server.harness import Harness, serve_api, serving
+from tests.server.raw_client import RawClient, api_versions, correlation_ids, eventually
 
 PRODUCE_VERSION = 9
 

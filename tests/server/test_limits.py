@@ -6,8 +6,6 @@ import contextlib
 import time
 
 import pytest
-from harness import Harness, serve_api, serving
-from raw_client import RawClient, api_versions, correlation_ids, eventually
 
 from kafkapy.config import BrokerConfig
 from kafkapy.config_keys import ConfigError
@@ -15,6 +13,8 @@ from kafkapy.connection_limits import ConnectionLimits
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.types import ApiKey
+from tests.server.harness import Harness, serve_api, serving
+from tests.server.raw_client import RawClient, api_versions, correlation_ids, eventually
 
 
 def is_served(client: RawClient) -> bool:

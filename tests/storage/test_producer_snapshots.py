@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from producer_batches import DAY, NOW, data, write
 
 from kafkapy.storage.files import FileSystem
 from kafkapy.storage.producer_snapshots import (
@@ -16,6 +15,7 @@ from kafkapy.storage.producer_snapshots import (
     snapshot_offset,
 )
 from kafkapy.storage.producers import CachedBatch, ProducerEntry, ProducerStates
+from tests.storage.producer_batches import DAY, NOW, data, write
 
 WRITTEN_BY_KAFKA = bytes.fromhex(
     "00014f706c59000000020000000000000007000200"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from producer_batches import DAY, NOW, data, marker, write
 
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -15,6 +14,7 @@ from kafkapy.storage.markers import TransactionMarker, read_marker
 from kafkapy.storage.producers import MAX_SEQUENCE, NO_UNSTABLE_OFFSET, ProducerStates
 from kafkapy.storage.txn_index import AbortedTxn
 from kafkapy.storage.validate import AppendOrigin
+from tests.storage.producer_batches import DAY, NOW, data, marker, write
 
 CLIENT, COORDINATOR, REPLICATION = AppendOrigin
 
