@@ -15,7 +15,7 @@ Offsets that a consumer could not read yet are answered as unknown (-1). Earlies
 memory: Spark asks for both at every poll of every partition.
 
 Version notes: v2 adds the isolation level, v4 leader epochs, v10 a timeout for tiered look-ups, which never
-wait here. v0 (a list of segment offsets) is not supported. """
+wait here. v0 (a list of segment offsets) is not supported."""
 
 from __future__ import annotations
 

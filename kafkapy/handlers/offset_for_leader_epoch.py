@@ -6,7 +6,7 @@ Behaviour: a consumer that sees a new leader epoch asks for the end offset of th
 truncates its position if the log was cut below it (KIP-320). Epochs the log has never seen answer -1.
 
 Version notes: v1 adds the epoch found to the answer; v2 the client's current leader epoch, which may be
-fenced; v3 the replica id. """
+fenced; v3 the replica id."""
 
 from __future__ import annotations
 
