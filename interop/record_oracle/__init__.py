@@ -1,0 +1,1 @@
+"""Apache Kafka's own record classes against ours."""
