@@ -229,6 +229,13 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> No
         BrokerConfig.from_properties(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+def test_a_file_is_utf_8_or_else_latin_1(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("log.dirs=/daten/größe\n", encoding=encoding)
+    assert BrokerConfig.from_properties(path).log_dirs == (Path("/daten/größe"),)
+
+
 def test_a_malformed_file_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text(r"log.dirs=\u12g4")
