@@ -163,12 +163,18 @@ def _message(name: str, spec: dict[str, Any], class_names: dict[tuple[str, str],
 
     @cache
     def struct(kafka_name: str) -> Struct:
-        merged: dict[str, Field] = {}
+        merged: list[Field] = []
         for fields in places[kafka_name]:
+            position = 0
             for parsed in map(field, fields):
-                known = merged.get(parsed.name)
-                merged[parsed.name] = _merge(known, parsed) if known else parsed
-        return Struct(kafka_name, class_names.get((name, kafka_name), kafka_name), tuple(merged.values()))
+                known = [index for index, other in enumerate(merged) if other.name == parsed.name]
+                if known:
+                    position = known[0]
+                    merged[position] = _merge(merged[position], parsed)
+                else:  # wire order: it follows what it follows in its own place
+                    merged.insert(position, parsed)
+                position += 1
+        return Struct(kafka_name, class_names.get((name, kafka_name), kafka_name), tuple(merged))
 
     def field(spec: dict[str, Any]) -> Field:
         is_array = spec["type"].startswith("[]")

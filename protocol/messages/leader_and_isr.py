@@ -21,9 +21,9 @@ class LeaderAndIsrPartitionState(Message):
         "isr",
         "partition_epoch",
         "replicas",
-        "is_new",
         "adding_replicas",
         "removing_replicas",
+        "is_new",
         "leader_recovery_state",
     )
 
@@ -38,9 +38,9 @@ class LeaderAndIsrPartitionState(Message):
         isr: list[int] = EMPTY,  # []int32, v0+
         partition_epoch: int = 0,  # int32, v0+
         replicas: list[int] = EMPTY,  # []int32, v0+
-        is_new: bool = False,  # bool, v1+
         adding_replicas: list[int] = EMPTY,  # []int32, v3+
         removing_replicas: list[int] = EMPTY,  # []int32, v3+
+        is_new: bool = False,  # bool, v1+
         leader_recovery_state: int = 0,  # int8, v6+
     ) -> None:
         self.topic_name = topic_name
@@ -51,9 +51,9 @@ class LeaderAndIsrPartitionState(Message):
         self.isr = [] if isr is EMPTY else isr
         self.partition_epoch = partition_epoch
         self.replicas = [] if replicas is EMPTY else replicas
-        self.is_new = is_new
         self.adding_replicas = [] if adding_replicas is EMPTY else adding_replicas
         self.removing_replicas = [] if removing_replicas is EMPTY else removing_replicas
+        self.is_new = is_new
         self.leader_recovery_state = leader_recovery_state
 
 

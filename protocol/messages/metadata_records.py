@@ -778,7 +778,7 @@ class UserScramCredentialRecord(TopMessage):
         self.iterations = iterations
 
 
-class ZkMigrationRecord(TopMessage):
+class ZkMigrationStateRecord(TopMessage):
     """Version 0, flexible from 0."""
 
     KEY = 21

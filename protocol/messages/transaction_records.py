@@ -66,16 +66,16 @@ class TransactionLogValue(TopMessage):
         self,
         *,
         producer_id: int = 0,  # int64, v0+
-        previous_producer_id: int = -1,  # int64, v0+, tag 0
-        next_producer_id: int = -1,  # int64, v0+, tag 1
+        previous_producer_id: int = -1,  # int64, v1+, tag 0
+        next_producer_id: int = -1,  # int64, v1+, tag 1
         producer_epoch: int = 0,  # int16, v0+
-        next_producer_epoch: int = -1,  # int16, v0+, tag 3
+        next_producer_epoch: int = -1,  # int16, v1+, tag 3
         transaction_timeout_ms: int = 0,  # int32, v0+
         transaction_status: int = 0,  # int8, v0+
         transaction_partitions: list[PartitionsSchema] | None = EMPTY,  # v0+
         transaction_last_update_timestamp_ms: int = 0,  # int64, v0+
         transaction_start_timestamp_ms: int = 0,  # int64, v0+
-        client_transaction_version: int = 0,  # int16, v0+, tag 2
+        client_transaction_version: int = 0,  # int16, v1+, tag 2
     ) -> None:
         self.producer_id = producer_id
         self.previous_producer_id = previous_producer_id
