@@ -1,0 +1,150 @@
+"""Waiting requests and their timers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+
+import pytest
+
+from kafkapy.timers import Timers
+from kafkapy.waiters import Waiters
+
+
+def make_waiters() -> tuple[Waiters, Timers]:
+    loop = asyncio.get_running_loop()
+    timers = Timers(loop)
+    return Waiters(loop, timers), timers
+
+
+async def test_a_wait_ends_when_a_wake_finds_it_ready() -> None:
+    waiters, _ = make_waiters()
+    ready = False
+    waiting = waiters.wait(["a", "b"], 10, lambda: ready)
+    assert waiters.wake("a") == 0
+    assert waiters.wake("c") == 0
+    ready = True
+    assert waiters.wake("b") == 1
+    assert await waiting is True
+    assert waiters.wake("a") == 0
+    await asyncio.sleep(0)
+    assert (waiters.watching("a"), waiters.watching("b")) == (0, 0)
+
+
+async def test_what_is_ready_does_not_wait() -> None:
+    waiters, _ = make_waiters()
+    assert await waiters.wait(["a"], 10, lambda: True) is True
+    assert waiters.watching("a") == 0
+
+
+async def test_a_wait_ends_at_its_deadline() -> None:
+    waiters, _ = make_waiters()
+    started = time.monotonic()
+    assert await waiters.wait(["a"], 0.05, lambda: False) is False
+    assert time.monotonic() - started + 0.001 >= 0.05
+    assert waiters.watching("a") == 0
+    assert waiters.wake("a") == 0
+
+
+async def test_a_cancelled_wait_is_forgotten() -> None:
+    waiters, _ = make_waiters()
+    waiting = waiters.wait(["a"], 10, lambda: waiters.watching("a") > 0)
+    waiting.cancel()
+    await asyncio.sleep(0)
+    assert waiters.watching("a") == 0
+    assert waiters.wake("a") == 0
+
+
+async def test_an_error_of_the_question_is_the_error_of_the_wait() -> None:
+    waiters, _ = make_waiters()
+    divisors = [0, 1]
+    waiting = waiters.wait(["a"], 10, lambda: 1 // divisors.pop() == 0)
+    assert waiters.wake("a") == 1
+    with pytest.raises(ZeroDivisionError):
+        await waiting
+
+
+async def test_one_wake_completes_every_operation_that_is_ready_once() -> None:
+    waiters, _ = make_waiters()
+    ready: set[int] = set()
+    waiting = {n: waiters.wait(["a"], 10, partial(ready.__contains__, n)) for n in range(3)}
+    ready.add(1)
+    assert waiters.wake("a") == 1
+    assert waiters.wake("a") == 0
+    ready.update(range(3))
+    assert waiters.wake("a") == 2
+    assert await asyncio.gather(*waiting.values()) == [True] * 3
+
+
+async def test_all_waits_end_when_the_broker_stops() -> None:
+    waiters, _ = make_waiters()
+    waiting = [waiters.wait([n % 3], 100, lambda: False) for n in range(10)]
+    waiters.expire_all()
+    assert await asyncio.gather(*waiting) == [False] * 10
+    assert waiters.watching(0) == 0
+
+
+async def test_timers_fire_in_order_not_early_and_at_most_a_tick_late() -> None:
+    timers = Timers(asyncio.get_running_loop())
+    fired: list[tuple[float, float]] = []
+    started = time.monotonic()
+    delays = [0.09, 0.01, 0.05, 0.03, 0.0, 0.05]
+    done = asyncio.Event()
+
+    def fire(delay: float) -> None:
+        fired.append((delay, time.monotonic() - started))
+
+    for delay in delays:
+        timers.call_later(delay, partial(fire, delay))
+    timers.call_later(0.1, done.set)
+    async with asyncio.timeout(5):
+        await done.wait()
+    assert [delay for delay, _ in fired] == sorted(delays)
+    assert all(at >= delay - 0.001 for delay, at in fired)
+
+
+async def test_a_cancelled_timer_does_not_fire_and_a_failing_one_does_not_stop_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    timers = Timers(asyncio.get_running_loop())
+    fired: list[str] = []
+    done = asyncio.Event()
+    timers.call_later(0.01, lambda: fired.append("cancelled")).cancel()
+    timers.call_later(0.01, lambda: 1 / 0)
+    timers.call_later(0.01, lambda: fired.append("next"))
+    timers.call_later(0.03, done.set)
+    async with asyncio.timeout(5):
+        await done.wait()
+    assert fired == ["next"]
+    assert [record.message for record in caplog.records] == ["A timer failed"]
+
+
+async def test_a_timer_set_by_a_timer_fires() -> None:
+    timers = Timers(asyncio.get_running_loop())
+    done = asyncio.Event()
+    timers.call_later(0, lambda: timers.call_later(0, done.set))
+    async with asyncio.timeout(5):
+        await done.wait()
+
+
+async def test_closed_timers_do_not_fire() -> None:
+    timers = Timers(asyncio.get_running_loop())
+    fired: list[int] = []
+    timers.call_later(0.01, lambda: fired.append(1))
+    timers.close()
+    await asyncio.sleep(0.03)
+    assert not fired
+
+
+async def test_two_thousand_waits_cost_little() -> None:
+    waiters, _ = make_waiters()
+    started = time.process_time()
+    for _ in range(10):
+        waiting = [waiters.wait([n], 0.5, lambda: False) for n in range(2000)]
+        for future in waiting:
+            future.cancel()
+        await asyncio.sleep(0)
+    each = (time.process_time() - started) / 20_000
+    print(f"{each * 1e6:.1f} µs a wait")
+    assert each < 50e-6
