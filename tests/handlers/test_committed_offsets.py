@@ -1,0 +1,220 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete over the wire, in every version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkapy
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kafkapy.protocol.messages.list_groups import ListGroupsRequest
+from kafkapy.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kafkapy.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.handlers.group_client import commit, committed, fetch_offsets, find_coordinator, join, sync
+from tests.handlers.produce_client import create_topic
+from tests.server.raw_client import RawClient, eventually
+
+NONE = ErrorCode.NONE
+UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.fixture
+def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
+    with RawClient(kafka_broker.bootstrap_servers) as connected:
+        find_coordinator(connected, "any")
+        yield connected
+
+
+@pytest.mark.parametrize("version", range(11))
+def test_what_is_committed_is_fetched(client: RawClient, version: int) -> None:
+    ids = {"t": create_topic(client, "t", 2)}
+    assert commit(client, "g", {("t", 0): 5, ("t", 1): 6}, version, topic_ids=ids) == {
+        ("t", 0): NONE,
+        ("t", 1): NONE,
+    }
+    for fetch_version in range(11):
+        answer = fetch_offsets(client, "g", {"t": [1, 0]}, fetch_version, topic_ids=ids)
+        (topic,) = answer.topics
+        assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [
+            (1, 6),
+            (0, 5),
+        ]
+        assert topic.partitions[0].metadata == "m"
+        if fetch_version >= 5:
+            assert topic.partitions[0].committed_leader_epoch == (2 if version >= 6 else -1)
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_null_topics_are_all_that_the_group_has(client: RawClient, version: int) -> None:
+    ids = {name: create_topic(client, name, 2) for name in ("t", "u")}
+    commit(client, "g", {("t", 0): 5, ("u", 1): 6})
+    answer = fetch_offsets(client, "g", None, version)
+    if version < 10:
+        assert committed(answer) == {("t", 0): 5, ("u", 1): 6}
+    else:
+        assert {topic.topic_id for topic in answer.topics} == set(ids.values())
+
+
+@pytest.mark.parametrize("version", range(11))
+def test_a_partition_without_an_offset_has_none(client: RawClient, version: int) -> None:
+    ids = {"t": create_topic(client, "t")}
+    answer = fetch_offsets(client, "g", {"t": [0]}, version, topic_ids=ids)
+    (each,) = answer.topics[0].partitions
+    assert each.committed_offset == -1
+    assert each.metadata == ""
+    assert each.error_code == (UNKNOWN_TOPIC if version == 0 else NONE)
+
+
+def test_several_groups_are_fetched_at_once(client: RawClient) -> None:
+    create_topic(client, "t")
+    for number in range(3):
+        commit(client, f"g{number}", {("t", 0): number})
+    groups = [OffsetFetchRequestGroup(group_id=f"g{number}", topics=None) for number in range(4)]
+    answers = client.ask(OffsetFetchRequest(groups=groups), 9).groups
+    assert [committed(answer) for answer in answers] == [{("t", 0): number} for number in range(3)] + [{}]
+
+
+@pytest.mark.parametrize("version", [1, 9])
+def test_offsets_of_topics_that_do_not_exist_are_refused_and_the_others_kept(
+    client: RawClient, version: int
+) -> None:
+    create_topic(client, "t")
+    offsets = {("t", 0): 5, ("t", 1): 6, ("t", -1): 7, ("nowhere", 0): 8}
+    assert commit(client, "g", offsets, version) == {
+        ("t", 0): NONE,
+        ("t", 1): UNKNOWN_TOPIC,
+        ("t", -1): UNKNOWN_TOPIC,
+        ("nowhere", 0): UNKNOWN_TOPIC,
+    }
+    assert committed(fetch_offsets(client, "g", None)) == {("t", 0): 5}
+
+
+def test_an_unknown_topic_id_is_refused(client: RawClient) -> None:
+    unknown = {"t": bytes(range(16))}
+    assert commit(client, "g", {("t", 0): 5}, 10, topic_ids=unknown) == {("t", 0): ErrorCode.UNKNOWN_TOPIC_ID}
+    answer = fetch_offsets(client, "g", {"t": [0]}, 10, topic_ids=unknown)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_metadata_that_is_too_large_is_refused(client: RawClient) -> None:
+    create_topic(client, "t")
+    too_large = commit(client, "g", {("t", 0): 5}, metadata="x" * 4097)
+    assert too_large == {("t", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    assert commit(client, "g", {("t", 0): 6}, metadata="x" * 4096) == {("t", 0): NONE}
+    assert commit(client, "g", {("t", 0): 7}, metadata=None) == {("t", 0): NONE}
+    answer = fetch_offsets(client, "g", {"t": [0]})
+    assert answer.topics[0].partitions[0].metadata == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
+)
+def test_a_member_of_no_group_cannot_commit(client: RawClient, version: int, error: ErrorCode) -> None:
+    create_topic(client, "t")
+    answer = commit(client, "g", {("t", 0): 5}, version, generation_id_or_member_epoch=3, member_id="m")
+    assert answer == {("t", 0): error}
+
+
+def test_while_a_group_has_members_only_they_commit(client: RawClient) -> None:
+    create_topic(client, "t")
+    joined = join(client, "g")
+    member: dict[str, Any] = {"generation_id_or_member_epoch": 1, "member_id": joined.member_id}
+    assert commit(client, "g", {("t", 0): 1}, **member) == {("t", 0): ErrorCode.REBALANCE_IN_PROGRESS}
+    sync(client, "g", joined)
+    assert commit(client, "g", {("t", 0): 1}, **member) == {("t", 0): NONE}
+    assert commit(client, "g", {("t", 0): 2}) == {("t", 0): ErrorCode.UNKNOWN_MEMBER_ID}
+    late: dict[str, Any] = {**member, "generation_id_or_member_epoch": 0}
+    assert commit(client, "g", {("t", 0): 3}, **late) == {("t", 0): ErrorCode.ILLEGAL_GENERATION}
+    assert committed(fetch_offsets(client, "g", None)) == {("t", 0): 1}
+
+
+def test_offsets_go_with_their_topic(client: RawClient) -> None:
+    create_topic(client, "t")
+    old = {"t": create_topic(client, "u")}
+    commit(client, "g", {("t", 0): 5, ("u", 0): 6})
+    delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="u")], timeout_ms=10_000)
+    assert client.ask(delete, 6).responses[0].error_code == NONE
+    assert committed(fetch_offsets(client, "g", None)) == {("t", 0): 5}
+    create_topic(client, "u")
+    answer = fetch_offsets(client, "g", {"t": [0]}, 10, topic_ids=old)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize("version", [1, 7, 8])
+def test_without_the_offsets_topic_there_is_no_coordinator(
+    kafka_broker: kafkapy.Broker, version: int
+) -> None:
+    with RawClient(kafka_broker.bootstrap_servers) as fresh:
+        answer = fetch_offsets(fresh, "g", {"t": [0]}, version)
+        error = answer.topics[0].partitions[0].error_code if version == 1 else answer.error_code
+        assert error == ErrorCode.NOT_COORDINATOR
+
+
+class TestOffsetDelete:
+    def delete(self, client: RawClient, *topics: str, group: str = "g") -> dict[str, int] | int:
+        """The error of each topic's partition 0, or of the whole request."""
+        entries = [
+            OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+            for name in topics
+        ]
+        response = client.ask(OffsetDeleteRequest(group_id=group, topics=entries), 0)
+        if response.error_code:
+            return int(response.error_code)
+        return {topic.name: topic.partitions[0].error_code for topic in response.topics}
+
+    def test_offsets_are_gone(self, client: RawClient) -> None:
+        create_topic(client, "t")
+        create_topic(client, "u")
+        commit(client, "g", {("t", 0): 5, ("u", 0): 6})
+        assert self.delete(client, "t", "nowhere") == {"t": NONE, "nowhere": UNKNOWN_TOPIC}
+        assert committed(fetch_offsets(client, "g", None)) == {("u", 0): 6}
+
+    def test_topics_that_members_subscribe_to_keep_theirs(self, client: RawClient) -> None:
+        create_topic(client, "t")
+        create_topic(client, "u")
+        commit(client, "g", {("t", 0): 5, ("u", 0): 6})
+        sync(client, "g", join(client, "g"))
+        assert self.delete(client, "t", "u") == {"t": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, "u": NONE}
+        assert committed(fetch_offsets(client, "g", None)) == {("t", 0): 5}
+
+    def test_a_group_that_is_no_consumers_keeps_all_while_it_has_members(self, client: RawClient) -> None:
+        create_topic(client, "t")
+        join(client, "g", protocol_type="connect")
+        assert self.delete(client, "t") == ErrorCode.NON_EMPTY_GROUP
+
+    def test_an_unknown_group_has_nothing_to_delete(self, client: RawClient) -> None:
+        assert self.delete(client, "t") == ErrorCode.GROUP_ID_NOT_FOUND
+        assert self.delete(client, "t", group="") == ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+def test_offsets_and_members_survive_a_restart(tmp_path: Path, durability: str) -> None:
+    config = {"durability": durability, "offsets.topic.num.partitions": 5}
+    with kafkapy.Broker(config=config, data_dir=tmp_path) as broker, connect(broker) as client:
+        find_coordinator(client, "g")
+        create_topic(client, "t")
+        joined = join(client, "g")
+        sync(client, "g", joined)
+        member: dict[str, Any] = {"generation_id_or_member_epoch": 1, "member_id": joined.member_id}
+        assert commit(client, "g", {("t", 0): 1}, **member) == {("t", 0): NONE}
+        for number in range(20):
+            commit(client, f"g{number}", {("t", 0): number})
+    with kafkapy.Broker(config=config, data_dir=tmp_path) as broker, connect(broker) as client:
+        eventually(lambda: client.ask(ListGroupsRequest(), 5).error_code == NONE, "groups are loaded")
+        again = sync(client, "g", joined)
+        assert again.assignment == joined.member_id.encode()
+        assert commit(client, "g", {("t", 0): 2}, **member) == {("t", 0): NONE}
+        for number in range(20):
+            assert committed(fetch_offsets(client, f"g{number}", None)) == {("t", 0): number}
+
+
+def connect(broker: kafkapy.Broker) -> RawClient:
+    return RawClient(broker.bootstrap_servers)
