@@ -1,0 +1,126 @@
+"""Fetch sessions: who gets one, who has to give way."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kafkapy.fetch_sessions import EVICTION_MS, LAST_EPOCH, FetchContext, FetchSessionCache
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+
+NAMES, IDS = 12, 13
+"""Versions that name topics, and that send their ids."""
+
+
+class Sessions:
+    """A cache with a clock by hand."""
+
+    def __init__(self, slots: int) -> None:
+        self.now_ms = 0
+        self.known = {bytes(16 * [1]): "orders"}
+        self.cache = FetchSessionCache(slots, now_ms=lambda: self.now_ms, rng=random.Random(7))
+
+    def begin(
+        self, partitions: int, session_id: int = 0, epoch: int = 0, version: int = NAMES
+    ) -> FetchContext:
+        topic = FetchTopic(
+            topic="orders",
+            topic_id=bytes(16 * [1]),
+            partitions=[FetchPartition(partition=index) for index in range(partitions)],
+        )
+        request = FetchRequest(session_id=session_id, session_epoch=epoch, topics=[topic])
+        return self.cache.begin(request, version, self.known.get)
+
+    def answer(self, context: FetchContext, *, high_watermark: int = 5) -> tuple[int, list[int]]:
+        """The session id, and the partitions that are answered."""
+        results = [
+            PartitionData(partition_index=target.partition, high_watermark=high_watermark, log_start_offset=0)
+            for target in context.targets
+        ]
+        session_id, included = self.cache.finish(context, results, [0] * len(results))
+        return session_id, [data.partition_index for _, data in included]
+
+    def open(self, partitions: int = 1) -> int:
+        return self.answer(self.begin(partitions))[0]
+
+
+def refused(error: ErrorCode, sessions: Sessions, session_id: int, epoch: int, version: int = NAMES) -> None:
+    with pytest.raises(KafkaError) as caught:
+        sessions.begin(0, session_id, epoch, version)
+    assert caught.value.code is error
+
+
+def test_a_request_without_session_gets_none() -> None:
+    sessions = Sessions(10)
+    assert sessions.answer(sessions.begin(2, epoch=-1)) == (0, [0, 1])
+    assert len(sessions.cache) == 0
+
+
+def test_a_partition_is_answered_again_when_its_high_watermark_moves() -> None:
+    sessions = Sessions(10)
+    session_id = sessions.open(2)
+    assert sessions.answer(sessions.begin(0, session_id, 1)) == (session_id, [])
+    assert sessions.answer(sessions.begin(0, session_id, 2), high_watermark=6) == (session_id, [0, 1])
+
+
+def test_the_epoch_after_the_last_is_one() -> None:
+    sessions = Sessions(10)
+    session_id = sessions.open()
+    context = sessions.begin(0, session_id, 1)
+    assert context.session is not None
+    context.session.epoch = LAST_EPOCH
+    sessions.answer(context)
+    assert sessions.begin(0, session_id, 1).session is context.session
+
+
+def test_names_and_ids_do_not_mix_in_a_session() -> None:
+    sessions = Sessions(10)
+    refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, sessions, sessions.open(), 1, IDS)
+
+
+def test_a_topic_id_is_resolved_once_it_is_known() -> None:
+    sessions = Sessions(10)
+    name = sessions.known.popitem()
+    context = sessions.begin(1, version=IDS)
+    assert context.targets[0].topic is None
+    session_id, _ = sessions.answer(context)
+    sessions.known.update([name])
+    assert sessions.begin(0, session_id, 1, IDS).targets[0].topic == "orders"
+
+
+def test_a_full_request_closes_the_session_it_names() -> None:
+    sessions = Sessions(10)
+    session_id = sessions.open()
+    sessions.begin(1, session_id, 0)
+    refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, sessions, session_id, 1)
+
+
+def test_a_full_cache_opens_no_session_while_all_are_in_use() -> None:
+    sessions = Sessions(1)
+    first = sessions.open()
+    assert sessions.open(100) == 0
+    assert sessions.begin(0, first, 1).session is not None
+
+
+def test_an_unused_session_gives_way() -> None:
+    sessions = Sessions(1)
+    first = sessions.open()
+    sessions.now_ms = EVICTION_MS + 1
+    assert sessions.open() > 0
+    refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, sessions, first, 1)
+
+
+def test_a_small_settled_session_gives_way_to_a_larger_one_only() -> None:
+    sessions = Sessions(1)
+    first = sessions.open(5)
+    sessions.now_ms = EVICTION_MS
+    sessions.answer(sessions.begin(0, first, 1))
+    sessions.now_ms = EVICTION_MS + 1
+    assert sessions.open(5) == 0
+    assert sessions.open(6) > 0
+
+
+def test_no_slots_means_no_sessions() -> None:
+    assert Sessions(0).open() == 0

@@ -1,0 +1,182 @@
+"""A partition: when records are committed, when a sync is due, what a failing disk does to those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkapy.group_commit import GroupCommit
+from kafkapy.partition import Partition
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.storage.files import StorageError
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.validate import AppendOrigin, prepare_batches
+from kafkapy.timers import Timers
+from kafkapy.waiters import Waiters
+from tests.storage.log_harness import START_MS, Fault, Logs, batch
+
+
+class World:
+    """One partition, with a disk that syncs when the test lets it."""
+
+    def __init__(self, root: Path, *, sync: bool = True, config: LogConfig | None = None) -> None:
+        self.logs = Logs(root, config=config or LogConfig())
+        self.syncs_held = False
+        self.groups: list[int] = []
+        """How many partitions each flush covered."""
+        loop = asyncio.get_running_loop()
+        self._release = asyncio.Event()
+        self._pool = ThreadPoolExecutor(1)
+        self.timers = Timers(loop)
+        self.group_commit = GroupCommit(self._blocking)
+        self.partition = Partition(
+            self.logs.log,
+            leader_epoch=0,
+            group_commit=self.group_commit,
+            waiters=Waiters(loop, self.timers),
+            sync=sync,
+        )
+        self.logs.manager.on_directory_failure = self._failed
+
+    async def _blocking(self, call: Any, *args: Any) -> Any:
+        self.groups.append(len(args[0]))
+        if self.syncs_held:
+            await self._release.wait()
+            self._release.clear()
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
+
+    def _failed(self, error: StorageError) -> None:
+        self.partition.close(error.code)
+
+    def let_the_disk_sync(self) -> None:
+        self._release.set()
+
+    def append(self, *values: bytes) -> int:
+        """Append a batch; the offset behind it."""
+        prepared = prepare_batches(
+            memoryview(batch(*values)),
+            config=self.logs.log.config,
+            origin=AppendOrigin.CLIENT,
+            now_ms=START_MS,
+        )
+        info = self.partition.append(prepared, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        return info.last_offset + 1
+
+    def close(self) -> None:
+        self.timers.close()
+        self._pool.shutdown()
+        self.logs.crash()
+
+
+@pytest.fixture
+def worlds() -> Iterator[list[World]]:
+    made: list[World] = []
+    yield made
+    for world in made:
+        world.close()
+
+
+async def test_nothing_is_committed_before_the_disk_has_it(tmp_path: Path, worlds: list[World]) -> None:
+    worlds.append(world := World(tmp_path))
+    world.syncs_held = True
+    end = world.append(b"a")
+    committed = world.partition.watch_commit(end, 10)
+    while not world.groups:
+        await asyncio.sleep(0)
+    assert (world.partition.log.high_watermark, committed.done()) == (0, False)
+    world.let_the_disk_sync()
+    assert await committed
+    assert world.partition.log.high_watermark == world.partition.log.flushed_offset == 1
+
+
+async def test_appends_during_a_sync_share_the_next_one(tmp_path: Path, worlds: list[World]) -> None:
+    worlds.append(world := World(tmp_path))
+    world.syncs_held = True
+    world.append(b"first")
+    while not world.groups:
+        await asyncio.sleep(0)
+    committed = [world.partition.watch_commit(world.append(b"more"), 10) for _ in range(50)]
+    world.syncs_held = False
+    world.let_the_disk_sync()
+    assert all(await asyncio.gather(*committed))
+    assert world.groups == [1, 1]
+
+
+async def test_the_page_cache_is_enough_without_sync(tmp_path: Path, worlds: list[World]) -> None:
+    worlds.append(world := World(tmp_path, sync=False))
+    assert world.partition.is_committed(world.append(b"a", b"b"))
+    assert world.groups == []
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_flush_messages_says_how_many_may_be_unsynced(
+    tmp_path: Path, worlds: list[World], sync: bool
+) -> None:
+    worlds.append(world := World(tmp_path, sync=sync, config=LogConfig(flush_messages=3)))
+    assert world.partition.is_committed(world.append(b"a", b"b"))
+    end = world.append(b"c")
+    assert not world.partition.is_committed(end)
+    await world.partition.committed(end, 10)
+    assert world.partition.log.flushed_offset == 3
+
+
+async def test_flush_ms_has_old_records_synced(tmp_path: Path, worlds: list[World]) -> None:
+    worlds.append(world := World(tmp_path, config=LogConfig(flush_ms=100)))
+    assert world.partition.is_committed(world.append(b"a"))
+    world.partition.flush_if_older(START_MS + 99)
+    assert world.groups == []
+    world.partition.flush_if_older(START_MS + 100)
+    await world.group_commit.drain()
+    assert world.partition.log.flushed_offset == 1
+
+
+async def test_a_stricter_flush_policy_counts_at_once(tmp_path: Path, worlds: list[World]) -> None:
+    worlds.append(world := World(tmp_path, sync=False))
+    world.append(b"a")
+    world.partition.configure(replace(world.logs.log.config, flush_messages=1))
+    await world.group_commit.drain()
+    assert world.partition.log.flushed_offset == 1
+
+
+async def test_a_failed_sync_is_never_acknowledged_and_never_tried_again(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.logs.files.faults.append(Fault("sync", errno.EIO, times=1))
+    end = world.append(b"a")
+    with pytest.raises(KafkaError) as caught:
+        await world.partition.committed(end, 10)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    await world.group_commit.drain()
+    assert world.groups == [1]
+    assert world.partition.log.high_watermark == 0
+    with pytest.raises(KafkaError):
+        world.append(b"b")
+
+
+async def test_waiting_for_a_commit_ends_in_time(tmp_path: Path, worlds: list[World]) -> None:
+    worlds.append(world := World(tmp_path))
+    world.syncs_held = True
+    with pytest.raises(KafkaError) as caught:
+        await world.partition.committed(world.append(b"a"), 0.01)
+    assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
+    world.let_the_disk_sync()
+    await world.group_commit.drain()
+
+
+async def test_records_are_deleted_up_to_the_high_watermark(tmp_path: Path, worlds: list[World]) -> None:
+    worlds.append(world := World(tmp_path, sync=False))
+    world.append(b"a", b"b", b"c")
+    assert world.partition.delete_records(2) == 2
+    assert world.partition.delete_records(1) == 2
+    with pytest.raises(KafkaError) as caught:
+        world.partition.delete_records(4)
+    assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert world.partition.delete_records(-1) == 3
