@@ -12,47 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Sequence
 
 from kafkapy.config import BrokerConfig
-from kafkapy.controller.assignment import assign_replicas, check_manual_replicas
-from kafkapy.controller.config_values import check_topic_configs
+from kafkapy.controller.topic_plans import MorePartitions, NewTopic, TopicPlanner
 from kafkapy.controller.writer import MetadataWriter
 from kafkapy.metadata import znodes
-from kafkapy.metadata.image import PartitionState, Topic
+from kafkapy.metadata.image import Topic
 from kafkapy.metadata.store import Create, Delete, Operation, SetData
 from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.types import Uuid, random_uuid
-from kafkapy.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, collision_key, why_invalid
-
-DEFAULT = -1
-"""A number of partitions or replicas that is left to the broker."""
-
-MAX_PARTITIONS_PER_REQUEST = 10_000
-_PARTITIONS_AT_ONCE = 64
-"""Partitions of different topics that are committed and published together: what the event loop waits for."""
-
-
-@dataclass(slots=True)
-class NewTopic:
-    """A topic that a client asks for; `assignments` are (partition, replicas)."""
-
-    name: str
-    num_partitions: int = DEFAULT
-    replication_factor: int = DEFAULT
-    assignments: Sequence[tuple[int, Sequence[int]]] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class MorePartitions:
-    """A topic that is to have `count` partitions; `assignments` are the replicas of the new ones."""
-
-    topic: str
-    count: int
-    assignments: Sequence[Sequence[int]] | None = None
+from kafkapy.protocol.types import Uuid
+from kafkapy.topic_names import collision_key
 
 
 class TopicAdmin:
@@ -62,8 +33,7 @@ class TopicAdmin:
         self, writer: MetadataWriter, config: BrokerConfig, chance: random.Random | None = None
     ) -> None:
         self._writer = writer
-        self._config = config
-        self._chance = chance or random.Random()
+        self._planner = TopicPlanner(config, chance or random.Random())
 
     # --- creation -----------------------------------------------------------------------------------------
 
@@ -76,26 +46,41 @@ class TopicAdmin:
             KafkaError: NOT_CONTROLLER, or POLICY_VIOLATION for a request beyond all measure.
         """
         self._writer.require_controller()
-        if sum(self._partition_count(new) for new in wanted) > MAX_PARTITIONS_PER_REQUEST:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-            )
+        groups = self._planner.in_groups(wanted)
         results: dict[str, Topic | KafkaError] = {}
+        collisions: dict[str, str] = {}
         async with self._writer.turn:
-            planned: list[Topic] = []
-            for new in wanted:
+            for group in groups:
+                planned = self._plan(group, collisions, results)
                 try:
-                    planned.append(self._plan(new, planned))
+                    if planned and not validate_only:
+                        await self._commit(planned)
+                    results.update((topic.name, topic) for topic in planned)
                 except KafkaError as error:
-                    results[new.name] = error
-            for group in _in_groups(planned):
-                try:
-                    if not validate_only:
-                        await self._commit(group)
-                    results.update((topic.name, topic) for topic in group)
-                except KafkaError as error:
-                    results.update((topic.name, error) for topic in group)
+                    results.update((topic.name, error) for topic in planned)
+                await asyncio.sleep(0)  # other connections have their turn
         return results
+
+    def _plan(
+        self,
+        wanted: Sequence[NewTopic],
+        collisions: dict[str, str],
+        results: dict[str, Topic | KafkaError],
+    ) -> list[Topic]:
+        """The topics that `wanted` become; those refused go to `results`."""
+        image, epoch = self._writer.image, self._writer.controller_epoch
+        planned = []
+        for new in wanted:
+            try:
+                topic = self._planner.new_topic(new, image, collisions, epoch)
+            except KafkaError as error:
+                results[new.name] = error
+                continue
+            key = collision_key(topic.name)
+            if key is not None:
+                collisions[key] = topic.name
+            planned.append(topic)
+        return planned
 
     async def ensure_internal_topic(self, name: str) -> Topic:
         """The internal topic `name`, created if need be.
@@ -114,131 +99,13 @@ class TopicAdmin:
         results: dict[str, Topic | KafkaError] = {}
         if missing:
             try:
-                results = await self.create_topics([self._auto_created(name) for name in missing])
+                image = self._writer.image
+                wanted = [self._planner.automatic(name, image) for name in missing]
+                results = await self.create_topics(wanted)
             except KafkaError as error:
                 results = dict.fromkeys(missing, error)
         # Another client may have created one meanwhile: then it is there, whatever came of our own attempt.
         return {name: self._writer.image.topics.get(name) or results[name] for name in names}
-
-    def _auto_created(self, name: str) -> NewTopic:
-        """What Kafka's AutoTopicCreationManager makes of a name."""
-        config = self._config
-        if name == GROUP_METADATA_TOPIC:
-            partitions, replicas = (
-                config["offsets.topic.num.partitions"],
-                config["offsets.topic.replication.factor"],
-            )
-            configs = {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config["offsets.topic.segment.bytes"]),
-            }
-        elif name == TRANSACTION_STATE_TOPIC:
-            partitions = config["transaction.state.log.num.partitions"]
-            replicas = config["transaction.state.log.replication.factor"]
-            configs = {
-                "cleanup.policy": "compact",
-                "compression.type": "uncompressed",
-                "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
-                "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
-                "unclean.leader.election.enable": "false",
-            }
-        else:
-            return NewTopic(name)
-        # An internal topic must come into being on a cluster that is smaller than its settings foresee.
-        replicas = max(1, min(replicas, len(self._writer.image.brokers)))
-        return NewTopic(name, partitions, replicas, configs=configs)
-
-    def _partition_count(self, new: NewTopic) -> int:
-        if new.assignments:
-            return len(new.assignments)
-        return int(self._config["num.partitions"]) if new.num_partitions == DEFAULT else new.num_partitions
-
-    def _plan(self, new: NewTopic, planned: Sequence[Topic]) -> Topic:
-        """The topic that `new` would become.
-
-        Raises:
-            KafkaError: it is refused.
-        """
-        image = self._writer.image
-        message = why_invalid(new.name)
-        if message is not None:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
-        if new.name in image.topics:
-            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
-        key = collision_key(new.name)
-        if key is not None:
-            other = image.collisions.get(key) or next(
-                (topic.name for topic in planned if collision_key(topic.name) == key), None
-            )
-            if other is not None:
-                raise KafkaError(
-                    ErrorCode.INVALID_TOPIC_EXCEPTION,
-                    f"Topic '{new.name}' collides with existing topic: {other}",
-                )
-        configs = {name: value for name, value in new.configs.items() if value is not None}
-        if len(configs) < len(new.configs):
-            nulls = ",".join(name for name, value in new.configs.items() if value is None)
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {nulls}")
-        if configs:
-            check_topic_configs(configs, self._config.topic_defaults())
-        partitions = tuple(self._new_partition(replicas) for replicas in self._replicas(new))
-        return Topic(new.name, random_uuid(), partitions, configs)
-
-    def _replicas(self, new: NewTopic) -> list[tuple[int, ...]]:
-        """The replicas of each partition of a new topic."""
-        brokers = self._writer.image.brokers
-        if new.assignments:
-            if new.replication_factor != DEFAULT:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST,
-                    "A manual partition assignment was specified, but replication factor was not set to -1.",
-                )
-            if new.num_partitions != DEFAULT:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST,
-                    "A manual partition assignment was specified, but numPartitions was not set to -1.",
-                )
-            by_partition: dict[int, tuple[int, ...]] = {}
-            for partition, replicas in new.assignments:
-                if partition in by_partition:
-                    raise KafkaError(
-                        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                        f"Found multiple manual partition assignments for partition {partition}",
-                    )
-                factor = len(next(iter(by_partition.values()))) if by_partition else None
-                check_manual_replicas(replicas, brokers, factor)
-                by_partition[partition] = tuple(replicas)
-            if sorted(by_partition) != list(range(len(by_partition))):
-                raise KafkaError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    "partitions should be a consecutive 0-based integer sequence",
-                )
-            return [by_partition[partition] for partition in range(len(by_partition))]
-        if new.replication_factor < DEFAULT or new.replication_factor == 0:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                "Replication factor must be larger than 0, or -1 to use the default value.",
-            )
-        if new.num_partitions < DEFAULT or new.num_partitions == 0:
-            raise KafkaError(
-                ErrorCode.INVALID_PARTITIONS,
-                "Number of partitions was set to an invalid non-positive value.",
-            )
-        factor = new.replication_factor
-        if factor == DEFAULT:
-            factor = self._config["default.replication.factor"]
-        racks = {broker.id: broker.rack for broker in brokers.values()}
-        return assign_replicas(racks, self._partition_count(new), factor, chance=self._chance)
-
-    def _new_partition(self, replicas: tuple[int, ...]) -> PartitionState:
-        return PartitionState(
-            leader=replicas[0],
-            leader_epoch=0,
-            isr=replicas,
-            replicas=replicas,
-            controller_epoch=self._writer.controller_epoch,
-        )
 
     async def _commit(self, topics: Sequence[Topic]) -> None:
         """Write new topics and publish them."""
@@ -268,7 +135,7 @@ class TopicAdmin:
         async with self._writer.turn:
             for more in wanted:
                 try:
-                    topic = self._plan_more(more)
+                    topic = self._planner.grown_topic(more, self._writer.image, self._writer.controller_epoch)
                     if not validate_only:
                         await self._commit_more(topic)
                     results[more.topic] = None
@@ -276,44 +143,6 @@ class TopicAdmin:
                     results[more.topic] = error
                 await asyncio.sleep(0)  # other connections have their turn between two topics
         return results
-
-    def _plan_more(self, more: MorePartitions) -> Topic:
-        topic = self._writer.image.topics.get(more.topic)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        present = len(topic.partitions)
-        additional = more.count - present
-        if additional == 0:
-            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
-        if additional < 0:
-            raise KafkaError(
-                ErrorCode.INVALID_PARTITIONS,
-                f"The topic {topic.name} currently has {present} partition(s); "
-                f"{more.count} would not be an increase.",
-            )
-        if additional > MAX_PARTITIONS_PER_REQUEST:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
-            )
-        factor = len(topic.partitions[0].replicas)
-        brokers = self._writer.image.brokers
-        if more.assignments is None:
-            racks = {broker.id: broker.rack for broker in brokers.values()}
-            replicas = assign_replicas(
-                racks, additional, factor, start_partition=present, chance=self._chance
-            )
-        else:
-            if len(more.assignments) != additional:
-                raise KafkaError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    f"Attempted to add {additional} additional partition(s), but only "
-                    f"{len(more.assignments)} assignment(s) were specified.",
-                )
-            for assignment in more.assignments:
-                check_manual_replicas(assignment, brokers, factor)
-            replicas = [tuple(assignment) for assignment in more.assignments]
-        added = tuple(self._new_partition(each) for each in replicas)
-        return replace(topic, partitions=topic.partitions + added, version=topic.version + 1)
 
     async def _commit_more(self, topic: Topic) -> None:
         present = len(self._writer.image.topics[topic.name].partitions)
@@ -391,17 +220,3 @@ def _partition_nodes(topic: Topic, first: int) -> Iterator[Create]:
                 LeaderAndIsr(state.leader, state.leader_epoch, state.isr, state.controller_epoch)
             ),
         )
-
-
-def _in_groups(topics: Sequence[Topic]) -> Iterator[list[Topic]]:
-    """The topics in groups of about `_PARTITIONS_AT_ONCE` partitions."""
-    group: list[Topic] = []
-    partitions = 0
-    for topic in topics:
-        group.append(topic)
-        partitions += len(topic.partitions)
-        if partitions >= _PARTITIONS_AT_ONCE:
-            yield group
-            group, partitions = [], 0
-    if group:
-        yield group

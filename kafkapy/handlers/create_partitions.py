@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kafkapy.context import RequestContext
-from kafkapy.controller.topics import MorePartitions
+from kafkapy.controller.topic_plans import MorePartitions
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

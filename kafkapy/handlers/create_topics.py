@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from kafkapy.context import RequestContext
 from kafkapy.controller.config_entries import ConfigEntry
-from kafkapy.controller.topics import NewTopic
+from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_topics import (

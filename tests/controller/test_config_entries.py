@@ -16,13 +16,13 @@ async def set_broker(cluster: Any, name: str, **settings: str) -> None:
 
 def topic_entry(cluster: Any, name: str, **overrides: str) -> ConfigEntry:
     settings = {key.replace("_", "."): value for key, value in overrides.items()}
-    (entry,) = [entry for entry in cluster.admin.describer.topic_entries(settings) if entry.name == name]
-    return entry
+    entries: list[ConfigEntry] = cluster.admin.describer.topic_entries(settings)
+    return next(entry for entry in entries if entry.name == name)
 
 
 def broker_entry(cluster: Any, name: str) -> ConfigEntry:
-    (entry,) = [entry for entry in cluster.admin.describer.broker_entries() if entry.name == name]
-    return entry
+    entries: list[ConfigEntry] = cluster.admin.describer.broker_entries()
+    return next(entry for entry in entries if entry.name == name)
 
 
 async def test_every_topic_setting_is_shown_in_order_with_its_documentation(cluster: Any) -> None:
