@@ -33,6 +33,8 @@ class World:
         """How many partitions each flush covered."""
         loop = asyncio.get_running_loop()
         self._release = asyncio.Event()
+        self.syncing = asyncio.Event()
+        """A flush has begun."""
         self._pool = ThreadPoolExecutor(1)
         self.timers = Timers(loop)
         self.group_commit = GroupCommit(self._blocking)
@@ -47,6 +49,7 @@ class World:
 
     async def _blocking(self, call: Any, *args: Any) -> Any:
         self.groups.append(len(args[0]))
+        self.syncing.set()
         if self.syncs_held:
             await self._release.wait()
             self._release.clear()
@@ -88,8 +91,7 @@ async def test_nothing_is_committed_before_the_disk_has_it(tmp_path: Path, world
     world.syncs_held = True
     end = world.append(b"a")
     committed = world.partition.watch_commit(end, 10)
-    while not world.groups:
-        await asyncio.sleep(0)
+    await world.syncing.wait()
     assert (world.partition.log.high_watermark, committed.done()) == (0, False)
     world.let_the_disk_sync()
     assert await committed
@@ -100,8 +102,7 @@ async def test_appends_during_a_sync_share_the_next_one(tmp_path: Path, worlds: 
     worlds.append(world := World(tmp_path))
     world.syncs_held = True
     world.append(b"first")
-    while not world.groups:
-        await asyncio.sleep(0)
+    await world.syncing.wait()
     committed = [world.partition.watch_commit(world.append(b"more"), 10) for _ in range(50)]
     world.syncs_held = False
     world.let_the_disk_sync()

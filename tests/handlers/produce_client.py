@@ -90,9 +90,16 @@ def fetch(client: RawClient, topic: str, *offsets: int, **fields: Any) -> list[P
     return [data for answered in response.responses for data in answered.partitions]
 
 
+def stored(data: PartitionData) -> bytes:
+    """The record batches in an answer."""
+    records = data.records or b""
+    assert isinstance(records, (bytes, memoryview))
+    return bytes(records)
+
+
 def values(data: PartitionData) -> list[bytes | None]:
     """The values of the records in an answer."""
-    records = bytes(data.records or b"")
+    records = stored(data)
     return [
         record.value
         for position, header in iter_headers(records)

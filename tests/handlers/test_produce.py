@@ -21,6 +21,7 @@ from tests.handlers.produce_client import (
     fetch,
     produce,
     produce_request,
+    stored,
     values,
 )
 from tests.server.raw_client import RawClient, api_versions, correlation_ids
@@ -38,9 +39,9 @@ def test_batches_get_the_next_offsets_and_come_back_as_they_were(client: RawClie
     assert [produce(client, "orders", each)[0].base_offset for each in (first, second)] == [0, 2]
     (data,) = fetch(client, "orders", 0)
     assert values(data) == [b"a", b"b", b"c"]
-    stored = bytes(data.records or b"")
+    found = stored(data)
     # All but the base offset and the leader epoch, which the broker assigns.
-    assert stored[8:12] + stored[16 : len(first)] == first[8:12] + first[16:]
+    assert found[8:12] + found[16 : len(first)] == first[8:12] + first[16:]
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
