@@ -1,0 +1,26 @@
+"""A taste of `scripts/fuzz`: a few executions of every target, another seed each day of the year."""
+
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from tests.fuzz.fuzz_messages import TARGETS as MESSAGE_TARGETS
+from tests.fuzz.fuzzing import Target, fuzz
+
+
+@pytest.mark.parametrize("targets", [MESSAGE_TARGETS], ids=["messages"])
+def test_whatever_the_bytes_a_parser_returns_or_refuses_them(targets: Sequence[Target]) -> None:
+    seed = time.gmtime().tm_yday
+    report = fuzz(targets, 40 * len(targets), seed)
+    assert report.findings == [], f"seed {seed}"
+    assert report.executions >= 40 * len(targets)
+
+
+def test_the_fuzzer_reports_an_error_that_is_not_declared() -> None:
+    def run(data: bytes) -> None:
+        if len(data) > 3:
+            raise IndexError("found")
+
+    report = fuzz([Target("planted", lambda source: [b"abc"], run)], 200, seed=1)
+    assert any("planted: IndexError: found" in finding for finding in report.findings)
