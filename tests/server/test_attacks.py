@@ -62,7 +62,7 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._output, _ = self._probe.communicate(timeout=30)
+        self._output = self._probe.communicate(timeout=30)[0]
 
     def check(self) -> None:
         wait, probes, memory = (float(word) for word in self._output.split())
@@ -187,9 +187,9 @@ def test_readers_that_never_read_what_they_fetch(broker: BrokerProcess) -> None:
         for _ in range(52):
             produced = client.ask(ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic]), 9)
             assert produced.responses[0].partition_responses[0].error_code == 0
-    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=60 << 20)
+    everything = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=60 << 20)
     request = FetchRequest(
-        max_wait_ms=0, max_bytes=60 << 20, topics=[FetchTopic(topic="big", partitions=[wanted])]
+        max_wait_ms=0, max_bytes=60 << 20, topics=[FetchTopic(topic="big", partitions=[everything])]
     )
     fetch = encode_request(request, 12, 1, "raw")
     with contextlib.ExitStack() as stack:
