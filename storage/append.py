@@ -142,9 +142,7 @@ def _write(
     try:
         if segment.should_roll(config, nbytes, last_offset, max_timestamp, now_ms):
             segment = roll(log, first_offset)
-        segment.append(
-            buffers, nbytes, last_offset, max_timestamp, offset_of_max_timestamp, config.index_interval_bytes
-        )
+        segment.append(buffers, nbytes, last_offset, max_timestamp, offset_of_max_timestamp)
     except OSError as error:
         log.segments.active.cut_back()
         if not is_disk_full(error):

@@ -288,7 +288,7 @@ class _Loader:
                 segment.txn_index.check()
                 if segment.size and not self._has_indexes(segment):
                     logger.warning("Rebuilding the missing indexes of %s", segment.path)
-                    segment.rebuild_indexes(self._config.index_interval_bytes)
+                    segment.rebuild_indexes()
                 if segment is self._segments[-1]:
                     self._end_offset = segment.read_next_offset()
             except (BadBatchError, CorruptTransactionIndexError) as error:
@@ -332,7 +332,7 @@ class _Loader:
         is wrong with the next."""
         if segment.size == 0 and not self._has_indexes(segment):
             return max(end_offset, segment.base_offset), 0, None
-        builder = IndexBuilder(segment, self._config.index_interval_bytes)
+        builder = IndexBuilder(segment)
         txn_index = segment.txn_index
         txn_index.reset()
         expected, good_bytes, reason = max(end_offset, segment.base_offset), 0, None

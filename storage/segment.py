@@ -54,6 +54,7 @@ class Segment:
         "_bytes_since_index_entry",
         "_file",
         "_files",
+        "_index_interval_bytes",
         "_max_timestamp",
         "_max_timestamp_offset",
         "_rolling_timestamp",
@@ -85,6 +86,7 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         """Bytes of batches in the file; a preallocated file is longer."""
+        self._index_interval_bytes = config.index_interval_bytes
         index_bytes = config.segment_index_bytes
         self.offset_index = OffsetIndex(files, stem + INDEX_SUFFIX, base_offset, index_bytes, new=new)
         self.time_index = TimeIndex(files, stem + TIME_INDEX_SUFFIX, base_offset, index_bytes, new=new)
@@ -162,7 +164,6 @@ class Segment:
         last_offset: int,
         max_timestamp: int,
         offset_of_max_timestamp: int,
-        index_interval_bytes: int,
     ) -> None:
         """Write batches behind the last one, and an index entry when one is due.
 
@@ -176,7 +177,7 @@ class Segment:
             self._rolling_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
             self._max_timestamp, self._max_timestamp_offset = max_timestamp, offset_of_max_timestamp
-        if self._bytes_since_index_entry > index_interval_bytes:
+        if self._bytes_since_index_entry > self._index_interval_bytes:
             self._add_index_entry(last_offset, position)
         self._bytes_since_index_entry += nbytes
         self.size = position + nbytes
@@ -395,9 +396,9 @@ class Segment:
             if position >= self.size:
                 raise CorruptIndexError(f"{self.offset_index.path} points behind the end of the segment")
 
-    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
+    def rebuild_indexes(self) -> None:
         """Write the indexes anew from the batch headers."""
-        builder = IndexBuilder(self, index_interval_bytes)
+        builder = IndexBuilder(self)
         for place in iter_places(self._files, self.file, 0, self.size):
             builder.add(place.position, place.size, place.last_offset, place.max_timestamp)
         builder.finish()
@@ -456,12 +457,11 @@ class IndexBuilder:
     """Collects index entries and timestamps from a segment's batches in order, as appending them would
     have."""
 
-    __slots__ = ("_interval", "_last_entry", "_segment")
+    __slots__ = ("_last_entry", "_segment")
 
-    def __init__(self, segment: Segment, index_interval_bytes: int) -> None:
+    def __init__(self, segment: Segment) -> None:
         segment.start_rebuild()
         self._segment = segment
-        self._interval = index_interval_bytes
         self._last_entry = 0
 
     def add(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
@@ -471,7 +471,7 @@ class IndexBuilder:
             segment._rolling_timestamp = max_timestamp
         if max_timestamp > segment._max_timestamp:
             segment._max_timestamp, segment._max_timestamp_offset = max_timestamp, last_offset
-        if position - self._last_entry > self._interval and not segment.offset_index.is_full:
+        if position - self._last_entry > segment._index_interval_bytes and not segment.offset_index.is_full:
             segment.offset_index.append(last_offset, position)
             if not segment.time_index.is_full:
                 segment.time_index.maybe_append(segment._max_timestamp, segment._max_timestamp_offset)

@@ -1,0 +1,283 @@
+"""Logs to test: a clock by hand, a file system that fails on command, batches, a look at what a log holds."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafkapy.protocol.records import (
+    BatchHeader,
+    Compression,
+    Record,
+    build_batch,
+    decode_records,
+    iter_headers,
+)
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.append import AppendInfo
+from kafkapy.storage.files import Buffer, File, FileSystem
+from kafkapy.storage.log import PartitionLog
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.log_directory import Durability
+from kafkapy.storage.manager import LogManager
+from kafkapy.storage.validate import AppendOrigin
+
+TP = TopicPartition("events", 0)
+TOPIC_ID = bytes(range(16))
+START_MS = 1_700_000_000_000
+
+
+class ManualClock:
+    """Time that passes when the test says so."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+@dataclass
+class Fault:
+    """An error for the calls of one operation whose path ends with a suffix."""
+
+    operation: str
+    error: int
+    suffix: str = ""
+    after: int = 0
+    """Calls that still succeed."""
+    times: int = 1_000_000
+    partial: int = -1
+    """Bytes that a failing write leaves behind all the same."""
+
+
+class FaultyFiles(FileSystem):
+    """The real file system, with faults, and a list of what was synced."""
+
+    __slots__ = ("faults", "free", "paths", "synced")
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.synced: list[str] = []
+        self.paths: dict[int, str] = {}
+        self.free: int | None = None
+
+    def _path(self, file: File) -> str:
+        return os.readlink(f"/proc/self/fd/{file.fd}")
+
+    def _check(self, operation: str, path: str) -> Fault | None:
+        for fault in self.faults:
+            if fault.operation == operation and path.endswith(fault.suffix):
+                if fault.after > 0:
+                    fault.after -= 1
+                elif fault.times > 0:
+                    fault.times -= 1
+                    return fault
+        return None
+
+    def _raise(self, operation: str, path: str) -> None:
+        fault = self._check(operation, path)
+        if fault is not None:
+            raise OSError(fault.error, os.strerror(fault.error), path)
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        self._raise("open", path)
+        return super().open(path, create=create)
+
+    def create(self, path: str) -> None:
+        self._raise("create", path)
+        super().create(path)
+
+    def read_at(self, file: File, nbytes: int, position: int) -> bytes:
+        self._raise("read", self._path(file))
+        return super().read_at(file, nbytes, position)
+
+    def write_at(self, file: File, buffers: Sequence[Buffer], position: int) -> int:
+        path = self._path(file)
+        fault = self._check("write", path)
+        if fault is not None:
+            if fault.partial > 0:
+                super().write_at(file, [b"".join(buffers)[: fault.partial]], position)
+            raise OSError(fault.error, os.strerror(fault.error), path)
+        return super().write_at(file, buffers, position)
+
+    def truncate(self, file: File, size: int) -> None:
+        self._raise("truncate", self._path(file))
+        super().truncate(file, size)
+
+    def allocate(self, file: File, size: int) -> None:
+        self._raise("allocate", self._path(file))
+        super().allocate(file, size)
+
+    def sync_data(self, file: File) -> None:
+        self._raise("sync", self._path(file))
+        self.synced.append(self._path(file))
+        super().sync_data(file)
+
+    def sync_directory(self, path: str) -> None:
+        self._raise("sync", path)
+        self.synced.append(path)
+        super().sync_directory(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._raise("rename", target)
+        super().rename(source, target)
+
+    def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+        self._raise("write", path)
+        super().write_atomically(path, data, durable=durable)
+        if durable:
+            self.synced.append(path)
+
+    def free_bytes(self, path: str) -> int:
+        return super().free_bytes(path) if self.free is None else self.free
+
+
+@dataclass
+class Logs:
+    """A log manager over one directory, to be stopped and started as a broker is."""
+
+    root: Path
+    durability: Durability = "fsync"
+    config: LogConfig = field(default_factory=LogConfig)
+    files: FaultyFiles = field(default_factory=FaultyFiles)
+    clock: ManualClock = field(default_factory=ManualClock)
+    dirs: tuple[str, ...] = ("data",)
+
+    def __post_init__(self) -> None:
+        self.manager = self._start()
+
+    def _start(self) -> LogManager:
+        manager = LogManager(
+            [self.root / name for name in self.dirs],
+            defaults=self.config,
+            clock=self.clock,
+            durability=self.durability,
+            files=self.files,
+        )
+        manager.open()
+        manager.load("a-cluster", 1)
+        return manager
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log of TP, made when it is first asked for."""
+        log = self.manager.get(TP) or self.manager.create(TP, TOPIC_ID, self.config, new=True)
+        log.config = self.config
+        return log
+
+    @property
+    def path(self) -> Path:
+        """The directory of TP."""
+        return self.root / self.dirs[0] / str(TP)
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self.manager.close()
+
+    def crash(self) -> None:
+        """Stop as SIGKILL does: what was written stays, nothing more is."""
+        self.manager.close(clean=False)
+        for log in self.manager.logs.values():
+            log.close_files()
+
+    def restart(self, *, clean: bool = True) -> PartitionLog:
+        """Stop and start again; the log of TP."""
+        if clean:
+            self.stop()
+        else:
+            self.crash()
+        self.manager = self._start()
+        return self.log
+
+    def save_recovery_points(self) -> None:
+        self.manager.checkpoint_recovery_points()()
+
+
+def batch(
+    *values: bytes,
+    timestamp: int = START_MS,
+    compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+) -> bytearray:
+    """A batch with a record for each value, one millisecond apart."""
+    records = [Record(timestamp=timestamp + index, value=value) for index, value in enumerate(values)]
+    return build_batch(
+        records,
+        compression=compression,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+
+
+def append(
+    log: PartitionLog,
+    data: bytearray,
+    *,
+    leader_epoch: int = 0,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    now_ms: int = START_MS,
+) -> AppendInfo:
+    """Append one batch as a client."""
+    return log.append(memoryview(data), leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+
+
+def fill(log: PartitionLog, count: int, *, size: int = 100, timestamp: int = START_MS, step: int = 1) -> None:
+    """Append `count` batches of one record, whose value begins with its offset; let readers see them."""
+    for index in range(count):
+        value = b"%d" % log.log_end_offset
+        append(log, batch(value.ljust(size, b"."), timestamp=timestamp + index * step))
+    log.advance_high_watermark(log.log_end_offset)
+
+
+def read_bytes(log: PartitionLog, offset: int | None = None, *, max_bytes: int = 1 << 20) -> bytes:
+    """What a consumer that starts at `offset` gets in the end."""
+    at = log.log_start_offset if offset is None else offset
+    data = b""
+    while (found := log.read(at, max_bytes, upper_bound=log.log_end_offset)) is not None:
+        assert found.end_offset > at
+        data += found.slice.read()
+        found.slice.release()
+        at = found.end_offset
+    return data
+
+
+def records_in(data: bytes) -> list[Record]:
+    """Every record in a run of whole batches."""
+    records: list[Record] = []
+    end = 0
+    for position, header in iter_headers(data):
+        records += decode_records(data, position, header)
+        end = position + header.size
+    assert end == len(data), "the bytes end inside a batch"
+    return records
+
+
+def headers_in(data: bytes) -> list[BatchHeader]:
+    return [header for _, header in iter_headers(data)]
+
+
+def offsets(log: PartitionLog, offset: int | None = None) -> list[int]:
+    """The offsets a consumer sees."""
+    return [record.offset for record in records_in(read_bytes(log, offset))]
+
+
+def values(records: Iterable[Record]) -> list[bytes | None]:
+    return [record.value for record in records]
+
+
+def names(path: Path, suffix: str = "") -> list[str]:
+    """The files in a directory."""
+    return sorted(entry.name for entry in path.iterdir() if entry.name.endswith(suffix))
+
+
+NO_SPACE = errno.ENOSPC
+IO_ERROR = errno.EIO
