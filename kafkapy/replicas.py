@@ -66,14 +66,13 @@ class ReplicaManager:
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
         """Make the hosted partitions those of `new`."""
-        for name, topic in old.topics.items():
-            successor = new.topics.get(name)
-            if successor is None or successor.id != topic.id:
-                self._delete_topic(topic)
-        for name, topic in new.topics.items():
-            before = old.topics.get(name)
-            if before is not topic:
-                self._apply_topic(topic, before if before is not None and before.id == topic.id else None)
+        for name in new.changed_topics(old):
+            before, topic = old.topics.get(name), new.topics.get(name)
+            if before is not None and (topic is None or topic.id != before.id):
+                self._delete_topic(before)
+                before = None
+            if topic is not None:
+                self._apply_topic(topic, before)
 
     def set_defaults(self, defaults: Mapping[str, str], image: MetadataImage) -> None:
         """Take over changed broker defaults of topic settings, at once."""

@@ -148,9 +148,8 @@ class GroupCoordinator:
         """Act on topics that came and went; the logs of those that came exist already."""
         deleted = {
             name
-            for name, topic in old.topics.items()
-            if (successor := new.topics.get(name)) is not topic
-            and (successor is None or successor.id != topic.id)
+            for name in new.changed_topics(old)
+            if name in old.topics and old.topics[name].id not in new.topics_by_id
         }
         if GROUP_METADATA_TOPIC in deleted:
             self.close_topic()

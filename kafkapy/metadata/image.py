@@ -7,7 +7,7 @@ O(1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -67,6 +67,9 @@ class MetadataImage:
     """Dynamic broker settings by broker id as text; "" holds the defaults of all brokers."""
     collisions: Mapping[str, str] = field(default_factory=dict)
     """Names of topics with '.' or '_' by their collision key."""
+    _before: Mapping[str, Topic] | None = field(default=None, repr=False, compare=False)
+    """The topics from which `with_topics` made these, by changing those in `_changed`."""
+    _changed: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def topic_name(self, topic_id: Uuid) -> str | None:
         topic = self.topics_by_id.get(topic_id)
@@ -76,8 +79,21 @@ class MetadataImage:
         found = self.topics.get(topic)
         return None if found is None or not 0 <= index < len(found.partitions) else found.partitions[index]
 
+    def changed_topics(self, old: MetadataImage) -> Collection[str]:
+        """Names of the topics that are there in only one of two images, or are not the same in both.
+
+        O(changes) from one image to the next, so that a change costs the same however many topics there are.
+        """
+        if self.topics is old.topics:
+            return ()
+        if self._before is old.topics:
+            return self._changed
+        names = dict.fromkeys((*old.topics, *self.topics))
+        return [name for name in names if old.topics.get(name) is not self.topics.get(name)]
+
     def with_topics(self, changed: Iterable[Topic] = (), deleted: Iterable[str] = ()) -> MetadataImage:
         """This image with topics added, replaced and removed."""
+        changed, deleted = tuple(changed), tuple(deleted)
         topics, by_id, collisions = dict(self.topics), dict(self.topics_by_id), dict(self.collisions)
         for name in deleted:
             del by_id[topics.pop(name).id]
@@ -91,7 +107,14 @@ class MetadataImage:
             key = collision_key(topic.name)
             if key is not None:
                 collisions[key] = topic.name
-        return replace(self, topics=topics, topics_by_id=by_id, collisions=collisions)
+        return replace(
+            self,
+            topics=topics,
+            topics_by_id=by_id,
+            collisions=collisions,
+            _before=self.topics,
+            _changed=tuple(dict.fromkeys((*deleted, *(topic.name for topic in changed)))),
+        )
 
     def with_broker_config(self, name: str, configs: Mapping[str, str]) -> MetadataImage:
         """This image with other dynamic settings for a broker id, or for all brokers ("")."""
