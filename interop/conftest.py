@@ -87,7 +87,8 @@ def make_topic(bootstrap_servers: str, name: str) -> MakeTopic:
 
     def make(partitions: int = 1, **configs: str) -> str:
         topic = f"{name}-{next(_numbers)}"
-        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        # Retention would take records whose timestamps are old.
+        settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in configs.items()}}
         admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
         wait_until(lambda: topic in admin.list_topics(timeout=30).topics)
         return topic

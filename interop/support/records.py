@@ -10,7 +10,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-_START = 1_790_000_000_000
+_START = 1_700_000_000_000
 
 
 class Record(NamedTuple):

@@ -1,0 +1,1 @@
+"""Apache Kafka's own command line tools, and with them its Java clients, against the broker."""
