@@ -11,7 +11,7 @@ shares one. For other settings override the fixture `kafka_broker_config`, which
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import pytest
 
@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 
 Scope = Literal["session", "package", "module", "class", "function"]
 
+_SETTING = "kafka_broker_scope"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("kafka_broker_scope", "scope of the kafka_broker fixture", default="function")
+    parser.addini(_SETTING, "scope of the kafka_broker fixture", default="function")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    scope = config.getini(_SETTING)
+    if scope not in get_args(Scope):
+        raise pytest.UsageError(f"{_SETTING}={scope}: expected {', '.join(get_args(Scope))}")
 
 
 def _scope(fixture_name: str, config: pytest.Config) -> Scope:
-    scope: Any = config.getini("kafka_broker_scope")
-    if scope not in ("session", "package", "module", "class", "function"):
-        raise pytest.UsageError(
-            f"kafka_broker_scope={scope}: expected session, package, module, class or function"
-        )
-    found: Scope = scope
-    return found
+    scope: Scope = config.getini(_SETTING)
+    return scope
 
 
 @pytest.fixture(scope="session")
