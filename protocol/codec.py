@@ -9,6 +9,7 @@ as Kafka ignores them. Unknown tagged fields are skipped and lost. DecodeError i
 decoding, whatever the bytes.
 """
 
+import linecache
 import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
@@ -130,7 +131,7 @@ def _compile_encoder(message_class: type[TopMessage], version: int) -> Encoder:
         "pack_long_array": primitives.pack_long_array,
         **source.names,
     }
-    exec(compile(source.text, f"<encode {message_class.__name__} v{version}>", "exec"), names)
+    _execute(source.text, f"<encode {message_class.__name__} v{version}>", names)
     encoder: Encoder = names["encode"]
     return encoder
 
@@ -152,10 +153,16 @@ def _compile_decoder(message_class: type[TopMessage], version: int, from_bytes: 
         **{name: getattr(module, name) for name in source.classes},
         **source.names,
     }
-    exec(compile(source.text, f"<decode {message_class.__name__} v{version}>", "exec"), names)
+    _execute(source.text, f"<decode {message_class.__name__} v{version}>", names)
     decoder: Decoder = names["decode"]
     _decoders[message_class, version, from_bytes] = decoder
     return decoder
+
+
+def _execute(text: str, filename: str, names: dict[str, Any]) -> None:
+    """Define what `text` defines in `names`; tracebacks and debuggers can show its lines."""
+    exec(compile(text, filename, "exec"), names)
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
 
 
 def _find_records(message_class: type[TopMessage]) -> bool:

@@ -116,6 +116,9 @@ class EncoderSource:
         elif field.struct is not None:
             self._nested(field.struct, value, path, nullable=nullable, tagged=tagged)
         elif field.type in FIXED:
+            if field.type == "uuid":  # struct would cut or pad it silently
+                with self._block(f"if len({value}) != 16:"):
+                    self._emit(f"raise EncodeError('{path}: a UUID is 16 bytes')")
             self._run.append((value, FIXED[field.type]))
         elif field.type == "records":
             self._records(value, flexible=flexible, nullable=nullable)
@@ -205,6 +208,9 @@ class EncoderSource:
                 self._struct(field.struct, element, path)
                 self._flush()
         elif field.type in FIXED:
+            if field.type == "uuid":
+                with self._block(f"if any(len(uuid) != 16 for uuid in {variable}):"):
+                    self._emit(f"raise EncodeError('{path}: a UUID is 16 bytes')")
             self._fixed_elements(FIXED[field.type], variable, flexible=flexible)
         else:
             self._length("array", flexible=flexible)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ from kafkapy.protocol import codec
 from kafkapy.protocol.errors import EncodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages import request_class, response_class
 from kafkapy.protocol.messages.api_table import API_SCHEMAS
+from kafkapy.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchTopic, PartitionData
 from kafkapy.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkapy.protocol.messages.transaction_records import TransactionLogValue
 from kafkapy.protocol.messages.vote import VoteRequestTopicData, VoteResponseTopicData
 from kafkapy.protocol.random_messages import message_classes, versions_of
 from kafkapy.protocol.schema import snake_case
@@ -75,7 +78,19 @@ def test_structs_of_one_name_and_two_meanings_carry_the_name_of_their_message() 
 
 
 def test_a_struct_that_stands_in_two_places_has_the_fields_of_both() -> None:
-    assert LeaderAndIsrPartitionState(topic_name="v0", adding_replicas=[1]).topic_name == "v0"
+    slots = LeaderAndIsrPartitionState.__slots__
+    assert slots[0] == "topic_name"
+    assert slots[-5:] == (
+        "replicas",
+        "adding_replicas",
+        "removing_replicas",
+        "is_new",
+        "leader_recovery_state",
+    )
+
+
+def test_a_transaction_of_version_0_has_none_of_the_later_tagged_fields() -> None:
+    assert len(codec.encode(TransactionLogValue(transaction_partitions=None), 0)) == 8 + 2 + 4 + 1 + 4 + 8 + 8
 
 
 def test_a_request_is_not_sent_without_a_value_that_its_version_lacks() -> None:
@@ -103,12 +118,28 @@ def test_a_response_leaves_out_what_its_version_lacks() -> None:
         FetchRequest(rack_id=None),  # type: ignore[arg-type]
         FetchRequest(topics=None),  # type: ignore[arg-type]
         FetchRequest(max_wait_ms="1"),  # type: ignore[arg-type]
+        FetchRequest(max_wait_ms=None),  # type: ignore[arg-type]
     ],
 )
 def test_a_value_that_does_not_fit_its_field_is_an_encode_error(message: FetchRequest) -> None:
     for version in (11, 12):
         with pytest.raises(EncodeError, match=r"FetchRequest v|32767"):
             codec.encode(message, version)
+
+
+def test_a_uuid_that_is_not_16_bytes_is_an_encode_error() -> None:
+    for uuid in (b"", bytes(15), uuid_to_text(ZERO_UUID).encode()):
+        with pytest.raises(EncodeError, match="16 bytes"):
+            codec.encode(FetchRequest(topics=[FetchTopic(topic_id=uuid)]), 13)
+        assignment = BrokerHeartbeatRequest(offline_log_dirs=[ZERO_UUID, uuid])
+        with pytest.raises(EncodeError, match="16 bytes"):
+            codec.encode(assignment, 1)
+
+
+def test_an_encode_error_shows_the_line_of_the_generated_code() -> None:
+    with pytest.raises(EncodeError) as caught:
+        codec.encode(FetchRequest(max_wait_ms="1"), 12)  # type: ignore[arg-type]
+    assert "o1.max_wait_ms" in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_version_that_does_not_exist_is_an_encode_error() -> None:
