@@ -17,7 +17,7 @@ from kafkapy.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-CLASSIC: Final = "Classic"
+CLASSIC: Final = "classic"
 
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
@@ -27,7 +27,7 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsRes
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
-    if types and CLASSIC.lower() not in types:
+    if types and CLASSIC not in types:
         return ListGroupsResponse()
     return ListGroupsResponse(
         groups=[

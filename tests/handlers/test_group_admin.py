@@ -54,7 +54,7 @@ def list_groups(client: RawClient, version: int = 5, **filters: Any) -> dict[str
 
 @pytest.mark.parametrize("version", range(6))
 def test_all_groups_are_listed(groups: RawClient, version: int) -> None:
-    kind = "Classic" if version >= 5 else ""
+    kind = "classic" if version >= 5 else ""
     states = ("Stable", "CompletingRebalance", "Empty") if version >= 4 else ("", "", "")
     assert list_groups(groups, version) == {
         "stable": ("consumer", states[0], kind),
