@@ -1,0 +1,1 @@
+"""Spark's own Kafka source and sink against the broker."""
