@@ -29,7 +29,7 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kafkapy.protocol.compression import Buffer, DecompressedSizeError, decompress_chunks
 from kafkapy.protocol.errors import DecodeError
-from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, TimestampType, read_varint
+from kafkapy.protocol.records import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, TimestampType, read_varint
 
 _MIN_RECORD_LENGTH = 6
 """Attributes, timestamp delta, offset delta, null key, null value, header count: one byte each."""
@@ -79,13 +79,15 @@ def walk_batch(buffer: Buffer, position: int, header: BatchHeader, *, max_decomp
     """Check every record of the batch at `position`.
 
     Args:
-        header: the batch's, of magic 2. Its CRC is not looked at.
+        header: the batch's. Its CRC is not looked at.
         max_decompressed: the most bytes to which the records may decompress.
 
     Raises:
         InvalidRecordError: the records, or the compressed payload.
         DecompressedSizeError: the limit is exceeded.
     """
+    if header.magic != MAGIC:
+        raise InvalidRecordError(f"message format {header.magic} is not supported")
     payload = memoryview(buffer)[position + HEADER_SIZE : position + header.size]
     if len(payload) != header.size - HEADER_SIZE:
         raise InvalidRecordError(f"a batch of {header.size} bytes where {len(buffer) - position} are left")

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 import pytest
 
 from tests.fuzz.fuzz_messages import TARGETS as MESSAGE_TARGETS
+from tests.fuzz.fuzz_records import TARGETS as RECORD_TARGETS
 from tests.fuzz.fuzzing import Target, fuzz
 
 
-@pytest.mark.parametrize("targets", [MESSAGE_TARGETS], ids=["messages"])
-def test_whatever_the_bytes_a_parser_returns_or_refuses_them(targets: Sequence[Target]) -> None:
+@pytest.mark.parametrize(
+    ("targets", "each"), [(MESSAGE_TARGETS, 40), (RECORD_TARGETS, 2000)], ids=["messages", "records"]
+)
+def test_whatever_the_bytes_a_parser_returns_or_refuses_them(targets: Sequence[Target], each: int) -> None:
     seed = time.gmtime().tm_yday
-    report = fuzz(targets, 40 * len(targets), seed)
+    report = fuzz(targets, each * len(targets), seed)
     assert report.findings == [], f"seed {seed}"
-    assert report.executions >= 40 * len(targets)
+    assert report.executions >= each * len(targets)
 
 
 def test_the_fuzzer_reports_an_error_that_is_not_declared() -> None:

@@ -219,6 +219,14 @@ def test_a_batch_that_is_not_all_there_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("twin")
+def test_other_message_formats_are_refused() -> None:
+    batch = build_batch([Record()])
+    batch[16] = 1
+    with pytest.raises(InvalidRecordError, match="message format 1"):
+        walk(batch)
+
+
+@pytest.mark.usefixtures("twin")
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_a_payload_beyond_the_limit_is_refused_as_too_large(codec: Compression) -> None:
     with pytest.raises(DecompressedSizeError):
