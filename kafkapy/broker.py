@@ -31,6 +31,7 @@ from typing import Final, ParamSpec, TypeVar
 from kafkapy.clock import Clock
 from kafkapy.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
+from kafkapy.controller.adoption import FoundLog
 from kafkapy.fetch_sessions import FetchSessionCache
 from kafkapy.group_commit import GroupCommit
 from kafkapy.groups.config import GroupConfig
@@ -42,6 +43,7 @@ from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import MetadataStoreError
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.offsets_log import LocalOffsetsLog
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas import ReplicaManager
 from kafkapy.server import ListenError, Server
 from kafkapy.storage.files import StorageError
@@ -147,7 +149,7 @@ class BrokerCore:
         )
         self.producer_ids = self.admin.producer_ids
         self.metadata.follow(self.replicas.apply)
-        await self.admin.start(image, self._endpoints())
+        await self.admin.start(image, self._endpoints(), self._found_logs())
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
         self.groups.start()
@@ -182,6 +184,15 @@ class BrokerCore:
         self.cluster_id = image.cluster_id
         await self.blocking(self.logs.load, self.cluster_id, self.node_id)
         return image
+
+    def _found_logs(self) -> dict[TopicPartition, FoundLog]:
+        """The logs that were in the directories before the metadata was looked at."""
+        return {
+            topic_partition: FoundLog(
+                log.topic_id, max((epoch for epoch, _ in log.leader_epochs.entries), default=-1)
+            )
+            for topic_partition, log in self.logs.logs.items()
+        }
 
     def _endpoints(self) -> list[Endpoint]:
         """What this broker registers: what is advertised, else where it listens; no host where clients of

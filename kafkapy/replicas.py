@@ -109,7 +109,7 @@ class ReplicaManager:
     def _open(self, topic: Topic, index: int, leader_epoch: int, config: LogConfig) -> None:
         topic_partition = TopicPartition(topic.name, index)
         try:
-            log = self.logs.get(topic_partition) or self.logs.create(topic_partition, topic.id, config)
+            log = self.logs.create(topic_partition, topic.id, config)
         except (StorageError, KafkaError) as error:
             logger.error("%s-%d stays offline: %s", topic.name, index, error)
             self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR

@@ -4,17 +4,18 @@ settings.
 Start, in order: register under `/brokers/ids` (the broker epoch is the transaction's number); take
 `/controller` if it is free, and with it the next controller epoch; begin a new leader epoch for each
 partition led by this broker, so that what a crash may have cut off is told apart from what is written next
-(KIP-101; Kafka elects anew after each restart as well); publish the image; go on with interrupted
-deletions.
+(KIP-101; Kafka elects anew after each restart as well); publish the
+image; make topics of logs that a new tree does not know; go on with interrupted deletions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kafkapy.clock import Clock
 from kafkapy.config import BrokerConfig
+from kafkapy.controller.adoption import FoundLog
 from kafkapy.controller.config_entries import ConfigDescriber
 from kafkapy.controller.configs import ConfigAdmin
 from kafkapy.controller.producer_ids import ProducerIds
@@ -32,6 +33,7 @@ from kafkapy.metadata.store import (
     SetData,
 )
 from kafkapy.metadata.znodes import BrokerInfo, Endpoint, LeaderAndIsr
+from kafkapy.protocol.types import TopicPartition
 
 
 class ClusterAdmin:
@@ -52,8 +54,16 @@ class ClusterAdmin:
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
 
-    async def start(self, image: MetadataImage, endpoints: Sequence[Endpoint]) -> None:
-        """Join the cluster that `image` shows. `endpoints` are what other brokers and clients connect to.
+    async def start(
+        self,
+        image: MetadataImage,
+        endpoints: Sequence[Endpoint],
+        found: Mapping[TopicPartition, FoundLog] | None = None,
+    ) -> None:
+        """Join the cluster that `image` shows.
+
+        `endpoints` are what other brokers and clients connect to; `found` are the logs in the data
+        directories, which become topics if the cluster is new.
 
         Raises:
             MetadataStoreError: the store failed, or another broker has this id.
@@ -76,6 +86,8 @@ class ClusterAdmin:
             image = await self._take_over(image)
         self._cache.publish(image)
         if controller_id == self._node_id:
+            if found and self._writer.controller_epoch == 1:
+                await self.topics.adopt(found, self._node_id)
             await self.topics.resume_deletions(await self._store.children(znodes.DELETE_TOPICS))
 
     async def ensure_internal_topic(self, name: str) -> Topic:

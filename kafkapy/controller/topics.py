@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kafkapy.config import BrokerConfig
+from kafkapy.controller.adoption import FoundLog, adopt_logs
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic, TopicPlanner
 from kafkapy.controller.writer import MetadataWriter
 from kafkapy.metadata import znodes
@@ -22,7 +23,7 @@ from kafkapy.metadata.image import Topic
 from kafkapy.metadata.store import Create, Delete, Operation, SetData
 from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.types import Uuid
+from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.topic_names import collision_key
 
 
@@ -119,6 +120,13 @@ class TopicAdmin:
             )
         await self._writer.commit(operations)
         self._writer.publish(self._writer.image.with_topics(topics))
+
+    async def adopt(self, found: Mapping[TopicPartition, FoundLog], node_id: int) -> None:
+        """Make topics of logs that a new tree does not know."""
+        async with self._writer.turn:
+            topics = adopt_logs(found, node_id, self._planner, self._writer.image)
+            if topics:
+                await self._commit(topics)
 
     # --- more partitions ----------------------------------------------------------------------------------
 

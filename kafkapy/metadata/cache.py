@@ -7,12 +7,15 @@ it; every follower has then acted on it (a created topic has its logs).
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image
 from kafkapy.metadata.store import Create, MetadataStore, NodeExistsError
 from kafkapy.protocol.types import random_uuid, uuid_to_text
+
+logger = logging.getLogger(__name__)
 
 Follower = Callable[[MetadataImage, MetadataImage], None]
 
@@ -32,7 +35,11 @@ class MetadataCache:
         """Put `image` in force and tell the followers."""
         old, self.image = self.image, image
         for follower in self._followers:
-            follower(old, image)
+            try:
+                follower(old, image)
+            except Exception:
+                # The change is committed: neither the other followers nor its answer may be left out.
+                logger.exception("a change of the metadata could not be acted on")
 
 
 async def open_cluster(store: MetadataStore, cluster_id: str | None = None) -> MetadataImage:

@@ -12,7 +12,7 @@ from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
-from kafkapy.metadata.image import read_image
+from kafkapy.metadata.image import MetadataImage, read_image
 from kafkapy.metadata.store import Create, MetadataStoreError
 
 
@@ -144,3 +144,19 @@ async def test_a_damaged_node_is_one_clear_line(start_cluster: Any, path: str, d
     await cluster.store.set(path, data)
     with pytest.raises(znodes.DamagedNodeError, match=path):
         await open_cluster(cluster.store)
+
+
+async def test_a_follower_that_fails_keeps_neither_the_others_nor_the_answer(
+    cluster: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = []
+
+    def fail(old: MetadataImage, new: MetadataImage) -> None:
+        raise OSError("disk failed")
+
+    cluster.cache.follow(fail)
+    cluster.cache.follow(lambda old, new: heard.append(list(new.topics)))
+    results = await cluster.admin.topics.create_topics([NewTopic("t")])
+    assert results["t"] is cluster.image.topics["t"]
+    assert heard == [["t"]]
+    assert "could not be acted on" in caplog.text

@@ -1,0 +1,58 @@
+"""Topics for logs that a new metadata tree finds in the data directories.
+
+A directory written by Apache Kafka, or by a broker whose metadata.db was lost, holds logs that nobody
+knows. When the tree is new they become topics again, with the ids that their partition.metadata give them
+and leader epochs after those of their records; settings cannot be known and are the defaults, those of
+internal topics their own. Otherwise the first client to ask for such a topic would create another one of
+that name, and the old log would have to go.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafkapy.controller.topic_plans import TopicPlanner
+from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
+from kafkapy.topic_names import is_internal
+
+logger = logging.getLogger(__name__)
+
+
+class FoundLog(NamedTuple):
+    """A log in a data directory: its topic's id where it has one, the epoch of its last records or -1."""
+
+    topic_id: Uuid | None
+    leader_epoch: int
+
+
+def adopt_logs(
+    found: Mapping[TopicPartition, FoundLog], node_id: int, planner: TopicPlanner, image: MetadataImage
+) -> list[Topic]:
+    """The topics of the logs that were found."""
+    by_topic: dict[str, dict[int, FoundLog]] = {}
+    for topic_partition, log in found.items():
+        by_topic.setdefault(topic_partition.topic, {})[topic_partition.partition] = log
+    topics = []
+    for name, partitions in by_topic.items():
+        ids = {log.topic_id for log in partitions.values() if log.topic_id is not None}
+        if len(ids) > 1 or sorted(partitions) != list(range(len(partitions))):
+            logger.warning(
+                "The logs of %s in the data directories are not those of one whole topic: left alone.", name
+            )
+            continue
+        configs = planner.automatic(name, image).configs if is_internal(name) else {}
+        epochs = [partitions[index].leader_epoch + 1 for index in range(len(partitions))]
+        topics.append(
+            Topic(
+                name,
+                ids.pop() if ids else random_uuid(),
+                tuple(PartitionState(node_id, epoch, (node_id,), (node_id,)) for epoch in epochs),
+                {key: value for key, value in configs.items() if value is not None},
+            )
+        )
+    if topics:
+        logger.info("Took over %d topics from the logs in the data directories.", len(topics))
+    return topics
