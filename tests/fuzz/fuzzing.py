@@ -2,8 +2,7 @@
 
 A target gives well-formed inputs and a function that must take anything: it returns, or raises what the
 target itself does not catch, which is a finding. Slow units and growing memory are findings too. Everything
-follows from the seed: `Random(f"{seed} {target}")` makes a target's inputs, so that a finding comes back with
-`--target`.
+follows from the seed: `Random(f"{seed} {target}")` makes a target's inputs.
 """
 
 import faulthandler
@@ -45,6 +44,16 @@ class Target:
     run: Callable[[bytes], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    target: str
+    text: str
+    data: bytes = b""
+
+    def __str__(self) -> str:
+        return f"{self.target}: {self.text}"
+
+
 @dataclass(slots=True)
 class Report:
     executions: int = 0
@@ -52,7 +61,7 @@ class Report:
     slowest: float = 0.0
     slowest_target: str = ""
     growth: int = 0
-    findings: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def __str__(self) -> str:
         rate = self.executions / self.seconds if self.seconds else 0.0
@@ -106,7 +115,7 @@ def fuzz(targets: Sequence[Target], executions: int, seed: int) -> Report:
     report.seconds = time.perf_counter() - started
     report.growth = peak_memory() - before
     if report.growth > GROWTH:
-        report.findings.append(f"the peak of resident memory grew by {report.growth / 1e6:.0f} MB")
+        report.findings.append(Finding("memory", f"the peak grew by {report.growth / 1e6:.0f} MB"))
     return report
 
 
@@ -124,7 +133,7 @@ def _execute(target: Target, data: bytes, report: Report) -> None:
     try:
         target.run(data)
     except Exception as error:
-        report.findings.append(f"{target.name}: {type(error).__name__}: {error}\n  input {data.hex()}")
+        report.findings.append(Finding(target.name, f"{type(error).__name__}: {error}", data))
         return
     seconds = time.perf_counter() - started
     if seconds > report.slowest:
@@ -133,7 +142,7 @@ def _execute(target: Target, data: bytes, report: Report) -> None:
         if seconds > report.slowest:
             report.slowest, report.slowest_target = seconds, target.name
         if seconds > SLOWEST_UNIT:
-            report.findings.append(f"{target.name}: took {seconds * 1e3:.0f} ms\n  input {data.hex()}")
+            report.findings.append(Finding(target.name, f"took {seconds * 1e3:.0f} ms", data))
 
 
 def _timed(target: Target, data: bytes) -> float:
