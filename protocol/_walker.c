@@ -155,7 +155,7 @@ static const char *walk(Walker *w, const uint8_t *p, const uint8_t *end)
 
         switch (w->stage) {
         case LENGTH:
-            if (w->records == w->record_count)
+            if (w->records >= w->record_count)
                 return "more records than the batch declares";
             if (value < MIN_RECORD_LENGTH)
                 return "shorter than a record can be";

@@ -231,7 +231,7 @@ class PureWalker:
                 end = start + length
                 if end > size:
                     return
-                if index == self._record_count:
+                if index >= self._record_count:
                     raise DecodeError(_TOO_MANY)
                 if length < _MIN_RECORD_LENGTH:
                     raise DecodeError(_TOO_SHORT)
@@ -306,7 +306,7 @@ class PureWalker:
     def _walk_cut(self) -> Waiting[None]:
         self._left = 2**31
         length = yield from self._varint(32)
-        if self._records == self._record_count:
+        if self._records >= self._record_count:
             raise DecodeError(_TOO_MANY)
         if length < _MIN_RECORD_LENGTH:
             raise DecodeError(_TOO_SHORT)
