@@ -352,6 +352,8 @@ class PartitionLog:
     def truncate_to(self, offset: int) -> bool:
         """Remove every batch that holds `offset` or anything above; whether there were any.
 
+        The log then ends behind its last batch, which may be below `offset`.
+
         Raises:
             StorageError: the disk failed.
         """

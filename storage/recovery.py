@@ -306,11 +306,15 @@ class _Loader:
     # --- pass 2: after a crash ------------------------------------------------------------------------------
 
     def _recover(self, start: int) -> int:
-        """Read again the segments that reach above `start`; the log end offset."""
+        """Read again the segments that reach above `start`; the log end offset.
+
+        And the one that ends there: it may have been closed since that was the recovery point, and its
+        indexes, which are synced only then, may be missing or torn.
+        """
         if not self._segments:
             self._producers.clear(self._offsets.log_start_offset)
             return self._offsets.log_start_offset
-        segments = Segments(self._segments).covering(start)
+        segments = Segments(self._segments).covering(start - 1)
         end_offset = segments[0].base_offset
         self._epochs.truncate_from_end(end_offset)
         self._load_producers(max(self._offsets.log_start_offset, self._segments[0].base_offset), end_offset)
@@ -346,7 +350,9 @@ class _Loader:
                 self._assign_epoch(header.partition_leader_epoch, header.base_offset)
                 self._producers.replay(header, batch, self._now_ms, txn_index.append)
                 expected, good_bytes = header.next_offset, position + len(batch)
-        except (BadBatchError, DecodeError) as error:
+        except BadBatchError as error:
+            reason = error.reason
+        except DecodeError as error:
             reason = str(error)
         if reason is None:
             builder.finish()
@@ -405,6 +411,7 @@ class _Loader:
         start = self._offsets.log_start_offset
         logger.warning("%s: all segments end below the log start offset %d and go.", self._path, start)
         self._remove(list(self._segments))
+        self._recovered.clear()
         self._epochs.clear()
         self._producers.clear(start)
         return start
@@ -443,7 +450,8 @@ class _Loader:
         if not self._log_directory.durable:
             return
         for segment in self._recovered:
-            handles = segment.flush_handles(with_indexes=True)
+            # An empty segment makes its indexes when it needs them; some may have been lost.
+            handles = segment.flush_handles(with_indexes=segment.size > 0)
             try:
                 for handle in handles:
                     self._files.sync_data(handle)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 def truncate_to(log: PartitionLog, offset: int) -> bool:
     """Remove every batch that holds `offset` or anything above; whether there were any.
 
+    The log then ends behind its last batch, as it would after a restart: below `offset` where that lay inside
+    a batch, or in a gap that compaction left. (Apache Kafka's log ends at `offset` until it restarts.)
+
     Raises:
         OSError: the disk failed.
     """
@@ -33,7 +36,9 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     if offset < log.segments.first.base_offset:
         truncate_fully_and_start_at(log, offset)
         return True
-    _forget_flushed_from(log, offset)
+    flushed_offset = log.flushed_offset
+    # Where the log will end is known when it is cut; it is not below the start of the segment.
+    _forget_flushed_from(log, min(offset, log.segments.floor(offset).base_offset))
     for segment in reversed(log.segments.above(offset)):
         _remove_segment(log, segment)
     active = log.segments.active
@@ -41,10 +46,12 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     if log.log_directory.durable:
         log.log_directory.files.sync_data(active.file)
         log.log_directory.files.sync_directory(log.path)
-    log.log_end_offset = offset
-    log.log_start_offset = min(log.log_start_offset, offset)
-    log.high_watermark = min(log.high_watermark, offset)
-    log.leader_epochs.truncate_from_end(offset)
+    end_offset = active.read_next_offset()
+    log.log_end_offset = end_offset
+    log.log_start_offset = min(log.log_start_offset, end_offset)
+    log.high_watermark = min(log.high_watermark, end_offset)
+    log.flushed_offset = min(flushed_offset, end_offset)
+    log.leader_epochs.truncate_from_end(end_offset)
     _reload_producers(log)
     return True
 

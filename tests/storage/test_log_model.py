@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from kafkapy.protocol.records import Compression
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
@@ -121,11 +122,12 @@ class LogModel(RuleBasedStateMachine):
         self.log.truncate_to(offset)
         gone = {entry.batch for entry in self.entries if entry.offset >= offset}
         self.entries = [entry for entry in self.entries if entry.batch not in gone]
-        self.end = offset
-        self.start = min(self.start, offset)
-        if offset < self.log.segments.first.base_offset or not self.entries:
-            self.start = max(self.start, self.log.log_start_offset)
-        self.flushed = min(self.flushed, offset)
+        last = self.visible[-1].offset + 1 if self.visible else 0
+        self.end = self.log.log_end_offset
+        assert last <= self.end <= offset
+        self.start = self.log.log_start_offset
+        assert self.start <= self.end
+        self.flushed = min(self.flushed, self.end)
 
     @rule(forward=st.integers(0, 10))
     def delete_records(self, forward: int) -> None:
@@ -162,10 +164,7 @@ class LogModel(RuleBasedStateMachine):
     @rule()
     def stop_and_start(self) -> None:
         self.logs.restart()
-        last = self.entries[-1].offset + 1 if self.entries else self.end
-        # Offsets cut out of the middle of a batch are given again: the files do not know of them.
-        self.end = self.flushed = max(last, self.log.log_start_offset)
-        assert self.log.log_end_offset == self.end
+        self.flushed = self.end
 
     @precondition(lambda self: self.entries)
     @rule(torn=st.integers(0, 500), garbage=st.binary(max_size=40))
@@ -190,7 +189,10 @@ class LogModel(RuleBasedStateMachine):
         assert all(entry.offset >= self.flushed for entry in lost)
         assert cut < size or not lost
         self.entries = [entry for entry in self.entries if entry.batch not in gone]
+        last = self.visible[-1].offset + 1 if self.visible else self.start
+        assert self.log.log_end_offset >= last
         self.end = self.flushed = self.log.log_end_offset
+        self.start = max(self.start, self.log.log_start_offset)
 
     @invariant()
     def holds(self) -> None:

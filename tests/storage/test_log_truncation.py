@@ -35,7 +35,21 @@ def test_a_batch_that_holds_the_offset_goes_whole(tmp_path: Path) -> None:
     log.truncate_to(2)
     log.check()
     assert offsets(log) == [0]
-    assert append(log, batch(b"e")).first_offset == 2
+    assert log.log_end_offset == 1
+    assert append(log, batch(b"e")).first_offset == 1
+
+
+def test_a_cut_in_a_gap_between_offsets_ends_the_log_behind_its_last_batch(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    log = logs.log
+    for base_offset in (0, 20):
+        data = batch(b"x", b"y")
+        data[:8] = base_offset.to_bytes(8, "big")
+        log.append_as_follower(memoryview(data), now_ms=START_MS)
+    log.truncate_to(15)
+    log.flush()
+    logs.save_recovery_points()
+    assert log.log_end_offset == logs.restart(clean=False).log_end_offset == 2
 
 
 def test_truncating_forgets_the_epochs_and_producers_of_what_goes(tmp_path: Path) -> None:
@@ -59,7 +73,8 @@ def test_the_recovery_point_moves_before_the_log_is_cut_below_it(tmp_path: Path)
     log.flush()
     logs.save_recovery_points()
     log.truncate_to(4)
-    assert read_offsets(logs.files, str(tmp_path / "data" / RECOVERY_POINTS)) == {TP: 4}
+    assert read_offsets(logs.files, str(tmp_path / "data" / RECOVERY_POINTS)).get(TP, 0) <= 4
+    assert log.flushed_offset == 4
     assert offsets(logs.restart(clean=False)) == [0, 1, 2, 3]
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets
 from kafkapy.storage.files import DiskFullError, StorageError
