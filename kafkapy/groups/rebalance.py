@@ -30,7 +30,7 @@ from kafkapy.groups.sessions import Sessions
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.sync_group import SyncGroupResponse
 
-MIN_JOIN_WAIT_MS: Final = 100
+MIN_STATIC_WAIT_MS: Final = 100
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,8 @@ class Rebalances:
         if missing:
             logger.info("Group %s: %d members did not rejoin in time", group.group_id, len(missing))
         if group.members and not group.elect_joined_leader():
-            self._arm_join_timer(group)
+            # Static members that asked for no time at all must not make this a busy loop.
+            self._arm_join_timer(group, MIN_STATIC_WAIT_MS)
             return
         group.begin_generation(self.clock.now_ms())
         if group.state is GroupState.EMPTY:
@@ -122,9 +123,8 @@ class Rebalances:
             group.answer_join(member, group.join_response(member))
             self.sessions.touch(group, member)
 
-    def _arm_join_timer(self, group: Group) -> None:
-        # The floor keeps a static member that asked for no time at all from making this a busy loop.
-        timeout_ms = max(group.rebalance_timeout_ms, MIN_JOIN_WAIT_MS)
+    def _arm_join_timer(self, group: Group, at_least_ms: int = 0) -> None:
+        timeout_ms = max(group.rebalance_timeout_ms, at_least_ms)
         group.join_timer = self.timers.call_later(timeout_ms / 1000, lambda: self.complete_join(group))
 
     def _arm_initial_delay(self, group: Group, delay_ms: int, remaining_ms: int) -> None:

@@ -136,3 +136,15 @@ def test_a_restarted_coordinator_gives_members_one_session_to_be_heard_of() -> N
     world.heartbeat(leader)
     world.advance(1.1)
     assert set(world.group.members) == {leader}
+
+
+def test_a_group_whose_last_member_leaves_does_not_wait_for_an_id_that_is_pending() -> None:
+    world = World()
+    (member_id,) = world.stable()
+    pending = world.new_id()
+    world.leave(member_id)
+    world.advance(0)
+    assert world.group.state is GroupState.EMPTY
+    world.join(pending)
+    world.settle()
+    assert world.group.leader == pending
