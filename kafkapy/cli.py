@@ -1,13 +1,14 @@
 """The command line: `kafkapy serve`.
 
-Exit codes: 0 stopped by a signal, 1 the broker cannot start or its disk failed, 2 wrong usage or settings.
-Errors are one line on standard error.
+Exit codes: 0 stopped by a signal, 1 the broker cannot start, 2 wrong usage or settings. Errors are one line
+on standard error.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ from kafkapy.logging_setup import FORMATS, LEVELS
 
 if TYPE_CHECKING:
     from kafkapy.config import BrokerConfig
+
+logger = logging.getLogger(__name__)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -77,10 +80,20 @@ async def _serve(config: BrokerConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     broker = BrokerCore(config)
+    if ignored := config.without_effect():
+        logger.info("These settings have no effect in this broker: %s", ", ".join(ignored))
+    started = loop.time()
     try:
         await broker.start()
     except StartError as error:
         _fail(str(error), code=1)
+    logger.info(
+        "Broker %d of cluster %s started in %.2f s with %d partitions",
+        broker.node_id,
+        broker.cluster_id,
+        loop.time() - started,
+        len(broker.logs.logs),
+    )
     for listener in broker.server.listening:
         click.echo(f"Listening on {listener}")
     directories = ", ".join(str(directory.resolve()) for directory in config.log_dirs)

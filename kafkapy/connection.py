@@ -363,12 +363,12 @@ class Connection:
     # --- closing ------------------------------------------------------------------------------------------
 
     def close(self, why: str | None = None, *, level: int = logging.WARNING) -> None:
-        """Close now; what is not sent is dropped. `why` is logged."""
+        """Close now; what is not sent is dropped. `why` is logged, cut to a sensible length."""
         if self.closed:
             return
         self.closed = True
         if why is not None:
-            logger.log(level, "Closing the connection of %s: %s", self, why)
+            logger.log(level, "Closing the connection of %s: %.300s", self, why)
         self._pause_reading()
         if self._writing:
             self._writing = False

@@ -54,9 +54,12 @@ class Harness:
 
 
 @contextmanager
-def serving(settings: Mapping[str, str] | None = None) -> Iterator[Harness]:
+def serving(
+    settings: Mapping[str, str] | None = None,
+    make_loop: Callable[[], asyncio.AbstractEventLoop] = new_event_loop,
+) -> Iterator[Harness]:
     """A server on a loop and a thread of its own."""
-    loop = new_event_loop()
+    loop = make_loop()
     failures: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: failures.append(context))
     thread = threading.Thread(target=loop.run_forever)

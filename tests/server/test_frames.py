@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
 import struct
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from kafkapy.context import Pipelined
+from kafkapy.event_loop import new_event_loop
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.produce import (
@@ -29,9 +31,9 @@ from tests.server.raw_client import RawClient, api_versions, correlation_ids, ev
 PRODUCE_VERSION = 9
 
 
-@pytest.fixture
-def harness() -> Iterator[Harness]:
-    with serving() as running:
+@pytest.fixture(params=[new_event_loop, asyncio.new_event_loop], ids=["default loop", "asyncio's loop"])
+def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+    with serving(make_loop=request.param) as running:
         yield running
 
 
