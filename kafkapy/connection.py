@@ -58,7 +58,6 @@ class Connection:
         "_ended",
         "_fd",
         "_frame_is_shared",
-        "_frame_kept",
         "_local",
         "_loop",
         "_outbound",
@@ -71,6 +70,7 @@ class Connection:
         "_stalled",
         "_writing",
         "closed",
+        "frame_is_kept",
         "last_active",
         "listener",
         "peer_host",
@@ -87,6 +87,8 @@ class Connection:
         self.peer_port = peer_port
         self.principal = ANONYMOUS
         self.closed = False
+        self.frame_is_kept = False
+        """The handler has kept the bytes of the frame being handled, or of one beside it in its buffer."""
         self.last_active: float = server.now
         """When bytes last came or went, as the server's coarse clock had it."""
         self.receiving_since = self.last_active
@@ -114,8 +116,6 @@ class Connection:
         """The client has sent all it will, or all that is taken."""
         self._frame_is_shared = False
         """The frame being handled lies in the server's shared buffer."""
-        self._frame_kept = False
-        """The handler has kept the frame."""
         self._loop.add_reader(self._fd, self._on_readable)
 
     def __str__(self) -> str:
@@ -141,7 +141,7 @@ class Connection:
 
         To be called by a handler before it returns; see `kafkapy.context`.
         """
-        self._frame_kept = True
+        self.frame_is_kept = True
         if self._frame_is_shared:
             self._server.replace_receive_buffer()
 
@@ -179,7 +179,7 @@ class Connection:
         """Handle what came into the shared buffer; the rest moves to a buffer of our own."""
         self._frame_is_shared = True
         left = self._handle_frames(view, 0, end)
-        self._frame_is_shared = self._frame_kept = False
+        self._frame_is_shared = self.frame_is_kept = False
         if left < end and not self.closed:
             self._own(ReceiveBuffer(view[left:end]))
             self._after_handling(some=left > 0)
@@ -190,8 +190,8 @@ class Connection:
         buffer.start = left = self._handle_frames(buffer.view, start, end)
         if self.closed:
             return
-        if self._frame_kept:
-            self._frame_kept = False
+        if self.frame_is_kept:
+            self.frame_is_kept = False
             self._disown()
             if left < end:
                 self._own(ReceiveBuffer(buffer.view[left:end]))

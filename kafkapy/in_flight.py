@@ -42,12 +42,14 @@ logger = logging.getLogger(__name__)
 class _Request:
     """A request in flight. `response` is None until it is `ready`, or when nothing is to be sent."""
 
-    __slots__ = ("endpoint", "future", "header", "nbytes", "pipelined", "ready", "response")
+    __slots__ = ("endpoint", "future", "header", "kept_bytes", "nbytes", "pipelined", "ready", "response")
 
     def __init__(self, header: RequestHeader, endpoint: handlers.Endpoint, nbytes: int) -> None:
         self.header = header
         self.endpoint = endpoint
         self.nbytes = nbytes
+        self.kept_bytes = 0
+        """What its handler keeps of the receive buffer until it is answered."""
         self.future: asyncio.Future[Any] | None = None
         self.pipelined = False
         self.ready = False
@@ -131,6 +133,9 @@ class RequestsInFlight:
             self._answer_now(header, endpoint, response)
         else:
             waiting = _Request(header, endpoint, len(frame))
+            if connection.frame_is_kept:
+                waiting.kept_bytes = len(frame)
+                self._server.buffered_bytes += len(frame)
             self._requests.append(waiting)
             self._await(waiting, response)
 
@@ -205,6 +210,8 @@ class RequestsInFlight:
         else:
             if request.pipelined:
                 self._pipelined_bytes -= request.nbytes
+            if request.kept_bytes:
+                self._server.release_memory(request.kept_bytes)
             request.response, request.ready = response, True
             if self._connection.closed:
                 _drop_answer(request)

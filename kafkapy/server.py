@@ -64,7 +64,7 @@ class Server:
         self.listening: tuple[Listener, ...] = ()
         """The listeners, with the ports they were given."""
         self.buffered_bytes = 0
-        """What the connections' own buffers take."""
+        """What the connections' own buffers take, and the requests that handlers keep."""
         self._config = config
         self._sockets: list[socket.socket] = []
         self._limits = ConnectionLimits(config, self.now)
@@ -154,9 +154,14 @@ class Server:
                 self._refused += 1
                 sock.close()
                 continue
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            except OSError:  # it is gone already
+                self._limits.remove(host)
+                sock.close()
+                continue
             self.connections.add(Connection(self, listener, sock, host, address[1]))
 
     def forget(self, connection: Connection) -> None:
@@ -184,7 +189,7 @@ class Server:
         self._waiting_for_memory[connection] = None
 
     def release_memory(self, nbytes: int) -> None:
-        """A connection's own buffer is gone."""
+        """A connection's own buffer, or a request that a handler kept, is gone."""
         self.buffered_bytes -= nbytes
         if self._waiting_for_memory and self.has_memory:
             self.loop.call_soon(self._resume_waiting)
