@@ -12,9 +12,10 @@ KAFKA_STORAGE_ERROR."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kafkapy.protocol.errors import KafkaError
 from kafkapy.storage.files import StorageError
 
 if TYPE_CHECKING:
@@ -49,9 +50,7 @@ class GroupCommit:
             while self._asking:
                 group = list(self._asking)
                 self._asking.clear()
-                tickets = [
-                    (partition, ticket) for partition in group if (ticket := partition.log.prepare_flush())
-                ]
+                tickets = list(_tickets(group))
                 errors = await self._blocking(_run_tickets, [ticket for _, ticket in tickets])
                 for (partition, ticket), error in zip(tickets, errors, strict=True):
                     if error is None:
@@ -60,6 +59,19 @@ class GroupCommit:
                         partition.log.mark_offline(error)
         finally:
             self._running = None
+
+
+def _tickets(group: list[Partition]) -> Iterator[tuple[Partition, FlushTicket]]:
+    """What each partition has to sync; one whose disk fails does not stop the others."""
+    for partition in group:
+        try:
+            ticket = partition.log.prepare_flush()
+        except KafkaError as error:
+            # Its log directory is offline, or the log damaged: nothing of this partition is acknowledged.
+            partition.close(error.code)
+        else:
+            if ticket is not None:
+                yield partition, ticket
 
 
 def _run_tickets(tickets: list[FlushTicket]) -> list[StorageError | None]:

@@ -66,13 +66,14 @@ class ReplicaManager:
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
         """Make the hosted partitions those of `new`."""
+        is_first = not old.cluster_id
         for name in new.changed_topics(old):
             before, topic = old.topics.get(name), new.topics.get(name)
             if before is not None and (topic is None or topic.id != before.id):
                 self._delete_topic(before)
                 before = None
             if topic is not None:
-                self._apply_topic(topic, before)
+                self._apply_topic(topic, before, self._new_from(topic, before, is_first))
 
     def set_defaults(self, defaults: Mapping[str, str], image: MetadataImage) -> None:
         """Take over changed broker defaults of topic settings, at once."""
@@ -95,21 +96,33 @@ class ReplicaManager:
         for partition in self._partitions.values():
             partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _apply_topic(self, topic: Topic, before: Topic | None) -> None:
+    def _new_from(self, topic: Topic, before: Topic | None, is_first: bool) -> int:
+        """From which index on the partitions of `topic` are new, so that no directory can hold their logs.
+
+        The first image shows what existed before the broker started, and so does a topic that was made for
+        logs that were found.
+        """
+        count = len(topic.partitions)
+        if before is not None:
+            return len(before.partitions)
+        found = (TopicPartition(topic.name, index) in self.logs.logs for index in range(count))
+        return count if is_first or any(found) else 0
+
+    def _apply_topic(self, topic: Topic, before: Topic | None, new_from: int) -> None:
         config = self.log_config(topic.configs)
         for index, state in enumerate(topic.partitions):
             key = (topic.name, index)
             if key in self._partitions:
                 self._partitions[key].leader_epoch = state.leader_epoch
             elif self._node_id in state.replicas:
-                self._open(topic, index, state.leader_epoch, config)
+                self._open(topic, index, state.leader_epoch, config, new=index >= new_from)
         if before is not None and before.configs != topic.configs:
             self._configure(topic)
 
-    def _open(self, topic: Topic, index: int, leader_epoch: int, config: LogConfig) -> None:
+    def _open(self, topic: Topic, index: int, leader_epoch: int, config: LogConfig, *, new: bool) -> None:
         topic_partition = TopicPartition(topic.name, index)
         try:
-            log = self.logs.create(topic_partition, topic.id, config)
+            log = self.logs.create(topic_partition, topic.id, config, new=new)
         except (StorageError, KafkaError) as error:
             logger.error("%s-%d stays offline: %s", topic.name, index, error)
             self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
@@ -137,4 +150,8 @@ class ReplicaManager:
             partition = self._partitions.pop(key, None)
             if partition is not None:
                 partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            try:
                 self.logs.delete(key)
+            except StorageError as error:
+                # What stays is taken for a deleted topic's log by its topic id.
+                logger.error("%s-%d is deleted, but its files stay: %s", *key, error)

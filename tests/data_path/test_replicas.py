@@ -1,0 +1,173 @@
+"""The partitions of a broker with several log directories, when a directory fails."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkapy.group_commit import GroupCommit
+from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.partition import Partition
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.replicas import ReplicaManager
+from kafkapy.storage.log_directory import LogDirectory
+from kafkapy.storage.validate import AppendOrigin, prepare_batches
+from kafkapy.timers import Timers
+from kafkapy.waiters import Waiters
+from tests.storage.log_harness import START_MS, Fault, Logs, batch
+
+NODE = 1
+EMPTY = MetadataImage()
+JOINED = MetadataImage(cluster_id="a-cluster")
+
+
+def topic(name: str, partitions: int, number: int = 1) -> Topic:
+    state = PartitionState(NODE, 0, (NODE,), (NODE,))
+    return Topic(name, bytes([number]) * 16, (state,) * partitions)
+
+
+class World:
+    """A broker's replicas over two log directories."""
+
+    def __init__(self, root: Path) -> None:
+        self.logs = Logs(root, dirs=("one", "two"))
+        loop = asyncio.get_running_loop()
+        self._pool = ThreadPoolExecutor(1)
+        self.timers = Timers(loop)
+        waiters = Waiters(loop, self.timers)
+        self.group_commit = GroupCommit(self._blocking)
+        self.replicas = ReplicaManager(
+            self.logs.manager, self.group_commit, waiters=waiters, node_id=NODE, defaults={}, sync=True
+        )
+        self.image = EMPTY
+        self.apply(JOINED)
+
+    async def _blocking(self, call: Any, *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
+
+    def apply(self, image: MetadataImage) -> None:
+        self.replicas.apply(self.image, image)
+        self.image = image
+
+    def create(self, *topics: Topic) -> None:
+        self.apply(self.image.with_topics(topics))
+
+    def delete(self, *names: str) -> None:
+        self.apply(self.image.with_topics(deleted=names))
+
+    def directory(self, name: str, index: int) -> LogDirectory:
+        return self.replicas.partition(name, index).log.log_directory
+
+    def fail(self, directory: LogDirectory) -> None:
+        directory.failed("testing", OSError(errno.EIO, "the disk is gone"))
+
+    def error_of(self, name: str, index: int) -> ErrorCode:
+        try:
+            return self.replicas.partition(name, index).offline
+        except KafkaError as error:
+            return error.code
+
+    def close(self) -> None:
+        self.timers.close()
+        self._pool.shutdown()
+        self.logs.crash()
+
+
+@pytest.fixture
+def worlds() -> Iterator[list[World]]:
+    made: list[World] = []
+    yield made
+    for world in made:
+        world.close()
+
+
+def append(partition: Partition) -> int:
+    """Append a record; the offset behind it."""
+    prepared = prepare_batches(
+        memoryview(batch(b"a")), config=partition.log.config, origin=AppendOrigin.CLIENT, now_ms=START_MS
+    )
+    return partition.append(prepared, origin=AppendOrigin.CLIENT, now_ms=START_MS).last_offset + 1
+
+
+async def test_deleting_a_topic_goes_on_behind_a_partition_whose_disk_failed(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.create(topic("events", 4))
+    failed = world.directory("events", 0)
+    healthy = [index for index in range(4) if world.directory("events", index) is not failed]
+    world.fail(failed)
+    world.delete("events")
+    assert [world.error_of("events", index) for index in range(4)] == [3] * 4
+    left = {found.partition for found in world.logs.manager.logs}
+    assert len(healthy) == 2
+    assert left == {0, 1, 2, 3} - set(healthy)
+
+
+async def test_new_partitions_go_to_the_directories_that_are_left(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.create(topic("events", 2))
+    kept = world.directory("events", 0)
+    world.fail(world.directory("events", 1))
+    world.create(topic("new", 2, 2), topic("events", 3))
+    assert {world.directory("new", 0), world.directory("new", 1), world.directory("events", 2)} == {kept}
+
+
+async def test_a_partition_that_a_failed_directory_may_hold_is_not_made_anew(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.logs.manager.directories[0].failed("testing", OSError(errno.EIO, "the disk is gone"))
+    world.image = EMPTY
+    world.apply(JOINED.with_topics([topic("events", 1)]))
+    assert world.error_of("events", 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not world.logs.manager.logs
+
+
+async def test_a_topic_made_for_found_logs_is_not_completed_while_a_directory_is_offline(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    found = topic("events", 2)
+    world.logs.manager.create(TopicPartition("events", 0), found.id, world.logs.config, new=True)
+    world.fail(world.logs.manager.directories[1])
+    world.create(found)
+    assert world.error_of("events", 0) is ErrorCode.NONE
+    assert world.error_of("events", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_failed_directory_does_not_keep_others_from_committing(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.create(topic("events", 2))
+    first, second = (world.replicas.partition("events", index) for index in (0, 1))
+    ends = append(first), append(second)
+    world.fail(first.log.log_directory)
+    await second.committed(ends[1], 10)
+    with pytest.raises(KafkaError) as caught:
+        await first.committed(ends[0], 10)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    await world.group_commit.drain()
+
+
+async def test_topics_are_made_where_a_deletion_did_not_fail(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.create(topic("events", 2))
+    world.logs.files.faults.append(Fault("rename", errno.EIO, suffix="-delete", times=1))
+    world.delete("events")
+    (left,) = world.logs.manager.logs
+    assert world.error_of("events", left.partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    world.create(topic("other", 1, 2))
+    assert world.error_of("other", 0) is ErrorCode.NONE
