@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from kafkapy.storage.files import FileSlice, FileSystem
 
 FILES = FileSystem()

@@ -1,0 +1,53 @@
+"""Apache Kafka's own classes on a log directory: LogJudge.java and DumpLogSegments."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from interop.support.kafka_jars import java_command
+
+_SECONDS = 120
+
+
+def write_log(folder: Path, appends: Iterable[tuple[int, bool, bytes]], settings: Mapping[str, str]) -> None:
+    """Have Kafka append (leader epoch, by a coordinator, batch) to a new log, and close it."""
+    batches = folder.parent / "batches"
+    with batches.open("wb") as file:
+        for epoch, coordinator, batch in appends:
+            file.write(struct.pack(">ibi", epoch, coordinator, len(batch)) + batch)
+    folder.mkdir()
+    _judge("write", str(folder), str(batches), *[f"{key}={value}" for key, value in settings.items()])
+
+
+def read_log(folder: Path, *, clean: bool) -> dict[str, Any]:
+    """What Kafka finds when it opens a log: offsets, segments, batches, records, epochs, producers."""
+    answer: dict[str, Any] = json.loads(_judge("read", str(folder), "clean" if clean else "unclean"))
+    return answer
+
+
+def dump(*files: Path, options: Iterable[str] = ()) -> str:
+    """What kafka-dump-log prints about files of a log."""
+    command = [
+        *java_command(),
+        "org.apache.kafka.tools.DumpLogSegments",
+        *options,
+        "--files",
+        ",".join(map(str, files)),
+    ]
+    return _run(command)
+
+
+def _judge(*arguments: str) -> str:
+    command = java_command()
+    return _run([*command, str(Path(__file__).with_name("LogJudge.java")), *arguments])
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
