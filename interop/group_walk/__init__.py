@@ -1,0 +1,1 @@
+"""Random walks of group requests, on kafkapy and on Apache Kafka."""
