@@ -53,7 +53,8 @@ class DiskSpace:
         self.floor = min(_MAX_FLOOR, total // 50)
         """Free bytes below which clients may not write."""
         self.reserve_bytes = min(_MAX_RESERVE, total // 64) if keep_reserve else 0
-        self.reserved = False
+        reserve = f"{directory}/{RESERVE_FILE}"
+        self.reserved = self.reserve_bytes > 0 and files.exists(reserve) and files.size(reserve) > 0
         """The reserve file holds its blocks."""
         self.full = False
         self._admitted = 0

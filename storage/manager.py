@@ -232,6 +232,14 @@ class LogManager:
                     progress(done, len(futures))
 
     def _load(self, job: _LoadJob) -> PartitionLog:
+        try:
+            return self._load_once(job)
+        except OSError as error:
+            if not is_disk_full(error) or not job.directory.space.release_reserve():
+                raise
+            return self._load_once(job)
+
+    def _load_once(self, job: _LoadJob) -> PartitionLog:
         return load_log(
             job.directory,
             job.path,

@@ -68,6 +68,13 @@ def test_the_reserve_is_made_of_blocks_and_given_back_once(tmp_path: Path) -> No
     assert disk.reserved
 
 
+def test_the_reserve_of_the_run_before_is_still_there(tmp_path: Path) -> None:
+    space(tmp_path, free=1 << 29, keep_reserve=True)[0].look(START_MS)
+    disk, _ = space(tmp_path, free=0, keep_reserve=True)
+    assert disk.release_reserve()
+    assert not space(tmp_path, free=0, keep_reserve=True)[0].release_reserve()
+
+
 def test_a_reserve_that_finds_no_space_is_not_half_made(tmp_path: Path) -> None:
     disk, files = space(tmp_path, free=1 << 29, keep_reserve=True)
     files.faults = [Fault("allocate", NO_SPACE, times=1)]

@@ -219,6 +219,16 @@ def test_a_partition_that_cannot_be_made_for_lack_of_space_leaves_nothing(tmp_pa
     assert logs.log.log_end_offset == 0
 
 
+def test_recovery_on_a_full_disk_takes_the_reserve(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 3)
+    logs.crash()
+    logs.files.faults = [Fault("create", NO_SPACE, ".index", times=1)]
+    logs.manager = logs._start()
+    assert offsets(logs.log) == [0, 1, 2]
+    assert (tmp_path / "data" / ".kafkapy_reserve").stat().st_size == 0
+
+
 # --- several directories -----------------------------------------------------------------------------------
 
 
