@@ -64,11 +64,13 @@ def test_clients_that_are_at_work_go_on(own_server: ServerProcess, how: str) -> 
     producer = Producer({**quick, "enable.idempotence": True, "linger.ms": 1})
     refused: list[object] = []
 
+    def told(error: object, _message: object) -> None:
+        if error:
+            refused.append(error)
+
     def send() -> None:
         for n in range(count):
-            producer.produce(
-                "stream", b"%d" % n, on_delivery=lambda error, _: error and refused.append(error)
-            )
+            producer.produce("stream", b"%d" % n, on_delivery=told)
             producer.poll(0)
             if n % 500 == 0:
                 time.sleep(0.02)

@@ -1,1 +1,1 @@
-"""Spark's own Kafka source and sink against the broker."""
+"""Apache Spark's Kafka source and sink against the broker."""

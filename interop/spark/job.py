@@ -1,10 +1,7 @@
-"""A Spark job in three steps, each a process of its own; prints one line of JSON with what it found.
+"""The Spark jobs, each a driver process of its own: `python -m interop.spark.job COMMAND ARGUMENTS-AS-JSON`.
 
-    python -m interop.spark.job batch  BOOTSTRAP TOPIC ROWS          write the web log, read it back in batch
-    python -m interop.spark.job stream BOOTSTRAP TOPIC ROWS FOLDER   stream it into Parquet, from the checkpoint on
-    python -m interop.spark.job verify BOOTSTRAP TOPIC ROWS FOLDER   compare the Parquet files with the web log
-
-`stream` may be killed at any time and started again.
+The answer is the last line of standard output, as JSON. The connector comes by `spark.jars.packages`, as it
+does for a user, with the settings for Ivy beside this file.
 """
 
 from __future__ import annotations
@@ -12,139 +9,105 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from interop.spark.session import start
-from interop.spark.web_log import web_log
+import pyspark
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from interop.spark.access_log import Fingerprint, access_log, fingerprint, fingerprint_columns
+from interop.support.maven import CACHE
 
-CONTENT = ("key", "value", "headers", "timestamp")
-ROWS_PER_BATCH = 100_000
+SEED = 20_261_121
 
 
-def batch(spark: SparkSession, bootstrap: str, topic: str, rows: int) -> dict[str, Any]:
-    """Write the web log; read it whole, between offsets and by time."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    expected = web_log(spark, rows)
-    began = time.monotonic()
-    _with_broker(expected.write.format("kafka"), bootstrap).option("topic", topic).option(
-        "includeHeaders", True
-    ).save()
-    written = time.monotonic()
-    everything = _read(spark, bootstrap, topic).cache()
-    found: dict[str, Any] = {"rows": everything.count()}
-    read = time.monotonic()
-    found["differences"] = _differences(everything.select(*CONTENT), expected)
-    ends = {
-        row["partition"]: row["n"]
-        for row in everything.groupBy("partition").agg(F.count("*").alias("n")).collect()
+def session() -> SparkSession:
+    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    settings = {
+        "spark.jars.packages": connector,
+        "spark.jars.ivySettings": str(Path(__file__).with_name("ivysettings.xml")),
+        "spark.jars.ivy": str(CACHE / "spark" / "ivy"),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "UTC",
     }
-    found["dense"] = _is_dense(everything)
-
-    # Between offsets: the middle half of each partition.
-    starts = {str(partition): end // 4 for partition, end in ends.items()}
-    stops = {str(partition): end * 3 // 4 for partition, end in ends.items()}
-    between = _read(
-        spark,
-        bootstrap,
-        topic,
-        startingOffsets=json.dumps({topic: starts}),
-        endingOffsets=json.dumps({topic: stops}),
-    )
-    window = F.lit(False)
-    for partition, end in ends.items():
-        window |= (F.col("partition") == partition) & F.col("offset").between(end // 4, end * 3 // 4 - 1)
-    found["between offsets"] = _differences(between, everything.where(window))
-
-    # By time: from the first record of each partition that is as new as the middle of the log.
-    middle = everything.agg(F.percentile_approx(F.unix_millis("timestamp"), 0.5)).first()[0]
-    since = _read(
-        spark,
-        bootstrap,
-        topic,
-        startingOffsetsByTimestamp=json.dumps({topic: {str(partition): middle for partition in ends}}),
-    )
-    first = (
-        everything.where(F.unix_millis("timestamp") >= middle)
-        .groupBy("partition")
-        .agg(F.min("offset").alias("first"))
-    )
-    newer = everything.join(first, "partition").where("offset >= first").select(*everything.columns)
-    found["by time"] = _differences(since, newer)
-    return {**found, "write s": round(written - began, 1), "read s": round(read - written, 1)}
+    builder = SparkSession.builder.master("local[2]").appName("kafkapy interop")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
-def stream(spark: SparkSession, bootstrap: str, topic: str, _: int, folder: str) -> dict[str, Any]:
-    """Stream what the topic holds into Parquet, in batches of ROWS_PER_BATCH."""
-    source = (
-        _with_broker(spark.readStream.format("kafka"), bootstrap)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("includeHeaders", True)
-        .option("maxOffsetsPerTrigger", ROWS_PER_BATCH)
-        .load()
-    )
+def write(spark: SparkSession, bootstrap: str, topic: str, parts: list[int]) -> dict[str, Any]:
+    """Write rows up to each of `parts` in turn; what was written, and the times before, between and after."""
+    boundaries, written, first = [], [], 0
+    for last in parts:
+        boundaries.append(int(time.time() * 1000))
+        rows = access_log(spark, first, last, SEED)
+        rows.write.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("topic", topic).save()
+        time.sleep(0.05)  # so that no record has the time of a boundary
+        written.append(fingerprint(rows))
+        first = last
+    boundaries.append(int(time.time() * 1000))
+    return {"boundaries": boundaries, "written": written}
+
+
+def read(
+    spark: SparkSession, bootstrap: str, topic: str, options: list[dict[str, str]]
+) -> list[list[dict[str, int]]]:
+    """Batch reads, one for each set of options: what each partition gave."""
+    place = [
+        f.min("offset").alias("first_offset"),
+        f.max("offset").alias("last_offset"),
+        f.sum("offset").alias("sum_of_offsets"),
+        f.expr("unix_millis(min(timestamp))").alias("earliest"),
+        f.expr("unix_millis(max(timestamp))").alias("latest"),
+        f.max("timestampType").alias("timestamp_type"),
+    ]
+    answers = []
+    for each in options:
+        rows = _source(spark.read.format("kafka"), bootstrap, topic, each).load()
+        partitions = rows.groupBy("partition").agg(*fingerprint_columns(), *place).collect()
+        answers.append([{name: int(value) for name, value in row.asDict().items()} for row in partitions])
+    return answers
+
+
+def stream(spark: SparkSession, bootstrap: str, topic: str, folder: str, per_batch: int) -> Fingerprint:
+    """Stream what is there into Parquet, in batches of so many rows; what the Parquet holds in the end."""
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(per_batch)}
+    rows = _source(spark.readStream.format("kafka"), bootstrap, topic, options).load()
     query = (
-        source.select("partition", "offset", *CONTENT)
-        .writeStream.format("parquet")
-        .option("path", f"{folder}/table")
+        rows.writeStream.format("parquet")
+        .option("path", f"{folder}/rows")
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    return {"batches": len(query.recentProgress)}
+    return fingerprint(spark.read.parquet(f"{folder}/rows"))
 
 
-def verify(spark: SparkSession, _bootstrap: str, _topic: str, rows: int, folder: str) -> dict[str, Any]:
-    """What the Parquet files hold."""
-    table = spark.read.parquet(f"{folder}/table").cache()
-    return {
-        "rows": table.count(),
-        "distinct offsets": table.select("partition", "offset").distinct().count(),
-        "dense": _is_dense(table),
-        "differences": _differences(table.select(*CONTENT), web_log(spark, rows)),
-    }
+def _source(reader: Any, bootstrap: str, topic: str, options: dict[str, str]) -> Any:
+    named = reader.option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    return named.option("includeHeaders", "true").options(**options)
 
 
-def _with_broker(reader_or_writer: Any, bootstrap: str) -> Any:
-    return reader_or_writer.option("kafka.bootstrap.servers", bootstrap)
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "write": write,
+    "read": read,
+    "stream": stream,
+}
 
 
-def _read(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
-    reader = _with_broker(spark.read.format("kafka"), bootstrap).option("subscribe", topic)
-    frame: DataFrame = reader.options(includeHeaders=True, **options).load()
-    return frame.select("partition", "offset", *CONTENT)
-
-
-def _differences(got: DataFrame, expected: DataFrame) -> int:
-    """How many rows one has and the other has not, counted as often as they occur."""
-    return got.exceptAll(expected).count() + expected.exceptAll(got).count()
-
-
-def _is_dense(frame: DataFrame) -> bool:
-    """Whether the offsets of each partition are 0, 1, 2, ... without a gap."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    ends = frame.groupBy("partition").agg(
-        F.min("offset").alias("low"), F.max("offset").alias("high"), F.countDistinct("offset").alias("n")
-    )
-    return all(row["low"] == 0 and row["high"] + 1 == row["n"] for row in ends.collect())
-
-
-def main(step: str, bootstrap: str, topic: str, rows: str, *folder: str) -> None:
-    spark = start(f"kafkapy interop: {step}")
-    print(
-        json.dumps(
-            {"batch": batch, "stream": stream, "verify": verify}[step](
-                spark, bootstrap, topic, int(rows), *folder
-            )
-        )
-    )
+def main(command: str, arguments: str) -> None:
+    spark = session()
+    spark.sparkContext.setLogLevel("ERROR")
+    answer = COMMANDS[command](spark, **json.loads(arguments))
     spark.stop()
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Spark writes, reads and streams through the broker; every row is compared."""
+"""Spark: a million rows written, read in batch, and streamed exactly once across kills of the driver."""
 
 from __future__ import annotations
 
@@ -8,87 +8,137 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import xor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.support.maven import java_missing
+from interop.support.waiting import wait_until
 
-ROWS = int(os.environ.get("SPARK_ROWS", "1000000"))
-DEADLINE = 600.0
-
-pytestmark = [
-    pytest.mark.jvm,
-    pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed"),
-    pytest.mark.skipif(java_missing() is not None, reason=str(java_missing())),
-]
+ROWS, PARTITIONS = 1_000_000, 6
+HALF = 600_000
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-class SparkJob:
-    """One step of `interop.spark.job` in a process group of its own."""
+@pytest.fixture(scope="module", autouse=True)
+def installed() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        pytest.skip("pyspark is not installed (pip install pyspark==4.0.0)")
+    if missing := java_missing():
+        pytest.skip(missing)
 
-    def __init__(self, output: Path, step: str, *arguments: object) -> None:
-        self._output = output
-        command = [sys.executable, "-m", "interop.spark.job", step, *map(str, arguments)]
-        with output.open("wb") as errors:
-            self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
-            )
 
-    def result(self) -> dict[str, Any]:
-        """What it printed in the end."""
-        out, _ = self.process.communicate(timeout=DEADLINE)
-        assert self.process.returncode == 0, self._output.read_text(errors="replace")[-4000:]
-        found: dict[str, Any] = json.loads(out.splitlines()[-1])
-        print(found)
-        return found
+def start(command: str, **arguments: Any) -> subprocess.Popen[str]:
+    """A driver, its JVM with it in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "interop.spark.job", command, json.dumps(arguments)],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
-    def kill(self) -> None:
-        """SIGKILL to the driver, Python and JVM alike."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.communicate()
+
+def kill(driver: subprocess.Popen[str]) -> None:
+    os.killpg(driver.pid, signal.SIGKILL)
+    driver.communicate()
+
+
+def answer(driver: subprocess.Popen[str], timeout: float = 600) -> Any:
+    try:
+        printed, errors = driver.communicate(timeout=timeout)
+    except BaseException:
+        kill(driver)
+        raise
+    assert driver.returncode == 0, errors[-1_500:]
+    return json.loads(printed.splitlines()[-1])
+
+
+def run(command: str, **arguments: Any) -> Any:
+    return answer(start(command, **arguments))
+
+
+def combined(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The fingerprint of all rows from those of disjoint parts."""
+    parts = list(parts)
+    return {
+        "rows": sum(part["rows"] for part in parts),
+        "first": min(part["first"] for part in parts),
+        "last": max(part["last"] for part in parts),
+        "sum": sum(part["sum"] for part in parts),
+        "xor": reduce(xor, (part["xor"] for part in parts)),
+    }
 
 
 @pytest.fixture(scope="module")
-def topic(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A topic with the web log in it, written and read back by Spark in batch."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
+def written(bootstrap_servers: str) -> dict[str, Any]:
+    """A topic to which Spark wrote two parts: what they hold, and the times before, between and after."""
+    topic = "access-log"
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_topics([NewTopic("web-log", 4, 1)])["web-log"].result()
-    yield "web-log"
-    admin.delete_topics(["web-log"])["web-log"].result()
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    wait_until(lambda: topic in admin.list_topics(timeout=30).topics)
+    told = run("write", bootstrap=bootstrap_servers, topic=topic, parts=[HALF, ROWS])
+    return {"source": {"bootstrap": bootstrap_servers, "topic": topic}, **told}
 
 
 @pytest.mark.capability("batch")
-def test_a_data_frame_comes_back_whole_between_offsets_and_by_time(
-    bootstrap_servers: str, topic: str, tmp_path: Path
-) -> None:
-    found = SparkJob(tmp_path / "spark.err", "batch", bootstrap_servers, topic, ROWS).result()
-    assert found["rows"] == ROWS
-    assert found["dense"]
-    assert (found["differences"], found["between offsets"], found["by time"]) == (0, 0, 0)
+@pytest.mark.capability("records")
+@pytest.mark.capability("positions")
+def test_batches_read_what_was_written_by_offset_and_by_time(written: dict[str, Any]) -> None:
+    before, between, after = written["boundaries"]
+    everything, first, second = run(
+        "read",
+        **written["source"],
+        options=[
+            {"startingOffsets": "earliest", "endingOffsets": "latest"},
+            {"startingOffsets": "earliest", "endingTimestamp": str(between)},
+            {"startingTimestamp": str(between)},
+        ],
+    )
+    assert combined(everything) == combined(written["written"])
+    assert combined(everything)["rows"] == ROWS
+    assert combined(first) == written["written"][0]
+    assert combined(second) == written["written"][1]
+    assert sorted(part["partition"] for part in everything) == list(range(PARTITIONS))
+    for part in everything:
+        assert (part["first_offset"], part["last_offset"]) == (0, part["rows"] - 1)
+        assert part["sum_of_offsets"] == part["rows"] * (part["rows"] - 1) // 2
+        assert before <= part["earliest"] <= part["latest"] <= after
+        assert part["timestamp_type"] == 0
+
+    # From a quarter to three quarters of each partition, given by offsets.
+    starting = {str(part["partition"]): part["rows"] // 4 for part in everything}
+    ending = {str(part["partition"]): part["rows"] * 3 // 4 for part in everything}
+    topic = written["source"]["topic"]
+    places = {"startingOffsets": json.dumps({topic: starting}), "endingOffsets": json.dumps({topic: ending})}
+    (middle,) = run("read", **written["source"], options=[places])
+    assert {str(part["partition"]): part["first_offset"] for part in middle} == starting
+    assert {str(part["partition"]): part["last_offset"] + 1 for part in middle} == ending
+    assert combined(middle)["rows"] == sum(ending.values()) - sum(starting.values())
 
 
 @pytest.mark.capability("streaming")
-def test_a_stream_that_is_killed_midway_ends_with_every_row_once(
-    bootstrap_servers: str, topic: str, tmp_path: Path
+def test_a_stream_killed_midway_ends_with_every_row_exactly_once(
+    written: dict[str, Any], tmp_path: Path
 ) -> None:
-    folder = tmp_path / "lake"
-    arguments = (bootstrap_servers, topic, ROWS, folder)
-    first = SparkJob(tmp_path / "first.err", "stream", *arguments)
-    commits = folder / "checkpoint" / "commits"
-    deadline = time.monotonic() + DEADLINE
-    while len(list(commits.glob("[0-9]*"))) < 3:
-        assert first.process.poll() is None, (tmp_path / "first.err").read_text(errors="replace")[-4000:]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    first.kill()
-    done = len(list(commits.glob("[0-9]*")))
-    again = SparkJob(tmp_path / "again.err", "stream", *arguments).result()
-    assert 0 < again["batches"], f"the first run had ended after {done} batches"
-    found = SparkJob(tmp_path / "verify.err", "verify", *arguments).result()
-    assert found == {"rows": ROWS, "distinct offsets": ROWS, "dense": True, "differences": 0}
+    batches = 16
+    arguments = {**written["source"], "folder": str(tmp_path), "per_batch": ROWS // batches}
+
+    def committed() -> int:
+        return len(list(tmp_path.glob("checkpoint/commits/[0-9]*")))
+
+    def run_until_killed(batches_committed: int) -> None:
+        driver = start("stream", **arguments)
+        wait_until(lambda: committed() >= batches_committed or driver.poll() is not None, timeout=300)
+        kill(driver)
+        assert batches_committed <= committed() < batches, "it was not killed midway"
+
+    run_until_killed(3)
+    run_until_killed(8)
+    assert run("stream", **arguments) == combined(written["written"])
