@@ -209,26 +209,23 @@ class PartitionLog:
 
     # --- flushing -------------------------------------------------------------------------------------------
 
-    def prepare_flush(self, *, closed_segments_only: bool = False) -> FlushTicket | None:
-        """What is to be synced so that everything below the log end offset (or the active segment) is on
-        disk.
+    def prepare_flush(self) -> FlushTicket | None:
+        """What is to be synced so that everything below the log end offset is on disk.
 
         None when all of it is. Sync it with `ticket.run()` in a worker thread, then call `complete_flush`.
 
         Raises:
             StorageError: a file cannot be opened.
         """
-        return self.guarded("preparing a flush of", lambda: self._prepare_flush(closed_segments_only))
+        return self.guarded("preparing a flush of", self._prepare_flush)
 
-    def _prepare_flush(self, closed_segments_only: bool) -> FlushTicket | None:
-        active = self.segments.active
-        end_offset = active.base_offset if closed_segments_only else self.log_end_offset
+    def _prepare_flush(self) -> FlushTicket | None:
+        active, end_offset = self.segments.active, self.log_end_offset
         if end_offset <= self.flushed_offset and not self.unsynced:
             return None
         handles, paths, directories = self.unsynced.take()
-        if not closed_segments_only:
-            handles += active.flush_handles(with_indexes=False)
-            self.reader.remember(end_offset, active, active.size)
+        handles += active.flush_handles(with_indexes=False)
+        self.reader.remember(end_offset, active, active.size)
         epochs = self.leader_epochs
         ticket = FlushTicket(
             self.log_directory,

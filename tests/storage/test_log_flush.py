@@ -82,20 +82,16 @@ def test_a_log_on_disk_has_nothing_to_flush(tmp_path: Path) -> None:
     assert log.prepare_flush() is None
 
 
-def test_only_closed_segments_are_flushed_in_the_background(tmp_path: Path) -> None:
+def test_a_closed_segment_waits_for_a_flush_in_the_background(tmp_path: Path) -> None:
     logs = Logs(tmp_path, durability="os", config=LogConfig(segment_bytes=1000))
     log = logs.log
     fill(log, 3)
     assert not log.has_unflushed_segments
     fill(log, 3)
     assert log.has_unflushed_segments
-    ticket = log.prepare_flush(closed_segments_only=True)
-    assert ticket is not None
-    ticket.run()
-    log.complete_flush(ticket)
-    assert log.flushed_offset == 5
+    log.flush()
     assert not log.has_unflushed_segments
-    assert "events-0/00000000000000000005.log" not in synced(logs)
+    assert log.flushed_offset == 6
 
 
 def test_a_truncation_during_a_flush_makes_it_worthless(tmp_path: Path) -> None:
