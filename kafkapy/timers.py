@@ -2,8 +2,9 @@
 
 A timer costs a list append. Timers are kept in slots of `TICK` seconds and fire at the end of their slot,
 so late by at most one tick and never early; the event loop carries one timer, that of the earliest slot. A
-cancelled timer stays in its slot, empty. Measured: schedule and cancel 0.6 µs, against 2.4 µs for a
-`loop.call_later` of uvloop's. Source of the manner: Apache Kafka's TimingWheel.
+cancelled timer stays in its slot, empty, until most are: then all slots are swept, so that a client that
+asks to wait for weeks, again and again, takes no memory. Measured: schedule and cancel 0.6 µs, against
+2.4 µs for a `loop.call_later` of uvloop's. Source of the manner: Apache Kafka's TimingWheel.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable
 from typing import Final
 
 TICK: Final = 0.005
+SWEEP_FROM: Final = 10_000
+"""Fewer cancelled timers than this are left where they are."""
 
 logger = logging.getLogger(__name__)
 
@@ -22,14 +25,22 @@ logger = logging.getLogger(__name__)
 class Timer:
     """A scheduled call; `cancel` it any time."""
 
-    __slots__ = ("_call",)
+    __slots__ = ("_call", "_timers")
 
-    def __init__(self, call: Callable[[], object]) -> None:
+    def __init__(self, timers: Timers, call: Callable[[], object]) -> None:
+        self._timers = timers
         self._call: Callable[[], object] | None = call
 
     def cancel(self) -> None:
         """Never call; harmless when it has fired."""
-        self._call = None
+        if self._call is not None:
+            self._call = None
+            self._timers.one_cancelled()
+
+    @property
+    def is_pending(self) -> bool:
+        """Neither fired nor cancelled."""
+        return self._call is not None
 
     def fire(self) -> None:
         """Call now, unless cancelled or fired before."""
@@ -46,11 +57,16 @@ class Timers:
         self._slots: dict[int, list[Timer]] = {}
         self._order: list[int] = []
         """Heap of the keys of `_slots`."""
+        self._size = 0
+        """Timers in the slots, cancelled ones too."""
+        self._cancelled = 0
+        """How many of them are cancelled, at most."""
         self._armed: tuple[int, asyncio.TimerHandle] | None = None
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
         """Call `call()` on the loop after `seconds`; an exception it raises is logged."""
-        timer = Timer(call)
+        timer = Timer(self, call)
+        self._size += 1
         slot = int((self._loop.time() + seconds) / TICK) + 1
         timers = self._slots.get(slot)
         if timers is not None:
@@ -61,6 +77,18 @@ class Timers:
         if self._armed is None or slot < self._armed[0]:
             self._arm()
         return timer
+
+    def one_cancelled(self) -> None:
+        """A timer was cancelled; sweep the slots when most of what they hold is."""
+        self._cancelled += 1
+        if self._cancelled > SWEEP_FROM and self._cancelled * 2 > self._size:
+            slots = {}
+            for slot, timers in self._slots.items():
+                pending = [timer for timer in timers if timer.is_pending]
+                if pending:
+                    slots[slot] = pending
+            self._slots, self._order, self._cancelled = slots, sorted(slots), 0
+            self._size = sum(map(len, slots.values()))
 
     def close(self) -> None:
         """Forget all timers."""
@@ -83,7 +111,9 @@ class Timers:
         # uvloop's timers count whole milliseconds and may come a fraction early.
         now = int((self._loop.time() + 0.001) / TICK)
         while self._order and self._order[0] <= now:
-            for timer in self._slots.pop(heapq.heappop(self._order)):
+            timers = self._slots.pop(heapq.heappop(self._order))
+            self._size -= len(timers)
+            for timer in timers:
                 try:
                     timer.fire()
                 except Exception:

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from kafkapy.timers import Timers
+from kafkapy.timers import SWEEP_FROM, Timers
 from kafkapy.waiters import Waiters
 
 
@@ -148,3 +148,13 @@ async def test_two_thousand_waits_cost_little() -> None:
     each = (time.process_time() - started) / 20_000
     print(f"{each * 1e6:.1f} µs a wait")
     assert each < 50e-6
+
+
+async def test_cancelled_timers_of_far_deadlines_take_no_memory() -> None:
+    timers = Timers(asyncio.get_running_loop())
+    kept = [timers.call_later(1_000 + n, lambda: None) for n in range(10)]
+    for n in range(5 * SWEEP_FROM):
+        timers.call_later(100_000 + n, lambda: None).cancel()
+    assert sum(map(len, timers._slots.values())) <= SWEEP_FROM + len(kept) + 1
+    assert all(timer.is_pending for timer in kept)
+    timers.close()
