@@ -82,9 +82,8 @@ class UnsyncedFiles:
         return bool(self.segments or self.directories or self.paths)
 
     def forget(self, segment: Segment) -> None:
-        """The segment is removed."""
-        if segment in self.segments:
-            self.segments.remove(segment)
+        """The segment is removed. It may be here twice: closed, active again by a truncation, and closed."""
+        self.segments = [each for each in self.segments if each is not segment]
 
     def moved(self, old: str, new: str) -> None:
         """A partition's directory was renamed."""

@@ -319,6 +319,9 @@ class _Loader:
         self._epochs.truncate_from_end(end_offset)
         self._load_producers(max(self._offsets.log_start_offset, self._segments[0].base_offset), end_offset)
         for index, segment in enumerate(segments):
+            if segment.base_offset > end_offset:
+                self._drop_behind_hole(end_offset, segments[index:])
+                break
             self._producers.end_offset = segment.base_offset
             if index:
                 self._snapshots.take(self._producers, durable=False)
@@ -397,6 +400,24 @@ class _Loader:
         segment.finish()
         segment.offset_index.truncate_file()
         segment.time_index.truncate_file()
+        self._remove(later)
+
+    def _drop_behind_hole(self, end_offset: int, later: list[Segment]) -> None:
+        """End the log where the next segment does not go on: the end of the one before was lost, or all of
+        it.
+
+        What lies behind reached the disk before what came first. Kept, it would break the order of producers,
+        who send again what was not acknowledged. (Only compaction makes such holes otherwise, and that only
+        below the recovery point.)
+        """
+        base_offset = later[0].base_offset
+        if end_offset < self._offsets.recovery_point:
+            raise self._corrupt(end_offset, f"the next segment begins at offset {base_offset}")
+        logger.warning(
+            "Cutting %s at offset %d: the next segment begins at %d. %d segments go; nothing of that was known "
+            "to be on disk (recovery point %d).",
+            *(self._topic_partition, end_offset, base_offset, len(later), self._offsets.recovery_point),
+        )
         self._remove(later)
 
     def _remove(self, segments: list[Segment]) -> None:
