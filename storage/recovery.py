@@ -414,8 +414,8 @@ class _Loader:
         if end_offset < self._offsets.recovery_point:
             raise self._corrupt(end_offset, f"the next segment begins at offset {base_offset}")
         logger.warning(
-            "Cutting %s at offset %d: the next segment begins at %d. %d segments go; nothing of that was known "
-            "to be on disk (recovery point %d).",
+            "Cutting %s at offset %d: the next segment begins at %d. %d segments go; nothing of that was "
+            "known to be on disk (recovery point %d).",
             *(self._topic_partition, end_offset, base_offset, len(later), self._offsets.recovery_point),
         )
         self._remove(later)

@@ -67,15 +67,20 @@ def appends(seed: int, count: int = 400) -> list[Append]:
             for index in range(chance.randrange(1, 20))
         ]
         producer = chance.choice([-1, -1, 5, 6, 7, 8])
-        options = {}
+        sequence = -1
         if producer >= 0:
             sequence = sequences.get(producer, 0)
             sequences[producer] = sequence + len(records)
-            options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequence}
-            if producer >= 7:
-                open_txns.add(producer)
-        codec = chance.choice(list(Compression))
-        batch = build_batch(records, compression=codec, transactional=producer >= 7, **options)
+        if producer >= 7:
+            open_txns.add(producer)
+        batch = build_batch(
+            records,
+            compression=chance.choice(list(Compression)),
+            producer_id=producer,
+            producer_epoch=min(producer, 0),
+            base_sequence=sequence,
+            transactional=producer >= 7,
+        )
         made.append((epoch, False, bytes(batch)))
     return made
 
@@ -178,5 +183,5 @@ def test_kafka_dump_log_finds_our_indexes_sane(tmp_path: Path) -> None:
     shown = dump(*logs_of, options=["--deep-iteration", "--print-data-log"])
     lines = [line for line in shown.splitlines() if line.startswith("| offset:")]
     assert len(lines) == 2000
-    assert "| offset: 1999 CreateTime: %d " % (START_MS + 7 * 1999) in lines[-1]
+    assert f"| offset: 1999 CreateTime: {START_MS + 7 * 1999} " in lines[-1]
     assert "isvalid: false" not in shown
