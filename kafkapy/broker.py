@@ -81,6 +81,7 @@ class BrokerCore:
         self.node_id = config.node_id
         self.cluster_id = ""
         self.metadata = MetadataCache()
+        self._keep_data = True
         self._started = AsyncExitStack()
         """What has been started, to be stopped in reverse order."""
 
@@ -98,8 +99,12 @@ class BrokerCore:
                 raise StartError(str(error)) from None
             raise
 
-    async def stop(self) -> None:
-        """Stop cleanly; requests in flight have DRAIN_SECONDS to be answered."""
+    async def stop(self, *, keep_data: bool = True) -> None:
+        """Stop in order; requests in flight have DRAIN_SECONDS to be answered.
+
+        Without `keep_data` the logs are not synced and not marked clean: nobody will open them again.
+        """
+        self._keep_data = keep_data
         self.server.stop_accepting()
         self.waiters.expire_all()
         self.groups.close_topic()
@@ -220,4 +225,5 @@ class BrokerCore:
 
     async def _close_logs(self) -> None:
         registered = self.metadata.image.brokers.get(self.node_id)
-        await self.blocking(self.logs.close, broker_epoch=-1 if registered is None else registered.epoch)
+        epoch = -1 if registered is None else registered.epoch
+        await self.blocking(self.logs.close, clean=self._keep_data, broker_epoch=epoch)

@@ -140,7 +140,8 @@ class Broker:
             await self._stopping.wait()
         finally:
             self._core = self._loop = self._stopping = None
-            await core.stop()
+            temporary = self._temporary is not None and Path(self._temporary) in config.log_dirs
+            await core.stop(keep_data=not temporary)
 
     def _directory(self) -> Path:
         if self._data_dir is not None:
