@@ -50,6 +50,7 @@ def end_to_end(target: Target, scale: float) -> Figures:
         _send_and_receive(producer, consumer, topic)
         times.append(time.perf_counter() - start)
     cost = watch.cost()
+    producer.flush(30)
     consumer.close()
     target.delete_topic(topic)
     return {

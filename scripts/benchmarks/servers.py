@@ -25,5 +25,5 @@ DESCRIPTIONS = {
     "kafkapy": "kafkapy, durability=os",
     "kafkapy-fsync": "kafkapy, durability=fsync",
     "kafka": "Apache Kafka 4.3.1 as it comes (page cache), KRaft, one node, -Xmx1g",
-    "kafka-fsync": "the same with log.flush.interval.messages=1",
+    "kafka-fsync": "Apache Kafka 4.3.1 with log.flush.interval.messages=1, otherwise the same",
 }
