@@ -160,9 +160,7 @@ async def test_a_failed_directory_does_not_keep_others_from_committing(
     await world.group_commit.drain()
 
 
-async def test_topics_are_made_where_a_deletion_did_not_fail(
-    tmp_path: Path, worlds: list[World]
-) -> None:
+async def test_topics_are_made_where_a_deletion_did_not_fail(tmp_path: Path, worlds: list[World]) -> None:
     worlds.append(world := World(tmp_path))
     world.create(topic("events", 2))
     world.logs.files.faults.append(Fault("rename", errno.EIO, suffix="-delete", times=1))
