@@ -67,16 +67,20 @@ def test_a_line_without_value_is_a_tombstone_where_nulls_are_wanted(
     ]
 
 
-@pytest.mark.capability("acks")
-@pytest.mark.capability("idempotence")
 @pytest.mark.parametrize(
-    "options", [("-X", "acks=0"), ("-X", "acks=1"), ("-X", "acks=all"), ("-X", "enable.idempotence=true")]
+    "option",
+    [
+        pytest.param("acks=0", marks=pytest.mark.capability("acks")),
+        pytest.param("acks=1", marks=pytest.mark.capability("acks")),
+        pytest.param("acks=all", marks=pytest.mark.capability("acks")),
+        pytest.param("enable.idempotence=true", marks=pytest.mark.capability("idempotence")),
+    ],
 )
 def test_records_arrive_with_every_kind_of_acknowledgement(
-    bootstrap_servers: str, make_topic: MakeTopic, options: tuple[str, str]
+    bootstrap_servers: str, make_topic: MakeTopic, option: str
 ) -> None:
     topic, sent, before = make_topic(), lines(300), now()
-    produce(bootstrap_servers, topic, sent, *options)
+    produce(bootstrap_servers, topic, sent, "-X", option)
     received = wait_until(lambda: found if len(found := consume(bootstrap_servers, topic)) == 300 else None)
     check(sent, received or [], before, now())
 
