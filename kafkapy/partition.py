@@ -170,6 +170,27 @@ class Partition:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
+    # As long as this leader has written nothing, its epoch begins where the log ends: a consumer that got the
+    # epoch with an offset must find it again (Partition.makeLeader assigns it).
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest leader epoch not above `epoch` and where it ended; (-1, -1) where that is not known."""
+        log, latest = self.log, self.log.leader_epochs.latest_epoch
+        if latest < self.leader_epoch and epoch <= self.leader_epoch and epoch != -1:
+            if epoch == self.leader_epoch or latest < 0:
+                return epoch, log.log_end_offset
+            if epoch >= latest:
+                return latest, log.log_end_offset
+        return log.end_offset_for_epoch(epoch)
+
+    @property
+    def earliest_epoch(self) -> int:
+        """The leader epoch of the first record; -1 where that is not known."""
+        log = self.log
+        if log.log_start_offset == log.log_end_offset:
+            return max(log.leader_epochs.latest_epoch, self.leader_epoch)
+        return log.leader_epochs.earliest_epoch(log.log_start_offset)
+
     def delete_records(self, offset: int) -> int:
         """Move the log start offset up to `offset` (-1: the high watermark); the new log start offset.
 

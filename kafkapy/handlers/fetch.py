@@ -155,13 +155,15 @@ class FetchRead:
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if self._read_committed else None,
         )
         if target.last_fetched_epoch >= 0:
-            epoch, end_offset = log.end_offset_for_epoch(target.last_fetched_epoch)
+            epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
             if epoch < 0:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "The epoch fetched last is not known here.")
             if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+                data.records = b""
                 self.failed = True
                 return data, 0
         end = partition.readable_end(read_committed=self._read_committed)
@@ -172,18 +174,19 @@ class FetchRead:
             upper_bound=end,
             min_one_batch=self.nbytes == 0,
         )
-        if self._read_committed:
-            data.aborted_transactions = (
-                [
-                    AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                    for aborted in log.aborted_transactions(target.fetch_offset, found.end_offset)
-                ]
-                if found is not None
-                else []
-            )
         if found is None:
             data.records = b""
             return data, 0
+        if self._read_committed:
+            try:
+                aborted = log.aborted_transactions(target.fetch_offset, found.end_offset)
+            except KafkaError:
+                found.slice.release()
+                raise
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+                for each in aborted
+            ]
         data.records = found.slice
         return data, found.slice.nbytes
 

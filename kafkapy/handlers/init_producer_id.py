@@ -4,7 +4,8 @@ Versions: 0-5.
 
 Behaviour: without a transactional id every request gets a new producer id with epoch 0, also when an
 idempotent producer asks for a new epoch of the id it has (v3+): its old sequences are of no use to it any
-more. Ids are handed out in blocks that the metadata store reserves durably, so no id is ever given twice.
+more. An id without an epoch, or an epoch without an id, is refused (INVALID_REQUEST). Ids are handed out in
+blocks that the metadata store reserves durably, so no id is ever given twice.
 
 Transactions are not coordinated by this broker: a transactional id is refused with
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client treats as fatal, rather than with an error it would
@@ -16,6 +17,7 @@ from kafkapy.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
@@ -24,5 +26,7 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Ini
     if request.transactional_id is not None:
         error = REFUSED if request.transactional_id else ErrorCode.INVALID_REQUEST
         return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
     producer_id = await context.broker.producer_ids.next_producer_id()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -35,7 +35,7 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
+EARLIEST_PENDING_UPLOAD = LAST_SPECIAL = -6
 
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED = 1
@@ -61,7 +61,7 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
-        if context.api_version < FIRST_VERSION_OF.get(wanted.timestamp, 0):
+        if context.api_version < FIRST_VERSION_OF.get(wanted.timestamp, 0) or wanted.timestamp < LAST_SPECIAL:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = context.broker.replicas.partition(topic, wanted.partition_index)
         partition.require_leader_epoch(wanted.current_leader_epoch)
@@ -80,15 +80,13 @@ def _find(partition: Partition, timestamp: int, end: int) -> Found:
     if timestamp == LATEST:
         return -1, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, log.leader_epochs.earliest_epoch(log.log_start_offset)
+        return -1, log.log_start_offset, partition.earliest_epoch
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return UNKNOWN
     if timestamp == MAX_TIMESTAMP:
         found = log.max_timestamp_offset()
-    elif timestamp >= 0:
-        found = log.offset_for_timestamp(timestamp)
     else:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{timestamp} is no timestamp.")
+        found = log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= end:
         return UNKNOWN
     return found.timestamp, found.offset, found.leader_epoch

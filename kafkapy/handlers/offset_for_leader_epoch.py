@@ -39,7 +39,7 @@ def _end_offset(context: RequestContext, topic: str, wanted: OffsetForLeaderPart
     try:
         partition = context.broker.replicas.partition(topic, wanted.partition)
         partition.require_leader_epoch(wanted.current_leader_epoch)
-        answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+        answer.leader_epoch, answer.end_offset = partition.end_offset_for_epoch(wanted.leader_epoch)
     except KafkaError as error:
         answer.error_code = error.code
     else:

@@ -12,8 +12,9 @@ Batches whose validation takes long (large compressed ones, recompression) are v
 the connection's next request waits for that, so that a producer's batches stay in order.
 
 Version notes: v0-2 carry message formats 0 and 1. librdkafka takes a broker that does not list them for one
-that cannot produce at all, so they are listed, and every partition answers UNSUPPORTED_FOR_MESSAGE_FORMAT. v8
-adds record errors, v10 the current leader, v12 is for transactions, v13 has topic ids instead of names."""
+that cannot produce at all, so they are listed, and every partition answers UNSUPPORTED_FOR_MESSAGE_FORMAT. v7
+allows zstd, v8 adds record errors, v10 the current leader, v12 is for transactions, v13 has topic ids instead
+of names."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from collections.abc import Awaitable
 
 from kafkapy.context import Pipelined, RequestContext
 from kafkapy.partition import Partition
+from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -32,6 +34,7 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from kafkapy.protocol.records import HEADER_SIZE
 from kafkapy.storage.validate import (
     AppendOrigin,
     InvalidRecordsError,
@@ -43,9 +46,13 @@ from kafkapy.topic_names import is_internal
 
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_STORAGE_ERROR = 4
+FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ALL = -1
 TRANSACTIONS_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+CODEC_AT, CODEC_MASK = 22, 7
+"""The low byte of a batch's attributes, and the codec in it."""
+
 VALID_ACKS = (ALL, 0, 1)
 ADMIN_CLIENT = "__admin_client"
 """The client id that Apache Kafka lets write to internal topics."""
@@ -158,8 +165,6 @@ class Piece:
     def _find(
         self, context: RequestContext, request: ProduceRequest, topic: TopicProduceData, index: int
     ) -> Partition:
-        if request.acks not in VALID_ACKS:
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
         if self._version < FIRST_VERSION_WITH_BATCHES:
             raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         if request.transactional_id is not None:
@@ -169,9 +174,12 @@ class Piece:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             self._topic = name
+        partition = context.broker.replicas.partition(self._topic, index)
+        if request.acks not in VALID_ACKS:
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
         if is_internal(self._topic) and context.client_id != ADMIN_CLIENT:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self._topic} is internal.")
-        return context.broker.replicas.partition(self._topic, index)
+        return partition
 
     def prepare(self, now_ms: int) -> None:
         """Validate the batch; touches neither log nor partition, so any thread may."""
@@ -180,6 +188,11 @@ class Piece:
         try:
             if self._records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
+            if self._version < FIRST_VERSION_WITH_ZSTD and _is_zstd(self._records):
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                    f"zstd needs version {FIRST_VERSION_WITH_ZSTD}; this is version {self._version}.",
+                )
             self._prepared = prepare_batches(
                 self._records, config=self._partition.log.config, origin=AppendOrigin.CLIENT, now_ms=now_ms
             )
@@ -224,9 +237,11 @@ class Piece:
         return f"{self._topic}-{self.answer.index}: {ErrorCode(self.answer.error_code).name}"
 
     def _fail(self, error: KafkaError) -> None:
-        self._partition = None
         answer = self.answer
         answer.base_offset = -1
+        if self._partition is not None:
+            answer.log_start_offset = self._partition.log.log_start_offset
+        self._partition = None
         answer.error_code = error.code
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR and self._version < FIRST_VERSION_WITH_STORAGE_ERROR:
             # Older clients do not know the code and would not retry.
@@ -237,3 +252,7 @@ class Piece:
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
                 for index, why in error.record_errors
             ]
+
+
+def _is_zstd(records: bytes | memoryview) -> bool:
+    return len(records) >= HEADER_SIZE and records[CODEC_AT] & CODEC_MASK == Compression.ZSTD

@@ -77,7 +77,9 @@ def test_the_epoch_after_the_last_is_one() -> None:
 
 def test_names_and_ids_do_not_mix_in_a_session() -> None:
     sessions = Sessions(10)
-    refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, sessions, sessions.open(), 1, IDS)
+    session_id = sessions.open()
+    refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH, sessions, session_id, 9, IDS)
+    refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, sessions, session_id, 1, IDS)
 
 
 def test_a_topic_id_is_resolved_once_it_is_known() -> None:

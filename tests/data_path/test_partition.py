@@ -181,3 +181,19 @@ async def test_records_are_deleted_up_to_the_high_watermark(tmp_path: Path, worl
         world.partition.delete_records(4)
     assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     assert world.partition.delete_records(-1) == 3
+
+
+async def test_a_leader_epoch_begins_where_the_log_ends_until_it_writes(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path, sync=False))
+    partition = world.partition
+    assert partition.end_offset_for_epoch(0) == (0, 0)
+    assert partition.earliest_epoch == 0
+    world.append(b"a", b"b")
+    partition.leader_epoch = 3
+    ends = {epoch: partition.end_offset_for_epoch(epoch) for epoch in (-1, 0, 2, 3, 4)}
+    assert ends == {-1: (-1, -1), 0: (0, 2), 2: (0, 2), 3: (3, 2), 4: (-1, -1)}
+    world.append(b"c")
+    assert partition.end_offset_for_epoch(2) == (0, 2)
+    assert partition.earliest_epoch == 0

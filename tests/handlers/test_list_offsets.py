@@ -110,7 +110,7 @@ def test_an_empty_log_has_ends_and_nothing_else(client: RawClient) -> None:
 def test_unknown_partitions_and_epochs_are_refused(filled: RawClient) -> None:
     assert list_offset(filled, LATEST, partition=9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert list_offset(filled, LATEST, leader_epoch=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert list_offset(filled, -9).error_code == ErrorCode.INVALID_REQUEST
+    assert list_offset(filled, -9).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize(("epoch", "answer"), [(0, (0, 5)), (3, (-1, -1))])

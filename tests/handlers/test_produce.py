@@ -10,6 +10,7 @@ import pytest
 import kafkapy
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Compression
@@ -120,6 +121,7 @@ def test_an_empty_partition_is_refused(client: RawClient) -> None:
 
 
 def test_clients_may_not_write_to_internal_topics(client: RawClient) -> None:
+    client.ask(FindCoordinatorRequest(key="group"), 2)
     (answer,) = produce(client, "__consumer_offsets", batch(b"a"))
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
@@ -186,3 +188,31 @@ def test_answers_keep_the_order_of_requests_while_the_disk_syncs(client: RawClie
         else:
             client.send(api_versions(correlation))
     assert correlation_ids(client, 20) == list(range(20))
+
+
+def test_zstd_needs_a_version_that_knows_it(client: RawClient) -> None:
+    create_topic(client, "orders")
+    records = batch(b"a", compression=Compression.ZSTD)
+    errors = [produce(client, "orders", records, version=version)[0].error_code for version in (6, 7)]
+    assert errors == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.NONE]
+
+
+def test_an_unknown_partition_is_unknown_whatever_the_acks(client: RawClient) -> None:
+    create_topic(client, "orders")
+    first, second = produce(client, "orders", batch(b"a"), batch(b"b"), acks=7)
+    assert first.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert second.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_refused_records_come_with_the_log_start_offset(client: RawClient) -> None:
+    create_topic(client, "orders")
+    (answer,) = produce(client, "orders", broken(batch(b"a")))
+    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.CORRUPT_MESSAGE, 0)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 3), (5, -1)])
+def test_half_a_producer_identity_is_refused(client: RawClient, producer_id: int, epoch: int) -> None:
+    request = InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
+    )
+    assert client.ask(request, 3).error_code == ErrorCode.INVALID_REQUEST
