@@ -1,0 +1,28 @@
+"""ApiVersions: the versions of what both brokers have."""
+
+from __future__ import annotations
+
+import pytest
+
+from interop.differential.brokers import Broker, Pair
+from kafkapy.protocol.messages.api_versions import ApiVersionsRequest
+
+pytestmark = pytest.mark.jvm
+
+
+def test_every_api_of_kafkapy_has_the_versions_that_kafka_has(pair: Pair) -> None:
+    differing = {key: both for key, both in pair.ranges.items() if both[0] != both[1]}
+    assert differing == {}, "(Apache Kafka, kafkapy)"
+
+
+def test_api_versions(pair: Pair) -> None:
+    def ask(broker: Broker) -> None:
+        for version in broker.versions(ApiVersionsRequest):
+            for name, number in (("client", "1.0"), ("", ""), ("no good!", "1")):
+                request = ApiVersionsRequest(client_software_name=name, client_software_version=number)
+                answer = broker.main.quietly(request, version)
+                broker.note(
+                    f"v{version} {name!r}", {"error_code": answer.error_code, "any": bool(answer.api_keys)}
+                )
+
+    pair.compare(ask)
