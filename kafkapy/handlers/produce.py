@@ -4,9 +4,10 @@ Versions: 3-13; 0-2 are listed and refused.
 
 Behaviour: each partition's batch is validated, given offsets and appended in the order of the request; a
 partition that refuses gets its own error code and the rest go on. acks=0 has no answer: an error closes the
-connection, which is all the client can notice. acks=1 answers after the write, acks=all once the records are
-committed: with durability=fsync, on disk. While it waits, the connection's next requests are handled; answers
-keep their order.
+connection, which is all the client can notice. acks=1 and acks=all answer once the records are committed:
+with durability=fsync, on disk. acks=1 could be answered before, but then a client that asks for the end of
+the log, or deletes records, right after its acknowledgement would miss its own records: aiokafka's default
+producer does. While an answer waits, the connection's next requests are handled; answers keep their order.
 
 Batches whose validation takes long (large compressed ones, recompression) are validated in a worker thread;
 the connection's next request waits for that, so that a producer's batches stay in order.
@@ -48,12 +49,11 @@ FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_STORAGE_ERROR = 4
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-ALL = -1
 TRANSACTIONS_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 CODEC_AT, CODEC_MASK = 22, 7
 """The low byte of a batch's attributes, and the codec in it."""
 
-VALID_ACKS = (ALL, 0, 1)
+VALID_ACKS = (-1, 0, 1)
 ADMIN_CLIENT = "__admin_client"
 """The client id that Apache Kafka lets write to internal topics."""
 
@@ -88,7 +88,7 @@ def _append(context: RequestContext, request: ProduceRequest, pieces: list[Piece
     now_ms = context.broker.clock.now_ms()
     for piece in pieces:
         piece.append(now_ms)
-    if request.acks == ALL and not all(piece.is_committed() for piece in pieces):
+    if request.acks and not all(piece.is_committed() for piece in pieces):
         return Pipelined(_answer_when_committed(request, pieces))
     return _answer(context, request, pieces)
 
@@ -130,6 +130,7 @@ class Piece:
 
     __slots__ = (
         "_end_offset",
+        "_max_decompressed",
         "_partition",
         "_prepared",
         "_records",
@@ -152,6 +153,7 @@ class Piece:
         self._prepared: PreparedBatches | None = None
         self._partition: Partition | None = None
         self._end_offset = -1
+        self._max_decompressed: int = context.broker.config["max.decompressed.message.bytes"]
         self.is_heavy = False
         """Validation takes long enough to be worth a thread."""
         self.answer = PartitionProduceResponse(index=data.index, base_offset=-1)
@@ -194,7 +196,11 @@ class Piece:
                     f"zstd needs version {FIRST_VERSION_WITH_ZSTD}; this is version {self._version}.",
                 )
             self._prepared = prepare_batches(
-                self._records, config=self._partition.log.config, origin=AppendOrigin.CLIENT, now_ms=now_ms
+                self._records,
+                config=self._partition.log.config,
+                origin=AppendOrigin.CLIENT,
+                now_ms=now_ms,
+                max_decompressed=self._max_decompressed,
             )
         except KafkaError as error:
             self._fail(error)
