@@ -96,7 +96,7 @@ class BrokerCore:
         except BaseException as error:
             await self._started.aclose()
             if isinstance(error, (ListenError, LogDirectoryError, MetadataStoreError, StorageError)):
-                raise StartError(str(error)) from None
+                raise StartError(self._why_not(error)) from None
             raise
 
     async def stop(self, *, keep_data: bool = True) -> None:
@@ -115,6 +115,13 @@ class BrokerCore:
         """Run `call` in a worker thread: the one place where blocking work leaves the loop."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
+
+    def _why_not(self, error: Exception) -> str:
+        if not isinstance(error, StorageError):
+            return str(error)
+        offline = [directory.error for directory in self.logs.directories if directory.error is not None]
+        reasons = "; ".join(f"{each.log_dir} cannot be used: {each.message}" for each in offline or [error])
+        return f"{reasons}. Check it, or choose another directory."
 
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()

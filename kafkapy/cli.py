@@ -1,7 +1,7 @@
 """The command line: `kafkapy serve`.
 
 Exit codes: 0 stopped by a signal, 1 the broker cannot start, 2 wrong usage or settings. Errors are one line
-on standard error.
+on standard error; wrong usage too, for which click would print three.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from kafkapy.config_keys import ConfigError
+from kafkapy.listeners import parse_address
 from kafkapy.logging_setup import FORMATS, LEVELS
 
 if TYPE_CHECKING:
@@ -25,14 +26,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(2)
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx else "kafkapy"
+            message = error.format_message()
+            message += "" if message.endswith((".", "?")) else "."
+            _fail(f"{message[:1].lower()}{message[1:]} See {path} --help.", code=2)
+        except click.Abort:
+            sys.exit(1)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kafkapy-broker", prog_name="kafkapy")
 def main() -> None:
     """A Kafka broker in Python that stock clients use unchanged."""
 
 
 @main.command()
-@click.option("--data", metavar="DIR", type=click.Path(path_type=Path), help="Keep the data in DIR.")
+@click.option("--data", metavar="DIR", type=click.Path(), help="Keep the data in DIR.")
 @click.option("--listen", metavar="HOST:PORT", help="Listen there; port 0 takes a free one.")
 @click.option(
     "--config",
@@ -45,7 +63,7 @@ def main() -> None:
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True)
 def serve(
-    data: Path | None,
+    data: str | None,
     listen: str | None,
     config_file: Path | None,
     settings: tuple[str, ...],
@@ -103,7 +121,7 @@ async def _serve(config: BrokerConfig) -> None:
     await broker.stop()
 
 
-def _overrides(data: Path | None, listen: str | None, settings: tuple[str, ...]) -> dict[str, str]:
+def _overrides(data: str | None, listen: str | None, settings: tuple[str, ...]) -> dict[str, str]:
     """The settings given as options; those with an option of their own win."""
     overrides = {}
     for setting in settings:
@@ -112,8 +130,11 @@ def _overrides(data: Path | None, listen: str | None, settings: tuple[str, ...])
             raise ConfigError(f"--set {setting}: expected KEY=VALUE")
         overrides[name.strip()] = value.strip()
     if data is not None:
-        overrides["log.dirs"] = str(data)
+        if not data:
+            raise ConfigError("--data is empty: name a directory")
+        overrides["log.dirs"] = data
     if listen is not None:
+        parse_address("--listen", listen)
         overrides["listeners"] = f"PLAINTEXT://{listen}"
     return overrides
 
@@ -127,6 +148,6 @@ def _raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _fail(message: str, *, code: int) -> None:
+def _fail(message: str, *, code: int) -> NoReturn:
     click.echo(f"kafkapy: {message}", err=True)
     sys.exit(code)

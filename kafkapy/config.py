@@ -134,7 +134,7 @@ class BrokerConfig(Mapping[str, Any]):
     def without_effect(self) -> list[str]:
         """The configured settings that this broker accepts and does nothing with."""
         return without_effect(
-            name for name in self.originals if self.text(name) != broker_keys()[name].default
+            name for name in self.originals if self.text(name) not in ("", broker_keys()[name].default)
         )
 
     def topic_defaults(self) -> dict[str, str]:
@@ -172,13 +172,14 @@ class BrokerConfig(Mapping[str, Any]):
                 )
         if values["log.retention.ms"] < 0:
             values["log.retention.ms"] = -1
-        values["log.dirs"] = values["log.dirs"] or values["log.dir"]
+        if values["log.dirs"] is None:
+            values["log.dirs"] = values["log.dir"]
         return values
 
     def _validate(self) -> None:
         if "broker" not in self["process.roles"]:
             raise ConfigError("process.roles: a broker is needed; there is no separate controller")
-        if not all(self["log.dirs"]):
+        if not self["log.dirs"] or not all(self["log.dirs"]):
             raise ConfigError("log.dirs: name at least one directory, without empty entries")
         limit = self["queued.max.request.bytes"]
         if 0 < limit < self["socket.request.max.bytes"]:

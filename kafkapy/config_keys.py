@@ -81,7 +81,8 @@ class ConfigKey:
             low, high, other = bounds.groups()
             fits = float(low) <= value and (high is None or value <= float(high))
             if not fits and (other is None or value != int(other)):
-                raise self._error(text, valid)
+                expected = f"at least {low}" if high is None else f"from {low} to {high}"
+                raise self._error(text, expected if other is None else f"{expected}, or {other}")
         elif valid.startswith("[partitionId]"):
             if not all(_THROTTLED_REPLICAS.fullmatch(item) for item in value):
                 raise self._error(text, valid)
@@ -94,7 +95,8 @@ class ConfigKey:
             if valid.startswith(_CASE_INSENSITIVE):
                 items = tuple(item.upper() for item in items)
             if any(item not in allowed for item in items):
-                raise self._error(text, valid)
+                some = "a list of" if self.type == "LIST" else "one of"
+                raise self._error(text, f"{some} {', '.join(allowed)}")
 
     def _error(self, text: str, expected: str) -> ConfigError:
         shown = "[hidden]" if self.sensitive else text

@@ -16,7 +16,8 @@ from typing import Final
 
 from kafkapy.config_keys import ConfigError
 
-_URI: Final = re.compile(r"([A-Za-z0-9_]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})")
+_ADDRESS: Final = r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})"
+_URI: Final = re.compile(rf"([A-Za-z0-9_]+)://{_ADDRESS}")
 _WILDCARDS: Final = ("0.0.0.0", "::")
 SUPPORTED_PROTOCOL: Final = "PLAINTEXT"
 
@@ -36,6 +37,14 @@ class Listener:
 def format_address(host: str, port: int) -> str:
     """`host:port`, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_address(option: str, text: str) -> tuple[str, int]:
+    """The host and port of `text`. Raises ConfigError."""
+    match = re.fullmatch(_ADDRESS, text)
+    if match is None or int(match[3]) > 65535:
+        raise ConfigError(f"{option} {text}: expected HOST:PORT, such as 127.0.0.1:9092")
+    return match[1] or match[2], int(match[3])
 
 
 def parse_listeners(setting: str, items: Iterable[str]) -> tuple[Listener, ...]:

@@ -3,7 +3,7 @@
 Refused are those whose absence would surprise: a cluster through ZooKeeper, access control, code to load.
 Accepted without effect are those that tune Kafka's own threads, caches, KRaft quorum and metrics, so that a
 stock server.properties starts; the log names those that were set. Setting any of them to its default is
-fine.
+fine, and so is setting what is refused to nothing, which takes it out of a file: `--set zookeeper.connect=`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,22 @@ _NO_EFFECT: Final = (
     # KRaft: this broker is its own controller.
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
-    "controller.*",
+    "broker.id.generation.enable",
+    "controller.quorum.*",
+    "controller.quota.*",
+    "controller.socket.timeout.ms",
     "early.start.listeners",
     "initial.broker.registration.timeout.ms",
     "metadata.*",
+    "reserved.broker.max.id",
+    "socket.connection.setup.*",
     # Threads and queues of Kafka's: one event loop serves all connections here.
     "*.purgatory.purge.interval.requests",
+    "group.coordinator.*",
     "log.cleaner.*",
+    "offsets.commit.*",
+    "offsets.load.buffer.size",
+    "offsets.topic.compression.codec",
     "num.io.threads",
     "num.network.threads",
     "num.replica.*",
@@ -50,18 +59,27 @@ _NO_EFFECT: Final = (
     # Replication: one node.
     "auto.leader.rebalance.enable",
     "controlled.shutdown.*",
+    "eligible.leader.replicas.enable",
+    "follower.fetch.last.tiered.offset.enable",
+    "inter.broker.listener.name",
     "leader.imbalance.*",
+    "log.dir.failure.timeout.ms",
     "replica.fetch.*",
     "replica.lag.time.max.ms",
     "replica.socket.*",
     "*.replication.quota.*",
     "replication.quota.*",
+    "request.timeout.ms",
+    "unclean.leader.election.enable",
     # Metrics.
     "auto.include.jmx.reporter",
     "kafka.metrics.*",
     "metric.reporters",
     "metrics.*",
+    "telemetry.max.bytes",
     # Inert without the listeners and features they belong to, as in Kafka.
+    "add.partitions.to.txn.*",
+    "connection.failed.authentication.delay.ms",
     "connections.max.reauth.ms",
     "delegation.token.*",
     "group.consumer.*",
@@ -71,7 +89,9 @@ _NO_EFFECT: Final = (
     "log.local.*",
     "log.message.downconversion.enable",
     "log.message.format.version",
+    "log.message.timestamp.difference.max.ms",
     "password.encoder.*",
+    "quota.window.*",
     "remote.*",
     "sasl.*",
     "share.*",
@@ -84,11 +104,16 @@ _NO_EFFECT: Final = (
 
 def check_supported(key: ConfigKey, text: str) -> None:
     """Raise ConfigError if `key` set to `text` asks for something this broker must not pretend to do."""
-    if key.parse(text) == key.parse(key.default):
+    if not text.strip() or key.parse(text) == key.parse(key.default):
         return
-    for pattern, remedy in _REFUSED.items():
-        if fnmatchcase(key.name, pattern):
-            raise ConfigError(f"{key.name}={text}: {remedy}")
+    remedy = refusal(key.name)
+    if remedy is not None:
+        raise ConfigError(f"{key.name}={text}: {remedy}")
+
+
+def refusal(name: str) -> str | None:
+    """Why a setting can only have its default, None if it can have other values."""
+    return next((remedy for pattern, remedy in _REFUSED.items() if fnmatchcase(name, pattern)), None)
 
 
 def without_effect(names: Iterable[str]) -> list[str]:

@@ -119,7 +119,9 @@ def test_a_data_directory_that_cannot_be_used_is_refused_in_one_line(tmp_path: P
     (tmp_path / "file").write_text("")
     failed = kafkapy("serve", "--data", str(tmp_path / "file" / "data"), "--listen", "127.0.0.1:0")
     assert failed.returncode == 1
-    assert failed.stderr.splitlines()[-1].startswith("kafkapy: ")
+    directory = tmp_path / "file" / "data"
+    assert failed.stderr.splitlines()[-1].startswith(f"kafkapy: {directory} cannot be used: ")
+    assert failed.stderr.endswith("choose another directory.\n")
     assert "Traceback" not in failed.stderr
 
 
@@ -129,7 +131,12 @@ def test_a_data_directory_that_cannot_be_used_is_refused_in_one_line(tmp_path: P
         (["--set", "num.partition=3"], "unknown setting num.partition: did you mean num.partitions?"),
         (["--set", "num.partitions"], "--set num.partitions: expected KEY=VALUE"),
         (["--set", "num.partitions=x"], "num.partitions=x: expected a whole number of 32 bits"),
-        (["--listen", "9092"], "listeners=PLAINTEXT://9092: expected NAME://HOST:PORT, such as"),
+        (["--listen", "9092"], "--listen 9092: expected HOST:PORT, such as 127.0.0.1:9092"),
+        (["--listen", "A://b:1"], "--listen A://b:1: expected HOST:PORT, such as 127.0.0.1:9092"),
+        (["--data", ""], "--data is empty: name a directory"),
+        (["--port", "9092"], "no such option '--port'. See kafkapy serve --help."),
+        (["9092"], "got unexpected extra argument (9092). See kafkapy serve --help."),
+        (["--log-level", "loud"], "invalid value for '--log-level': 'loud' is not one of 'debug', 'info', "),
         (["--config", "nowhere"], "cannot read nowhere: No such file or directory"),
     ],
 )
