@@ -58,7 +58,7 @@ class Connection:
         "_ended",
         "_fd",
         "_frame_is_shared",
-        "_local",
+        "_local_host",
         "_loop",
         "_outbound",
         "_reading",
@@ -97,7 +97,7 @@ class Connection:
         self._loop = server.loop
         self._socket = sock
         self._fd = sock.fileno()
-        self._local: tuple[str, int] | None = None
+        self._local_host: str | None = None
         self._outbound = OutboundQueue(sock)
         self._requests = RequestsInFlight(self, server)
         self._buffer: ReceiveBuffer | None = None
@@ -124,11 +124,9 @@ class Connection:
     @property
     def local_host(self) -> str:
         """The address by which the client came in."""
-        return self._local_address()[0]
-
-    @property
-    def local_port(self) -> int:
-        return self._local_address()[1]
+        if self._local_host is None:
+            self._local_host = self._socket.getsockname()[0].removeprefix("::ffff:")
+        return self._local_host
 
     @property
     def waits_for_answer(self) -> bool:
@@ -144,12 +142,6 @@ class Connection:
         self.frame_is_kept = True
         if self._frame_is_shared:
             self._server.replace_receive_buffer()
-
-    def _local_address(self) -> tuple[str, int]:
-        if self._local is None:
-            host, port, *_ = self._socket.getsockname()
-            self._local = host.removeprefix("::ffff:"), port
-        return self._local
 
     # --- reading ------------------------------------------------------------------------------------------
 

@@ -85,10 +85,6 @@ class Field(NamedTuple):
     never_flexible: bool
 
     @property
-    def is_fixed(self) -> bool:
-        return not self.is_array and self.type in FIXED
-
-    @property
     def is_struct(self) -> bool:
         return not self.is_array and self.struct is not None
 

@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol, TypeAlias
 Uuid: TypeAlias = bytes
 
 ZERO_UUID: Uuid = bytes(16)
-ONE_UUID: Uuid = bytes(15) + b"\x01"
 
 
 def random_uuid() -> Uuid:

@@ -89,7 +89,7 @@ class AdminWorld:
         self.log_dir = SimpleNamespace(path=str(path), error=None)
         self.logs = SimpleNamespace(directories=[self.log_dir])
         self.connection: Any = SimpleNamespace(
-            listener=SimpleNamespace(name="PLAINTEXT"), local_host="10.1.2.3", local_port=9092
+            listener=SimpleNamespace(name="PLAINTEXT"), local_host="10.1.2.3"
         )
 
     async def start(self) -> None:
