@@ -68,12 +68,23 @@ async def _wait(read: FetchRead, seconds: float) -> FetchResponse:
 class FetchRead:
     """One fetch request's pass over its partitions; may be run again after a wait."""
 
-    __slots__ = ("_context", "_fetch", "_read_committed", "_request", "failed", "nbytes", "results", "sizes")
+    __slots__ = (
+        "_context",
+        "_fetch",
+        "_max_bytes",
+        "_read_committed",
+        "_request",
+        "failed",
+        "nbytes",
+        "results",
+        "sizes",
+    )
 
     def __init__(self, context: RequestContext, request: FetchRequest, fetch: FetchContext) -> None:
         self._context = context
         self._request = request
         self._fetch = fetch
+        self._max_bytes: int = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
         self._read_committed = request.isolation_level == READ_COMMITTED
         self.results: list[PartitionData] = []
         self.sizes: list[int] = []
@@ -98,7 +109,7 @@ class FetchRead:
     @property
     def is_enough(self) -> bool:
         """Whether the client must not wait any longer."""
-        return self.failed or self.nbytes >= self._request.min_bytes
+        return self.failed or self.nbytes >= min(self._request.min_bytes, self._max_bytes)
 
     async def wait(self, seconds: float) -> None:
         """Wait until enough is readable, a partition is not served any more, or time is up; then read."""
@@ -167,7 +178,7 @@ class FetchRead:
                 self.failed = True
                 return data, 0
         end = partition.readable_end(read_committed=self._read_committed)
-        room = self._request.max_bytes - self.nbytes
+        room = self._max_bytes - self.nbytes
         found = log.read(
             target.fetch_offset,
             min(target.max_bytes, max(room, 0)),

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import kafkapy
 from kafkapy.config import BrokerConfig, broker_synonym
 from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys
 from kafkapy.listeners import Listener
 from kafkapy.storage.properties import parse_properties
+from kafkapy.unsupported import refusal, without_effect
 
 HOUR_MS = 3_600_000
 
@@ -131,13 +133,13 @@ def test_topic_defaults_follow_the_broker_settings_they_are_synonyms_of() -> Non
         ("num.partitions", "many", "expected a whole number of 32 bits"),
         ("num.partitions", "3000000000", "expected a whole number of 32 bits"),
         ("num.partitions", "\N{FULLWIDTH DIGIT ONE}", "expected a whole number of 32 bits"),
-        ("num.partitions", "0", "expected [1,...]"),
-        ("compression.gzip.level", "0", "expected [1,...,9] or -1"),
-        ("log.cleaner.min.cleanable.ratio", "1.5", "expected [0,...,1]"),
+        ("num.partitions", "0", "expected at least 1"),
+        ("compression.gzip.level", "0", "expected from 1 to 9, or -1"),
+        ("log.cleaner.min.cleanable.ratio", "1.5", "expected from 0 to 1"),
         ("log.preallocate", "yes", "expected true or false"),
-        ("compression.type", "br", "expected [uncompressed, zstd, lz4, snappy, gzip, producer]"),
-        ("log.cleanup.policy", "delete,keep", "expected [compact, delete]"),
-        ("durability", "maybe", "expected [fsync, os]"),
+        ("compression.type", "br", "expected one of uncompressed, zstd, lz4, snappy, gzip, producer"),
+        ("log.cleanup.policy", "delete,keep", "expected a list of compact, delete"),
+        ("durability", "maybe", "expected one of fsync, os"),
         ("listeners", "localhost:9092", "expected NAME://HOST:PORT, such as PLAINTEXT://localhost:9092"),
         ("listeners", "A://h:70000", "expected NAME://HOST:PORT, such as PLAINTEXT://localhost:9092"),
         (
@@ -183,6 +185,7 @@ def test_a_wrong_value_is_refused_in_one_line(name: str, text: str, reason: str)
             "advertised.listeners: OTHER is not one of the listeners (PLAINTEXT)",
         ),
         ("process.roles", "controller", "process.roles: a broker is needed; there is no separate controller"),
+        ("log.dirs", "", "log.dirs: name at least one directory, without empty entries"),
         ("log.dirs", "/a,,/b", "log.dirs: name at least one directory, without empty entries"),
     ],
 )
@@ -207,7 +210,26 @@ def test_what_this_broker_must_not_pretend_to_do_is_refused(name: str, text: str
 
 
 def test_a_default_of_what_is_not_supported_is_accepted() -> None:
-    BrokerConfig({"authorizer.class.name": "", "security.inter.broker.protocol": "PLAINTEXT"})
+    BrokerConfig(
+        {"authorizer.class.name": "", "zookeeper.connect": "", "security.inter.broker.protocol": "PLAINTEXT"}
+    )
+
+
+def test_every_setting_is_obeyed_refused_or_said_to_have_no_effect() -> None:
+    package = Path(kafkapy.__file__).parent
+    sources = "".join(
+        path.read_text()
+        for path in (*package.rglob("*.py"), *(package / "storage").glob("*.py"))
+        if path.name not in ("unsupported.py", "config_docs.py")
+    )
+    topic_defaults = {broker_synonym(name) for name in topic_keys()}
+    silent = [
+        name
+        for name in broker_keys()
+        if not (refusal(name) or without_effect([name]) or name in topic_defaults)
+        and f'"{name}"' not in sources
+    ]
+    assert silent == []
 
 
 def test_a_secret_does_not_show_in_an_error() -> None:

@@ -109,6 +109,19 @@ def test_the_first_batch_passes_every_limit_and_the_rest_does_not(client: RawCli
     assert (values(first), values(second)) == ([b"a", b"a"], [])
 
 
+def test_the_broker_bounds_what_a_consumer_may_ask_for() -> None:
+    sent = [batch(bytes(600)) for _ in range(3)]
+    limit = 2 * len(sent[0])
+    with (
+        kafkapy.Broker(config={"fetch.max.bytes": limit}) as broker,
+        RawClient(broker.bootstrap_servers) as client,
+    ):
+        create_topic(client, "orders", partitions=3)
+        produce(client, "orders", *sent)
+        answers = fetch(client, "orders", 0, 0, 0, min_bytes=2 * limit, max_wait_ms=WAIT_MS)
+    assert [len(values(data)) for data in answers] == [1, 1, 0]
+
+
 def test_reading_in_the_middle_of_a_batch_gives_the_whole_batch(client: RawClient) -> None:
     create_topic(client, "orders")
     produce(client, "orders", batch(b"a", b"b", b"c"))

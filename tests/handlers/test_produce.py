@@ -216,3 +216,14 @@ def test_half_a_producer_identity_is_refused(client: RawClient, producer_id: int
         transactional_id=None, transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
     )
     assert client.ask(request, 3).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_batch_that_decompresses_to_more_than_the_broker_allows_is_refused() -> None:
+    with (
+        kafkapy.Broker(config={"max.decompressed.message.bytes": 2000}) as broker,
+        RawClient(broker.bootstrap_servers) as client,
+    ):
+        create_topic(client, "orders")
+        sent = [batch(bytes(size), compression=Compression.GZIP) for size in (1500, 2500)]
+        answers = [produce(client, "orders", each)[0].error_code for each in sent]
+    assert answers == [0, ErrorCode.MESSAGE_TOO_LARGE]
