@@ -1,0 +1,119 @@
+"""A broker in a process of its own, to be killed and started again on the same directory and port."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+START_DEADLINE = 30.0
+SERVE = ("-m", "kafkapy", "serve")
+
+
+class BrokerProcess:
+    """Runs `python -m kafkapy serve`, or another script that takes the same options."""
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        settings: dict[str, str] | None = None,
+        program: Sequence[str] = SERVE,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.data = data
+        self.port = free_port()
+        self.log = data.parent / f"{data.name}.log"
+        """What the broker writes, of all its runs."""
+        self._settings = settings or {}
+        self._program = program
+        self._environment = environment or {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> float:
+        """Start, and wait until clients are accepted; the seconds that took.
+
+        Raises:
+            AssertionError: it did not, within START_DEADLINE; with what it wrote.
+        """
+        started = time.monotonic()
+        self.launch()
+        while not self._accepts():
+            if not self.is_running or time.monotonic() - started > START_DEADLINE:
+                self.kill()
+                raise AssertionError(f"the broker does not start:\n{self.log.read_text()[-4000:]}")
+            time.sleep(0.005)
+        return time.monotonic() - started
+
+    def launch(self) -> None:
+        """Start, and do not wait."""
+        options = ["--data", str(self.data), "--listen", self.bootstrap_servers, "--log-level", "info"]
+        for name, value in self._settings.items():
+            options += ["--set", f"{name}={value}"]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, *self._program, *options],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self._environment},
+            )
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait until it has ended; its exit code, None if it still runs."""
+        assert self._process is not None
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        return process.wait(30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def _accepts(self) -> bool:
+        # The port is bound before the logs are recovered: a connection is not enough, an answer is needed.
+        request = bytes.fromhex("0000000b 0012 0000 00000001 0001 78".replace(" ", ""))  # ApiVersions v0
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(request)
+                return len(connection.recv(8)) == 8
+        except OSError:
+            return False
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

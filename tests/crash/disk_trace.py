@@ -1,0 +1,286 @@
+"""A file system that writes down every change, and a disk on which the changes can be taken back.
+
+`TracingFiles` does what the real file system does and keeps the trace. `Disk` plays a trace again in memory
+and knows what is certain to survive a power cut: a file's content up to its last sync, a directory's names up
+to its last sync. `Disk.lose_power` writes down one of the states in which the disk may be found. Of unsynced
+writes any may be missing, in any order, torn at a sector, or have reached the size of the file and not its
+content. Unsynced names are missing from some change on: the usual file systems keep those of a directory in
+order. That a synced file has its name, which most of them see to as well, is not taken for granted.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from kafkapy.storage.files import Buffer, File, FileSystem
+
+SECTOR = 512
+
+Op = tuple[object, ...]
+"""A name and arguments of one of the methods of `Disk`."""
+
+
+class TracingFiles(FileSystem):
+    """A file system below `root`, which exists."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = str(root)
+        self.trace: list[Op] = []
+        self._inodes: dict[str, int] = {}
+        self._open: dict[int, int] = {}
+        """Descriptor to inode."""
+        self._last_inode = 0
+        for path, _, names in os.walk(root):
+            for name in names:
+                self._inodes[f"{path}/{name}"] = self._new_inode()
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        new = create and not os.path.exists(path)
+        file = super().open(path, create=create)
+        if new:
+            self._created(path)
+        self._open[file.fd] = self._inodes[path]
+        return file
+
+    def create(self, path: str) -> None:
+        new = not os.path.exists(path)
+        super().create(path)
+        if new:
+            self._created(path)
+        else:
+            self._note("resize", self._inodes[path], 0)
+
+    def write_at(self, file: File, buffers: Sequence[Buffer], position: int) -> int:
+        written = super().write_at(file, buffers, position)
+        self._note("write", self._open[file.fd], position, b"".join(buffers))
+        return written
+
+    def truncate(self, file: File, size: int) -> None:
+        super().truncate(file, size)
+        self._note("resize", self._open[file.fd], size)
+
+    def allocate(self, file: File, size: int) -> None:
+        super().allocate(file, size)
+        self._note("resize", self._open[file.fd], os.fstat(file.fd).st_size)
+
+    def sync_data(self, file: File) -> None:
+        self._note("sync", self._open[file.fd])
+
+    def sync_directory(self, path: str) -> None:
+        if path.startswith(self.root):
+            self._note("sync_directory", self._name(path))
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        for path in [path for path in self._inodes if path == source or path.startswith(source + "/")]:
+            self._inodes[target + path[len(source) :]] = self._inodes.pop(path)
+        self._note("rename", self._name(source), self._name(target))
+
+    def unlink(self, path: str) -> None:
+        if os.path.exists(path):
+            super().unlink(path)
+            self._note("unlink", self._name(path))
+
+    def make_directory(self, path: str) -> None:
+        super().make_directory(path)
+        self._note("make_directory", self._name(path))
+
+    def make_directories(self, path: str) -> None:
+        if not os.path.isdir(path):
+            self.make_directories(os.path.dirname(path))
+            self.make_directory(path)
+
+    def remove(self, path: str) -> None:
+        if os.path.isdir(path):
+            for name in sorted(os.listdir(path)):
+                self.remove(f"{path}/{name}")
+            os.rmdir(path)
+            self._note("unlink", self._name(path))
+        else:
+            self.unlink(path)
+
+    def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+        temporary = path + ".tmp"
+        self.create(temporary)
+        file = self.open(temporary)
+        try:
+            self.write_at(file, [data], 0)
+            if durable:
+                self.sync_data(file)
+        finally:
+            file.release()
+        self.rename(temporary, path)
+        if durable:
+            self.sync_directory(os.path.dirname(path))
+
+    def total_bytes(self, path: str) -> int:
+        # The space that the broker keeps for itself is a part of the disk: here a small one.
+        return 4 * 1024 * 1024
+
+    def _note(self, *op: object) -> None:
+        self.trace.append(op)
+
+    def _created(self, path: str) -> None:
+        inode = self._inodes[path] = self._new_inode()
+        self._note("create", self._name(path), inode)
+
+    def _new_inode(self) -> int:
+        self._last_inode += 1
+        return self._last_inode
+
+    def _name(self, path: str) -> str:
+        return path[len(self.root) :].strip("/")
+
+
+class _File:
+    """What is on disk of a file, and the changes since."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        self.synced = content
+        self.changes: list[tuple[int, bytes | None]] = []
+        """(position, data) of a write, (size, None) of a change of size."""
+
+    def content(self, changes: list[tuple[int, bytes | None]]) -> bytes:
+        """The content with these changes done."""
+        content = bytearray(self.synced)
+        for position, data in changes:
+            end = position if data is None else position + len(data)
+            if data is None:
+                del content[end:]
+            if len(content) < end:
+                content += bytes(end - len(content))
+            if data is not None:
+                content[position:end] = data
+        return bytes(content)
+
+    def sync(self) -> None:
+        self.synced = self.content(self.changes)
+        self.changes.clear()
+
+    def survive(self, chance: random.Random, keep: float) -> bytes:
+        """One of the contents that a power cut may leave."""
+        return self.content([_damage(change, chance) for change in self.changes if chance.random() < keep])
+
+
+def _damage(change: tuple[int, bytes | None], chance: random.Random) -> tuple[int, bytes | None]:
+    """A change as it may have reached the disk."""
+    position, data = change
+    if data is None or chance.random() < 0.8:
+        return change
+    kept = chance.randrange(0, len(data) + 1, SECTOR)
+    rest = len(data) - kept
+    return position, data[:kept] + chance.choice((b"", bytes(rest), chance.randbytes(rest)))
+
+
+class _Directory:
+    """What is on disk of a directory's names, and the changes since."""
+
+    def __init__(self) -> None:
+        self.synced: dict[str, _File | _Directory] = {}
+        self.names: dict[str, _File | _Directory] = {}
+        self.changes: list[dict[str, _File | _Directory | None]] = []
+
+    def change(self, names: dict[str, _File | _Directory | None]) -> None:
+        """All of `names` change at once; None is a name that goes."""
+        self.changes.append(names)
+        self.names = _changed(self.names, names)
+
+    def sync(self) -> None:
+        self.synced = dict(self.names)
+        self.changes.clear()
+
+    def survive(self, chance: random.Random, keep: float, target: Path) -> None:
+        """Make one of the directories that a power cut may leave."""
+        target.mkdir()
+        names = self.synced
+        kept = (
+            round(len(self.changes) * keep) if keep in (0.0, 1.0) else chance.randrange(len(self.changes) + 1)
+        )
+        for change in self.changes[:kept]:
+            names = _changed(names, change)
+        for name, node in names.items():
+            if isinstance(node, _Directory):
+                node.survive(chance, keep, target / name)
+            else:
+                (target / name).write_bytes(node.survive(chance, keep))
+
+
+def _changed(
+    names: dict[str, _File | _Directory], change: dict[str, _File | _Directory | None]
+) -> dict[str, _File | _Directory]:
+    merged = {**names, **change}
+    return {name: node for name, node in merged.items() if node is not None}
+
+
+class Disk:
+    """A disk as a trace leaves it."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        """Empty, or with all that is below `root` on it for certain; inodes as in `TracingFiles`."""
+        self._root = _Directory()
+        self._files: dict[int, _File] = {}
+        if root is not None:
+            for path, directories, names in os.walk(root):
+                here = self._directory(os.path.relpath(path, root).removeprefix("."))
+                here.synced = {name: _Directory() for name in directories}
+                for name in names:
+                    file = self._files[len(self._files) + 1] = _File(Path(path, name).read_bytes())
+                    here.synced[name] = file
+                here.names = dict(here.synced)
+
+    def play(self, trace: Sequence[Op]) -> None:
+        """Do the changes of a trace."""
+        for name, *arguments in trace:
+            getattr(self, str(name))(*arguments)
+
+    def create(self, path: str, inode: int) -> None:
+        parent, name = self._parent(path)
+        self._files[inode] = _File()
+        parent.change({name: self._files[inode]})
+
+    def write(self, inode: int, position: int, data: bytes) -> None:
+        self._files[inode].changes.append((position, data))
+
+    def resize(self, inode: int, size: int) -> None:
+        self._files[inode].changes.append((size, None))
+
+    def sync(self, inode: int) -> None:
+        self._files[inode].sync()
+
+    def sync_directory(self, path: str) -> None:
+        self._directory(path).sync()
+
+    def make_directory(self, path: str) -> None:
+        parent, name = self._parent(path)
+        parent.change({name: _Directory()})
+
+    def unlink(self, path: str) -> None:
+        parent, name = self._parent(path)
+        parent.change({name: None})
+
+    def rename(self, source: str, target: str) -> None:
+        parent, old = self._parent(source)
+        other, new = self._parent(target)
+        assert parent is other, "a rename from one directory to another is two changes"
+        parent.change({old: None, new: parent.names[old]})
+
+    def lose_power(self, target: Path, chance: random.Random) -> None:
+        """Make the directory `target`: the disk after a power cut."""
+        self._root.survive(chance, chance.choice((0.0, 0.5, 0.9, 1.0)), target)
+
+    def _directory(self, path: str) -> _Directory:
+        node: _File | _Directory = self._root
+        for name in path.split("/") if path else ():
+            assert isinstance(node, _Directory)
+            if not name:
+                continue
+            node = node.names[name]
+        assert isinstance(node, _Directory)
+        return node
+
+    def _parent(self, path: str) -> tuple[_Directory, str]:
+        parent, _, name = path.rpartition("/")
+        return self._directory(parent), name

@@ -1,0 +1,83 @@
+"""After a power cut at any moment the log directory loads, and holds all that was flushed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafkapy.protocol.errors import KafkaError
+from kafkapy.storage.files import File
+from tests.crash.disk_trace import Disk, TracingFiles
+from tests.crash.storage_workload import Promises, Workload, check_recovered, promised_at
+
+STATES = int(os.environ.get("KAFKAPY_CRASH_STATES", "400"))
+SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
+STATES_PER_LIFE = 50
+STEPS = 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("life", range(max(1, STATES // STATES_PER_LIFE)))
+def test_what_was_flushed_survives_a_power_cut(tmp_path: Path, life: int) -> None:
+    chance = random.Random(SEED * 1000 + life)
+    files = TracingFiles(_made(tmp_path / "disk"))
+    workload = Workload(files, chance)
+    workload.run(STEPS)
+    try:
+        _lose_power_often(files, workload, chance, tmp_path)
+    except Exception as error:
+        raise AssertionError(f"KAFKAPY_SEED={SEED}, life {life}: {error!r}") from error
+
+
+class LyingFiles(TracingFiles):
+    """A disk that says it has synced, and has not."""
+
+    def sync_data(self, file: File) -> None:
+        pass
+
+
+def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    files = LyingFiles(_made(tmp_path / "disk"))
+    workload = Workload(files, chance)
+    workload.run(STEPS)
+    with pytest.raises((AssertionError, KafkaError)):
+        _lose_power_often(files, workload, chance, tmp_path)
+
+
+def _made(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def _lose_power_often(files: TracingFiles, workload: Workload, chance: random.Random, tmp_path: Path) -> None:
+    for number in range(STATES_PER_LIFE):
+        _lose_power(files, workload, chance, tmp_path / f"state-{number}")
+
+
+def _lose_power(files: TracingFiles, workload: Workload, chance: random.Random, found: Path) -> None:
+    """Cut the power after any operation of the workload, and look at what is left in `found`."""
+    operations = chance.randrange(len(files.trace) + 1)
+    disk = Disk()
+    disk.play(files.trace[:operations])
+    disk.lose_power(found, chance)
+    _recover_twice(found, promised_at(workload.promises, operations), workload, chance)
+    shutil.rmtree(found)
+
+
+def _recover_twice(found: Path, promises: Promises, workload: Workload, chance: random.Random) -> None:
+    """Recover; lose power right after; recover again: what was served in between is still there."""
+    disk = Disk(found)
+    files = TracingFiles(found)
+    ends = check_recovered(files, promises, workload.contents)
+    disk.play(files.trace)
+    again = found.with_name(found.name + "-again")
+    disk.lose_power(again, chance)
+    served = check_recovered(TracingFiles(again), promises, workload.contents)
+    for tp, end in ends.items():
+        assert served.get(tp, 0) >= end, f"{tp} ended at {end} when it was served, later at {served.get(tp)}"
+    shutil.rmtree(again)
