@@ -8,6 +8,7 @@ from interop.differential.brokers import Broker
 from interop.support.waiting import wait_until
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from kafkapy.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -28,6 +29,16 @@ def find_coordinator(broker: Broker) -> None:
         return bool(found.error_code == listed.error_code == 0)
 
     wait_until(ready)
+
+
+def wait_for_state(broker: Broker, group: str, state: str) -> None:
+    """Wait until the broker has handled what was begun."""
+
+    def reached() -> bool:
+        (described,) = broker.main.quietly(DescribeGroupsRequest(groups=[group]), 0).groups
+        return bool(described.group_state == state)
+
+    wait_until(reached)
 
 
 class Member:

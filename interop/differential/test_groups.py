@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interop.differential.brokers import Broker, Pair
-from interop.differential.groups import JOIN, Member, find_coordinator, heartbeat, leave
+from interop.differential.groups import JOIN, Member, find_coordinator, heartbeat, leave, wait_for_state
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupRequest
@@ -68,6 +68,7 @@ def test_two_members(pair: Pair) -> None:
         first.sync("sync", {first.member_id: b"all"})
         second.join("id")
         second.begin_join()
+        wait_for_state(broker, group, "PreparingRebalance")
         heartbeat(broker, "first hears of it", first, 4)
         first.join("joins again")
         second.end_join("joins")
