@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from interop.differential.batches import batch
@@ -75,7 +77,8 @@ def test_waiting(pair: Pair) -> None:
     def waiting(broker: Broker) -> None:
         topic = broker.topic(partitions=2)
         reader = broker.connect()
-        for number, fields in enumerate(({}, {"min_bytes": 300}, {"isolation_level": 1})):
+        settings: list[dict[str, Any]] = [{}, {"min_bytes": 300}, {"isolation_level": 1}]
+        for number, fields in enumerate(settings):
             request = fetch_request(broker, topic, 2 * number, 2 * number, max_wait_ms=4_000, **fields)
             reader.begin(request, 12)
             produce(broker, f"more {number}", topic, batch(2, size=200), batch(2, size=200))
@@ -133,7 +136,9 @@ def test_followers(pair: Pair) -> None:
         topic = broker.topic()
         fill(broker, topic, 1)
         for version in broker.versions(FetchRequest):
-            fields = {"replica_state": ReplicaState(replica_id=9)} if version >= 15 else {"replica_id": 9}
+            fields: dict[str, Any] = (
+                {"replica_state": ReplicaState(replica_id=9)} if version >= 15 else {"replica_id": 9}
+            )
             fetch(broker, f"v{version}", topic, 0, version=version, **fields)
 
     pair.compare(followers, Differs("*", "*current_leader*", "there is no other broker to ask"))

@@ -122,12 +122,15 @@ def test_commits_of_members(pair: Pair) -> None:
         for version in broker.versions(OffsetCommitRequest, 1):
             member = Member(broker, broker.name_of(f"v{version}"), 3, name=f"member {version}")
             member.join("join")
-            own = {"member_id": member.member_id, "generation_id_or_member_epoch": member.generation}
+            own: dict[str, Any] = {
+                "member_id": member.member_id,
+                "generation_id_or_member_epoch": member.generation,
+            }
             label = f"v{version}"
             commit(broker, f"{label} before sync", member.group, topic, version, **own)
             member.sync("sync", {member.member_id: b""}, version=3)
             commit(broker, f"{label} good", member.group, topic, version, **own)
-            old = {**own, "generation_id_or_member_epoch": 99}
+            old: dict[str, Any] = {**own, "generation_id_or_member_epoch": 99}
             commit(broker, f"{label} other generation", member.group, topic, version, **old)
             commit(broker, f"{label} other member", member.group, topic, version, **{**own, "member_id": "x"})
             commit(broker, f"{label} from outside", member.group, topic, version)
