@@ -16,7 +16,7 @@ from kafkapy.config_keys import ConfigError, ConfigKey
 
 _NO_CLASSES: Final = "this broker loads no Java classes; remove the setting"
 
-_REFUSED: Final = {
+REFUSED: Final = {
     "zookeeper.connect": "this broker keeps its metadata in its data directory; remove the setting",
     "authorizer.class.name": "access control is not supported yet: every client may do everything; "
     "remove the setting if that is what you want",
@@ -32,7 +32,7 @@ _REFUSED: Final = {
     "replica.selector.class": _NO_CLASSES,
 }
 
-_NO_EFFECT: Final = (
+NO_EFFECT: Final = (
     # KRaft: this broker is its own controller.
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
@@ -113,9 +113,9 @@ def check_supported(key: ConfigKey, text: str) -> None:
 
 def refusal(name: str) -> str | None:
     """Why a setting can only have its default, None if it can have other values."""
-    return next((remedy for pattern, remedy in _REFUSED.items() if fnmatchcase(name, pattern)), None)
+    return next((remedy for pattern, remedy in REFUSED.items() if fnmatchcase(name, pattern)), None)
 
 
 def without_effect(names: Iterable[str]) -> list[str]:
     """Those of `names` that this broker accepts and does nothing with."""
-    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in _NO_EFFECT)]
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in NO_EFFECT)]
