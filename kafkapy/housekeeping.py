@@ -18,6 +18,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.protocol.errors import KafkaError
+
 if TYPE_CHECKING:
     from kafkapy.broker import BrokerCore
 
@@ -77,7 +79,10 @@ class Housekeeping:
         now_ms = self._broker.clock.now_ms()
         for partition in list(self._broker.replicas):
             if not partition.offline:
-                partition.log.delete_old_segments(now_ms)
+                try:
+                    partition.log.delete_old_segments(now_ms)
+                except KafkaError as error:
+                    logger.error("Retention of %s: %s", partition.topic_partition, error.message)
                 # Many partitions: let requests in between.
                 await asyncio.sleep(0)
 

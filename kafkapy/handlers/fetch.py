@@ -113,7 +113,11 @@ class FetchRead:
 
     async def wait(self, seconds: float) -> None:
         """Wait until enough is readable, a partition is not served any more, or time is up; then read."""
-        watched = [(self._partition(target), target) for target in self._fetch.targets]
+        try:
+            watched = [(self._partition(target), target) for target in self._fetch.targets]
+        except KafkaError:  # deleted a moment ago: the answer says so
+            self.run()
+            return
 
         def ready() -> bool:
             if not any(self._has_news(partition, target) for partition, target in watched):
