@@ -12,6 +12,11 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkapy.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Compression
 from tests.handlers.produce_client import (
@@ -227,3 +232,14 @@ def test_a_batch_that_decompresses_to_more_than_the_broker_allows_is_refused() -
         sent = [batch(bytes(size), compression=Compression.GZIP) for size in (1500, 2500)]
         answers = [produce(client, "orders", each)[0].error_code for each in sent]
     assert answers == [0, ErrorCode.MESSAGE_TOO_LARGE]
+
+
+@pytest.mark.parametrize("kafka_broker_config", [{"durability": "fsync"}])
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_an_acknowledged_record_is_at_once_within_the_end_of_the_log(client: RawClient, acks: int) -> None:
+    create_topic(client, "orders")
+    wanted = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(timestamp=-1)])
+    for end in range(1, 20):
+        produce(client, "orders", batch(b"a"), acks=acks)
+        (topic,) = client.ask(ListOffsetsRequest(replica_id=-1, topics=[wanted]), 7).topics
+        assert topic.partitions[0].offset == end
