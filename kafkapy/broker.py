@@ -169,6 +169,7 @@ class BrokerCore:
         self.producer_ids = self.admin.producer_ids
         self.metadata.follow(self.replicas.apply)
         await self.admin.start(image, self._endpoints(), self._found_logs())
+        self._warn_of_missing_brokers()
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
         self.groups.start()
@@ -223,6 +224,23 @@ class BrokerCore:
             host, port = ("", listener.port) if shown is None else (shown.host, shown.port or listener.port)
             endpoints.append(Endpoint(listener.name, host, port, "PLAINTEXT"))
         return endpoints
+
+    def _warn_of_missing_brokers(self) -> None:
+        """Say what a production cluster's settings would only show as clients that retry for ever."""
+        for name, what in (
+            ("default.replication.factor", "topics without a replication factor of their own"),
+            ("offsets.topic.replication.factor", "__consumer_offsets, and so any consumer group,"),
+        ):
+            brokers = len(self.metadata.image.brokers)
+            if self.config[name] > brokers:
+                logger.warning(
+                    "%s=%d, and brokers: %d. Until there are enough, %s cannot be created; set it to %d.",
+                    name,
+                    self.config[name],
+                    brokers,
+                    what,
+                    brokers,
+                )
 
     def _apply_topic_defaults(self) -> None:
         self.replicas.set_defaults(self.config.topic_defaults(), self.metadata.image)

@@ -36,7 +36,7 @@ class _Commands(click.Group):
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx else "kafkapy"
             message = error.format_message()
-            message += "" if message.endswith((".", "?")) else "."
+            message += "" if message.endswith((".", "?", "?)")) else "."
             _fail(f"{message[:1].lower()}{message[1:]} See {path} --help.", code=2)
         except click.Abort:
             sys.exit(1)

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 NULL: Final = "(null)"
 _INTEGER_BITS: Final = {"SHORT": 16, "INT": 32, "LONG": 64}
-_RANGE: Final = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
+RANGE: Final = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
+"""Valid values of a number in the tables: low, high where there is one, and a value outside of them."""
 _CASE_INSENSITIVE: Final = "(case insensitive) "
 _THROTTLED_REPLICAS: Final = re.compile(r"\*|\d+:\d+")
 
@@ -77,7 +78,7 @@ class ConfigKey:
         valid = self.valid
         if not valid:
             return
-        if bounds := _RANGE.fullmatch(valid):
+        if bounds := RANGE.fullmatch(valid):
             low, high, other = bounds.groups()
             fits = float(low) <= value and (high is None or value <= float(high))
             if not fits and (other is None or value != int(other)):

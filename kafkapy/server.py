@@ -282,5 +282,8 @@ def _listen(listener: Listener, config: BrokerConfig) -> socket.socket:
             raise ListenError(
                 f"cannot listen on {where}: the port is in use; stop what uses it or choose another"
             ) from None
-        raise ListenError(f"cannot listen on {where}: {error.strerror or error}") from None
+        remedy = (
+            "choose a port above 1023" if error.errno == errno.EACCES else "give an address of this machine"
+        )
+        raise ListenError(f"cannot listen on {where}: {error.strerror or error}; {remedy}") from None
     return sock

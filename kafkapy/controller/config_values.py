@@ -3,15 +3,13 @@ users."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from kafkapy.config_keys import ConfigError, ConfigKey, topic_keys
+from kafkapy.config_keys import RANGE, ConfigError, ConfigKey, topic_keys
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
-_BOUNDS: Final = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
 _HIDDEN: Final = "[hidden]"
 
 
@@ -64,7 +62,7 @@ def _reason(key: ConfigKey, text: str) -> tuple[str, str]:
     """The part of a wrong value to show, and what is wrong with it."""
     if key.type == "BOOLEAN":
         return text, "Expected value to be either true or false"
-    bounds = _BOUNDS.fullmatch(key.valid)
+    bounds = RANGE.fullmatch(key.valid)
     if key.type in ("SHORT", "INT", "LONG", "DOUBLE"):
         number = _number(key, text)
         if number is None or bounds is None:

@@ -180,6 +180,22 @@ def test_a_configuration_file_is_read_and_options_win(tmp_path: Path) -> None:
     assert {"time", "level", "logger", "message"} == closing[0].keys()
 
 
+def test_a_replication_factor_that_one_broker_cannot_have_is_named_at_start(tmp_path: Path) -> None:
+    options = ["--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kafkapy", "serve", *options, "--set", "offsets.topic.replication.factor=3"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.terminate()
+    _, errors = process.communicate(timeout=20)
+    (warning,) = [line for line in errors.splitlines() if " WARNING " in line]
+    assert "offsets.topic.replication.factor=3, and brokers: 1." in warning
+
+
 def test_help_and_version_say_what_there_is() -> None:
     assert "serve" in kafkapy("--help").stdout
     shown = kafkapy("serve", "--help").stdout
