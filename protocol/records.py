@@ -27,8 +27,8 @@ Base offset, length, leader epoch and magic lie outside the CRC: the broker assi
 patching the buffer that it received, and nothing else is touched.
 
 Magic 0 and 1 (message sets of old clients) share the first 17 bytes but for the CRC, which comes first there:
-`read_header` reports their magic and size and nothing more, so that callers can refuse them. Their place is
-`legacy_records.py`.
+`read_header` reports their magic and size and nothing more, so that callers can refuse them. Whoever adds
+them: in a file of their own, `legacy_records.py`.
 
 Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`; KIP-98.
 """
