@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys
+from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys, value_text
 from kafkapy.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
 from kafkapy.properties import read_properties
 from kafkapy.unsupported import check_supported, without_effect
@@ -142,7 +142,7 @@ class BrokerConfig(Mapping[str, Any]):
         defaults = {}
         for name, key in topic_keys().items():
             synonym = broker_synonym(name)
-            value = key.default if synonym is None else _to_text(self[synonym])
+            value = key.default if synonym is None else value_text(self[synonym])
             if value is not None:
                 defaults[name] = value
         return defaults
@@ -206,14 +206,3 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`: did you mean ...?` where a known name is close, else nothing."""
     close = difflib.get_close_matches(name, known, n=1)
     return f": did you mean {close[0]}?" if close else ""
-
-
-def _to_text(value: Any) -> str | None:
-    """A typed value as Kafka's ConfigDef.convertToString writes it."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return str(value)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from importlib import resources
 from typing import Any, Final
@@ -136,3 +137,24 @@ def _read_table(table: str) -> Iterator[ConfigKey]:
             sensitive=sensitive == "yes",
             synonyms=tuple(synonyms.split(",")) if synonyms else (),
         )
+
+
+def value_text(value: Any) -> str | None:
+    """A typed value as text (Kafka's ConfigDef.convertToString)."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, float):
+        return _double_text(value)
+    return str(value)
+
+
+def _double_text(value: float) -> str:
+    """As Java writes a double: 0.5, but 1.0E-4 and 1.7976931348623157E308."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"

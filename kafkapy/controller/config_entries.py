@@ -14,9 +14,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from kafkapy.config import FALLBACKS, BrokerConfig, broker_synonym
-from kafkapy.config_keys import ConfigKey, broker_keys, topic_keys
+from kafkapy.config_keys import ConfigKey, broker_keys, topic_keys, value_text
 from kafkapy.controller.config_docs import documentation
-from kafkapy.controller.config_values import value_text
 from kafkapy.controller.configs import ALL_BROKERS
 from kafkapy.metadata.cache import MetadataCache
 

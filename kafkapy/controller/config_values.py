@@ -4,7 +4,6 @@ users."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, Final
 
 from kafkapy.config_keys import RANGE, ConfigError, ConfigKey, topic_keys
@@ -92,24 +91,3 @@ def _number(key: ConfigKey, text: str) -> int | float | None:
         return ConfigKey(key.name, key.type, None, "", False, False, ()).parse(text)  # type: ignore[no-any-return]
     except ConfigError:
         return None
-
-
-def value_text(value: Any) -> str | None:
-    """A typed value as text (Kafka's ConfigDef.convertToString)."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return ",".join(value)
-    if isinstance(value, float):
-        return _double_text(value)
-    return str(value)
-
-
-def _double_text(value: float) -> str:
-    """As Java writes a double: 0.5, but 1.0E-4 and 1.7976931348623157E308."""
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    mantissa, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"

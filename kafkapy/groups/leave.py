@@ -33,7 +33,7 @@ def leave(rebalances: Rebalances, group: Group, identities: Sequence[MemberIdent
             )
         )
     if members_gone:
-        rebalances.members_left(group, f"{members_gone} members left")
+        rebalances.members_left(group, f"members that left: {members_gone}")
     else:
         # A pending id that is given up may be the last one a rebalance waits for.
         rebalances.complete_join_if_ready(group)
@@ -49,5 +49,6 @@ def _remove(group: Group, identity: MemberIdentity) -> bool:
     if group.forget_pending(member_id):
         return False
     group.remove(group.require_member(member_id, instance_id))
-    logger.info("Group %s: member %s leaves, saying: %s", group.group_id, member_id, identity.reason)
+    reason = "without a reason" if identity.reason is None else f"saying: {identity.reason}"
+    logger.info("Group %s: member %s leaves, %s", group.group_id, member_id, reason)
     return True
