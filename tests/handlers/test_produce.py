@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -243,3 +244,18 @@ def test_an_acknowledged_record_is_at_once_within_the_end_of_the_log(client: Raw
         produce(client, "orders", batch(b"a"), acks=acks)
         (topic,) = client.ask(ListOffsetsRequest(replica_id=-1, topics=[wanted]), 7).topics
         assert topic.partitions[0].offset == end
+
+
+def test_a_batch_sent_again_after_a_restart_is_still_a_duplicate(tmp_path: Path) -> None:
+    producer_ids = []
+    for _ in range(3):
+        with kafkapy.Broker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
+            if not producer_ids:
+                create_topic(client, "orders")
+            producer_ids.append(client.ask(InitProducerIdRequest(transactional_id=None), 4).producer_id)
+            again = batch(b"a", b"b", producer_id=producer_ids[0], producer_epoch=0, base_sequence=0)
+            (answer,) = produce(client, "orders", again)
+            assert (answer.error_code, answer.base_offset) == (0, 0)
+            (data,) = fetch(client, "orders", 0)
+            assert values(data) == [b"a", b"b"]
+    assert len(set(producer_ids)) == 3
