@@ -133,6 +133,9 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_topic_id != by_topic_id:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        # Moved on now, not with the answer: a second request with the same epoch is wrong even while this waits.
+        session.epoch = 1 if session.epoch == LAST_EPOCH else session.epoch + 1
+        session.used_ms = self._now_ms()
         self._update(session, request, wanted, topic_name)
         if not session.targets:
             del self._sessions[session.id]
@@ -153,8 +156,6 @@ class FetchSessionCache:
                 included.append((target, data))
             if nbytes:
                 session.move_to_end(target)
-        session.epoch = 1 if session.epoch == LAST_EPOCH else session.epoch + 1
-        session.used_ms = self._now_ms()
         return session.id, included
 
     def _open(self, context: FetchContext, results: list[PartitionData], sizes: list[int]) -> int:

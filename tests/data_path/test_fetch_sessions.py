@@ -68,11 +68,18 @@ def test_a_partition_is_answered_again_when_its_high_watermark_moves() -> None:
 def test_the_epoch_after_the_last_is_one() -> None:
     sessions = Sessions(10)
     session_id = sessions.open()
-    context = sessions.begin(0, session_id, 1)
-    assert context.session is not None
-    context.session.epoch = LAST_EPOCH
-    sessions.answer(context)
-    assert sessions.begin(0, session_id, 1).session is context.session
+    session = sessions.begin(0, session_id, 1).session
+    assert session is not None
+    session.epoch = LAST_EPOCH
+    sessions.begin(0, session_id, LAST_EPOCH)
+    assert sessions.begin(0, session_id, 1).session is session
+
+
+def test_an_epoch_is_used_up_while_its_request_still_waits() -> None:
+    sessions = Sessions(10)
+    session_id = sessions.open()
+    sessions.begin(0, session_id, 1)
+    refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH, sessions, session_id, 1)
 
 
 def test_names_and_ids_do_not_mix_in_a_session() -> None:
