@@ -133,7 +133,7 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_topic_id != by_topic_id:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        # Moved on now, not with the answer: a second request with the same epoch is wrong even while this waits.
+        # Now, not with the answer: a second request with this epoch is wrong even while this one waits.
         session.epoch = 1 if session.epoch == LAST_EPOCH else session.epoch + 1
         session.used_ms = self._now_ms()
         self._update(session, request, wanted, topic_name)
