@@ -182,9 +182,10 @@ def roll(log: PartitionLog, first_offset: int) -> Segment:
         return old
     log_directory = log.log_directory
     old.finish()
-    now_ms = log_directory.clock.now_ms()
-    segment = Segment.create(log_directory.files, log.path, base_offset, log.config, now_ms)
     old.trim()
+    now_ms = log_directory.clock.now_ms()
+    # Last of what may fail: an empty segment that the log does not know would hide records after a restart.
+    segment = Segment.create(log_directory.files, log.path, base_offset, log.config, now_ms)
     log.segments.add(segment)
     log.unsynced.segments.append(old)
     log.unsynced.directories.add(log.path)

@@ -354,7 +354,7 @@ class PartitionLog:
         Raises:
             StorageError: the disk failed.
         """
-        return self.guarded("truncating", lambda: truncate_to(self, offset))
+        return self._all_or_offline("truncating", lambda: truncate_to(self, offset))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove every batch and begin at `offset`.
@@ -362,7 +362,7 @@ class PartitionLog:
         Raises:
             StorageError: the disk failed.
         """
-        self.guarded("truncating", lambda: truncate_fully_and_start_at(self, offset))
+        self._all_or_offline("truncating", lambda: truncate_fully_and_start_at(self, offset))
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Delete what the retention settings let go; the number of segments.
@@ -429,6 +429,17 @@ class PartitionLog:
             return call()
         except (OSError, *DAMAGE) as error:
             raise self.translated(what, error) from error
+
+    def _all_or_offline(self, what: str, call: Callable[[], T]) -> T:
+        """Run `call`, which must not stop half-way: then even a full disk takes the log directory offline."""
+
+        def whole() -> T:
+            try:
+                return call()
+            except OSError as error:
+                raise self.log_directory.failed(f"{what} {self.path}", error) from error
+
+        return self.guarded(what, whole)
 
     def translated(self, what: str, error: Exception) -> KafkaError:
         """What to answer. An error of the disk takes the log directory offline, unless the disk is only

@@ -34,7 +34,7 @@ CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
 class OffsetCheckpoint:
     """The offsets by partition in one file."""
 
-    __slots__ = ("_directory", "_lock", "_path", "_prepared", "_written_as", "written")
+    __slots__ = ("_directory", "_lock", "_path", "_prepared", "_unsure", "_written_as", "written")
 
     def __init__(self, directory: LogDirectory, name: str) -> None:
         """Read what is there.
@@ -47,6 +47,8 @@ class OffsetCheckpoint:
         self._lock = threading.Lock()
         self._prepared = 0
         self._written_as = 0
+        self._unsure = False
+        """A write failed, and may have replaced the file all the same."""
         self.written: dict[TopicPartition, int] = {}
         """What the file holds."""
         try:
@@ -73,7 +75,7 @@ class OffsetCheckpoint:
         def write() -> None:
             with self._lock:
                 if number > self._written_as:
-                    if offsets != self.written:
+                    if offsets != self.written or self._unsure:
                         self._replace(offsets)
                     self._written_as = number
 
@@ -81,6 +83,7 @@ class OffsetCheckpoint:
 
     def _replace(self, offsets: dict[TopicPartition, int]) -> None:
         directory = self._directory
+        self._unsure = True
         try:
             try:
                 write_offsets(directory.files, self._path, offsets, durable=directory.durable)
@@ -93,3 +96,4 @@ class OffsetCheckpoint:
                 raise DiskFullError(directory.path, f"{self._path} stays as it is: {error}") from error
             raise directory.failed(f"writing {self._path}", error) from error
         self.written = offsets
+        self._unsure = False
