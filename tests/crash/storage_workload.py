@@ -7,11 +7,13 @@ offset. Whatever else is found must have been appended at that offset once.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.records import Record, build_batch, decode_records
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
+from kafkapy.storage.files import StorageError
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.manager import LogManager
@@ -77,12 +79,15 @@ class Promise:
 Promises = dict[TopicPartition, Promise]
 
 
-def open_manager(files: TracingFiles) -> LogManager:
-    """The logs of the one log directory on a disk, loaded."""
-    manager = LogManager([f"{files.root}/data"], defaults=CONFIG, clock=StoppedClock(), files=files)
+def new_manager(files: TracingFiles) -> LogManager:
+    """A manager of the one log directory on a disk."""
+    return LogManager([f"{files.root}/data"], defaults=CONFIG, clock=StoppedClock(), files=files)
+
+
+def load(manager: LogManager) -> None:
+    """Load the logs."""
     manager.open()
     manager.load(CLUSTER, 1)
-    return manager
 
 
 class Workload:
@@ -102,6 +107,21 @@ class Workload:
         self._promise()
         self._reopen()
         self._create()
+        for action in self._actions(steps):
+            action()
+
+    def run_until_offline(self, steps: int) -> None:
+        """The same on a disk that fails: go on while the log directory is online; end as a crash does."""
+        self._promise()
+        for action in [self._reopen, self._create, *self._actions(steps)]:
+            try:
+                action()
+            except KafkaError:
+                if self._logs.offline_dirs:
+                    break
+        self._logs.close(clean=False)
+
+    def _actions(self, steps: int) -> list[Callable[[], None]]:
         actions = [
             (self._append, 40),
             (self._flush, 15),
@@ -115,9 +135,8 @@ class Workload:
             (self._truncate, 1),
             (self._restart, 1),
         ]
-        names, weights = zip(*actions, strict=True)
-        for action in self._chance.choices(names, weights, k=steps):
-            action()
+        kinds, weights = zip(*actions, strict=True)
+        return self._chance.choices(kinds, weights, k=steps)
 
     @property
     def _logs(self) -> LogManager:
@@ -142,7 +161,8 @@ class Workload:
         return log, self._models[tp]
 
     def _reopen(self) -> None:
-        self._manager = open_manager(self._files)
+        self._manager = new_manager(self._files)
+        load(self._manager)
 
     def _restart(self) -> None:
         self._logs.close()
@@ -208,7 +228,11 @@ class Workload:
     def _flush_log(self, log: PartitionLog, model: Model) -> None:
         ticket = log.prepare_flush()
         if ticket is not None:
-            ticket.run()
+            try:
+                ticket.run()
+            except StorageError as error:
+                log.mark_offline(error)
+                raise
             log.complete_flush(ticket)
         log.advance_high_watermark(log.flushed_offset)
         self._settle(model, log.flushed_offset)
@@ -249,7 +273,9 @@ class Workload:
         if (picked := self._pick()) is None:
             return
         log, model = picked
-        offset = self._chance.choice([each for each in model.boundaries if each >= model.start])
+        offset = self._chance.choice(
+            [each for each in model.boundaries if each >= model.start] or [model.start]
+        )
         model.boundaries = [each for each in model.boundaries if each <= offset]
         model.flushed = min(model.flushed, offset)
         model.last_flushed, model.unflushed = None, []
@@ -278,8 +304,9 @@ def check_recovered(
     files: TracingFiles, promises: Promises, contents: dict[Uuid, dict[int, set[bytes]]]
 ) -> dict[TopicPartition, int]:
     """Load a log directory after a crash; the end of each log. AssertionError where a promise is broken."""
-    manager = open_manager(files)
+    manager = new_manager(files)
     try:
+        load(manager)
         assert not manager.offline_dirs
         for tp, promise in promises.items():
             log = manager.get(tp)

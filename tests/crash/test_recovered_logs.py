@@ -1,11 +1,14 @@
-"""States that a power cut can leave, each found once by test_power_loss.py and put down here by hand."""
+"""What power cuts and failing disks leave, each found by chance once and put down here by hand."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from kafkapy.storage.files import StorageError
 from kafkapy.storage.log_config import LogConfig
-from tests.storage.log_harness import Logs, fill, offsets
+from tests.storage.log_harness import NO_SPACE, Fault, Logs, fill, offsets
 
 SEGMENTS_OF_5 = LogConfig(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)
 
@@ -72,3 +75,42 @@ def test_a_segment_that_was_closed_twice_is_forgotten_when_it_is_deleted(tmp_pat
     assert log.delete_old_segments(0) == 1
     log.flush()
     assert offsets(log) == [4]
+
+
+def test_a_truncation_that_stops_half_way_takes_the_directory_offline(tmp_path: Path) -> None:
+    logs = Logs(tmp_path, config=SEGMENTS_OF_5)
+    log = logs.log
+    fill(log, 12)
+    logs.files.faults.append(Fault("sync", NO_SPACE, suffix=f"{0:020d}.log"))
+    with pytest.raises(StorageError):
+        log.truncate_to(3)
+    assert logs.manager.offline_dirs
+    logs.files.faults.clear()
+    recovered = logs.restart(clean=False)
+    recovered.check()
+    assert offsets(recovered) == list(range(recovered.log_end_offset))
+
+
+def test_a_segment_that_cannot_be_rolled_leaves_no_empty_one_behind(tmp_path: Path) -> None:
+    logs = Logs(tmp_path, config=SEGMENTS_OF_5)
+    log = logs.log
+    fill(log, 4)
+    logs.files.faults.append(Fault("truncate", NO_SPACE, times=1))
+    with pytest.raises(StorageError):
+        log.roll()
+    fill(log, 4)
+    assert offsets(logs.restart()) == list(range(8))
+    logs.log.check()
+
+
+def test_a_checkpoint_that_may_have_been_replaced_is_written_again(tmp_path: Path) -> None:
+    logs = Logs(tmp_path, config=SEGMENTS_OF_5)
+    logs.log.flush()
+    logs.save_recovery_points()
+    fill(logs.log, 3)
+    logs.log.flush()
+    logs.files.faults.append(Fault("sync", NO_SPACE, suffix="/data"))
+    logs.save_recovery_points()
+    logs.files.faults.clear()
+    logs.log.truncate_to(0)
+    assert offsets(logs.restart(clean=False)) == []

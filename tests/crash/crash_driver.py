@@ -1,0 +1,58 @@
+"""`kafkapy serve` that kills itself right before or after the n-th change of a file.
+
+    python -m tests.crash.crash_driver [options of kafkapy serve]
+
+KAFKAPY_CRASH_AT is "before:17" or "after:17"; each change adds a byte to the file KAFKAPY_CRASH_COUNT.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import kafkapy.storage.manager
+from kafkapy.cli import main
+from tests.crash.disk_trace import Op
+from tests.crash.hooked_files import HookedFiles
+
+
+class DyingFiles(HookedFiles):
+    """Ends the process at its time. Keeps no trace."""
+
+    def __init__(self, root: Path, moment: str, number: int, counter: Path) -> None:
+        super().__init__(root, before=self._count, after=self._done)
+        self._moment = moment
+        self._number = number
+        self._counter = os.open(counter, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._changes = 0
+
+    def _count(self, _: str) -> None:
+        self._changes += 1
+        os.write(self._counter, b".")
+        self._die_if("before")
+
+    def _done(self, _: str) -> None:
+        self._die_if("after")
+
+    def _die_if(self, moment: str) -> None:
+        if moment == self._moment and self._changes == self._number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _note(self, *op: object) -> None:
+        self.trace: list[Op] = []
+
+
+def run() -> None:
+    """Serve, with files that die."""
+    moment, _, number = os.environ["KAFKAPY_CRASH_AT"].partition(":")
+    root = Path(sys.argv[sys.argv.index("--data") + 1]).absolute().parent
+    files = DyingFiles(root, moment, int(number), Path(os.environ["KAFKAPY_CRASH_COUNT"]))
+    setattr(kafkapy.storage.manager, "FileSystem", lambda: files)  # noqa: B010
+    sys.argv.insert(1, "serve")
+    main()
+
+
+if __name__ == "__main__":
+    run()
