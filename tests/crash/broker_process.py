@@ -31,6 +31,8 @@ class BrokerProcess:
         self.port = free_port()
         self.log = data.parent / f"{data.name}.log"
         """What the broker writes, of all its runs."""
+        self.dies = program != SERVE
+        """It will not serve for long: start it again, as `kafkapy serve`, to go on."""
         self._settings = settings or {}
         self._program = program
         self._environment = environment or {}
@@ -61,7 +63,7 @@ class BrokerProcess:
 
     def restart_as_itself(self) -> float:
         """Start `kafkapy serve` on this directory, whatever ran on it before; the seconds that took."""
-        self._program, self._environment = SERVE, {}
+        self._program, self._environment, self.dies = SERVE, {}, False
         return self.start()
 
     def launch(self) -> None:

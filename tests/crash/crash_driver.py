@@ -1,12 +1,14 @@
-"""`kafkapy serve` that kills itself right before or after the n-th change of a file.
+"""`kafkapy serve` that kills itself right before or after the n-th change of a file, or whose disk fails.
 
     python -m tests.crash.crash_driver [options of kafkapy serve]
 
-KAFKAPY_CRASH_AT is "before:17" or "after:17"; each change adds a byte to the file KAFKAPY_CRASH_COUNT.
+KAFKAPY_CRASH_AT is "before:17" or "after:17"; each change adds a byte to the file KAFKAPY_CRASH_COUNT. Or it
+is "sync:17": that sync and all later ones fail with EIO.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -28,7 +30,11 @@ class DyingFiles(HookedFiles):
         self._counter = os.open(counter, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._changes = 0
 
-    def _count(self, _: str) -> None:
+    def _count(self, operation: str) -> None:
+        if self._moment == operation:
+            self._number -= 1
+            if self._number <= 0:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
         self._changes += 1
         os.write(self._counter, b".")
         self._die_if("before")

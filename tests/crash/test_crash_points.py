@@ -1,4 +1,4 @@
-"""A broker that dies right before or after any one change of its files starts again and has lost nothing."""
+"""A broker that dies before or after any one change of its files starts again and has lost nothing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def use(broker: BrokerProcess, seconds: float, history: History | None = None) -
             producer.send(chance.choice(partitions), random_value(chance, 20_000))
         producer.poll()
         time.sleep(0.005)
-    if not broker.is_running:
+    if broker.dies:
+        broker.kill()
         broker.restart_as_itself()
     producer.send(partitions[0], b"the last one")
     producer.flush()
@@ -84,11 +85,25 @@ def test_a_first_start_that_dies_anywhere_is_followed_by_one_that_works(tmp_path
 
 
 @pytest.mark.slow
+def test_a_broker_whose_syncs_fail_acknowledges_nothing_more(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    for _ in range(max(1, POINTS // 5)):
+        at = f"sync:{chance.randrange(20, 100)}"
+        with dying(tmp_path / at.replace(":", "-"), at) as broker:
+            broker.start()
+            try:
+                use(broker, LOAD_SECONDS)
+            except AssertionError as error:
+                raise AssertionError(f"{at}, KAFKAPY_SEED={SEED}: {error}") from error
+
+
+@pytest.mark.slow
 def test_a_broker_that_dies_at_a_change_under_load_has_lost_nothing(tmp_path: Path) -> None:
     data = tmp_path / "whole"
     with dying(data, NEVER) as broker:
         broker.start()
         first = changes(data)
+        broker.dies = False
         use(broker, LOAD_SECONDS)
         total = changes(data)
     chance = random.Random(SEED)

@@ -8,10 +8,31 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.broker_process import BrokerProcess
+from tests.crash.history import Anomaly, History, check
 from tests.crash.kill_harness import run
+from tests.crash.load import RecordingProducer, create_topic, read_pass
 
 KILLS = int(os.environ.get("KAFKAPY_KILLS", "20"))
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
+
+
+def test_what_a_broker_loses_is_noticed(tmp_path: Path) -> None:
+    partition = ("topic", 0)
+    history: History = []
+    with BrokerProcess(tmp_path / "data", settings={"durability": "os"}) as broker:
+        broker.start()
+        create_topic(broker.bootstrap_servers, partition[0], 1, {})
+        producer = RecordingProducer("p", broker.bootstrap_servers, history, idempotent=True)
+        for number in range(100):
+            producer.send(partition, b"%d" % number)
+        producer.flush()
+        broker.kill()
+        log = tmp_path / "data" / "topic-0" / f"{0:020d}.log"
+        log.write_bytes(log.read_bytes()[:-1])
+        broker.start()
+        read_pass(broker.bootstrap_servers, "reader", {partition: 0}, history)
+    assert Anomaly.LOST_ACKED in {finding.anomaly for finding in check(history)}
 
 
 @pytest.mark.slow
