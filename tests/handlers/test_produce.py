@@ -247,7 +247,7 @@ def test_an_acknowledged_record_is_at_once_within_the_end_of_the_log(client: Raw
 
 
 def test_a_batch_sent_again_after_a_restart_is_still_a_duplicate(tmp_path: Path) -> None:
-    producer_ids = []
+    producer_ids: list[int] = []
     for _ in range(3):
         with kafkapy.Broker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
             if not producer_ids:
