@@ -13,7 +13,7 @@ from tests.crash.history import Anomaly, History, check
 from tests.crash.kill_harness import run
 from tests.crash.load import RecordingProducer, create_topic, read_pass
 
-KILLS = int(os.environ.get("KAFKAPY_KILLS", "20"))
+KILLS = int(os.environ.get("KAFKAPY_KILLS", "32"))
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
 
 
