@@ -9,8 +9,8 @@ with durability=fsync, on disk. acks=1 could be answered before, but then a clie
 the log, or deletes records, right after its acknowledgement would miss its own records: aiokafka's default
 producer does. While an answer waits, the connection's next requests are handled; answers keep their order.
 
-Batches whose validation takes long (large compressed ones, recompression) are validated in a worker thread;
-the connection's next request waits for that, so that a producer's batches stay in order.
+Requests whose validation takes long (large or many compressed batches, recompression) are validated in a
+worker thread; the connection's next request waits for that, so that a producer's batches stay in order.
 
 Version notes: v0-2 carry message formats 0 and 1. librdkafka takes a broker that does not list them for one
 that cannot produce at all, so they are listed, and every partition answers UNSUPPORTED_FOR_MESSAGE_FORMAT. v7
@@ -50,6 +50,9 @@ FIRST_VERSION_WITH_STORAGE_ERROR = 4
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 TRANSACTIONS_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+HEAVY_TOGETHER = 16 << 10
+"""Compressed bytes of one request above which all of it is validated in a thread."""
+
 CODEC_AT, CODEC_MASK = 22, 7
 """The low byte of a batch's attributes, and the codec in it."""
 
@@ -68,7 +71,10 @@ def handle(context: RequestContext, request: ProduceRequest) -> Outcome | Awaita
         for topic in request.topic_data
         for partition in topic.partition_data
     ]
-    if any(piece.is_heavy for piece in pieces):
+    if (
+        any(piece.is_heavy for piece in pieces)
+        or sum(piece.compressed_bytes for piece in pieces) > HEAVY_TOGETHER
+    ):
         context.connection.keep_frame()
         return _prepare_in_thread(context, request, pieces)
     return _append(context, request, pieces)
@@ -78,9 +84,12 @@ async def _prepare_in_thread(
     context: RequestContext, request: ProduceRequest, pieces: list[Piece]
 ) -> Outcome:
     now_ms = context.broker.clock.now_ms()
-    for piece in pieces:
-        if piece.is_heavy:
-            await context.broker.blocking(piece.prepare, now_ms)
+
+    def prepare() -> None:
+        for piece in pieces:
+            piece.prepare(now_ms)
+
+    await context.broker.blocking(prepare)
     return _append(context, request, pieces)
 
 
@@ -137,6 +146,7 @@ class Piece:
         "_topic",
         "_version",
         "answer",
+        "compressed_bytes",
         "is_heavy",
     )
 
@@ -156,11 +166,15 @@ class Piece:
         self._max_decompressed: int = context.broker.config["max.decompressed.message.bytes"]
         self.is_heavy = False
         """Validation takes long enough to be worth a thread."""
+        self.compressed_bytes = 0
+        """What has to be decompressed: many small batches may take long together."""
         self.answer = PartitionProduceResponse(index=data.index, base_offset=-1)
         try:
             self._partition = self._find(context, request, topic, data.index)
             if isinstance(self._records, memoryview):
                 self.is_heavy = is_heavy(self._records, self._partition.log.config)
+                if len(self._records) > CODEC_AT and self._records[CODEC_AT] & CODEC_MASK:
+                    self.compressed_bytes = len(self._records)
         except KafkaError as error:
             self._fail(error)
 

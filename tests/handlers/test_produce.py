@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkapy
+from kafkapy.handlers.produce import HEAVY_TOGETHER
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -259,3 +261,11 @@ def test_a_batch_sent_again_after_a_restart_is_still_a_duplicate(tmp_path: Path)
             (data,) = fetch(client, "orders", 0)
             assert values(data) == [b"a", b"b"]
     assert len(set(producer_ids)) == 3
+
+
+def test_many_small_compressed_batches_are_validated_together(client: RawClient) -> None:
+    create_topic(client, "orders", 40)
+    small = batch(random.Random(7).randbytes(1000), compression=Compression.GZIP)
+    answers = produce(client, "orders", *[small] * 39, broken(small))
+    assert [answer.error_code for answer in answers] == [0] * 39 + [ErrorCode.CORRUPT_MESSAGE]
+    assert len(small) * 40 > HEAVY_TOGETHER
