@@ -55,6 +55,7 @@ _EXPLAINED_BYTES: Final = 1024 * 1024
 
 _MAGIC_AT: Final = 16
 _CODEC_AT: Final = 22
+_CODEC_MASK: Final = 7
 
 _CODECS: Final = {codec.name.lower(): codec for codec in Compression} | {"uncompressed": Compression.NONE}
 _KEEP_CODEC: Final = "producer"
@@ -126,6 +127,11 @@ class PreparedBatches:
         return next_offset
 
 
+def codec_of(records: memoryview | bytes) -> int:
+    """The codec number of the first batch, known or not; 0 where the bytes are too few for a batch."""
+    return records[_CODEC_AT] & _CODEC_MASK if len(records) >= HEADER_SIZE else 0
+
+
 def is_heavy(records: memoryview, config: LogConfig | None = None) -> bool:
     """Whether `prepare_batches` may take long enough to be worth a worker thread.
 
@@ -134,7 +140,7 @@ def is_heavy(records: memoryview, config: LogConfig | None = None) -> bool:
     size = len(records)
     if size < HEADER_SIZE or records[_MAGIC_AT] != MAGIC:
         return False
-    codec = records[_CODEC_AT] & 7
+    codec = codec_of(records)
     if codec >= len(_HEAVY) or size > _HEAVY[codec]:
         return True
     if size > _HEAVY_RECOMPRESSED and config is not None and config.compression_type != _KEEP_CODEC:

@@ -35,11 +35,11 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kafkapy.protocol.records import HEADER_SIZE
 from kafkapy.storage.validate import (
     AppendOrigin,
     InvalidRecordsError,
     PreparedBatches,
+    codec_of,
     is_heavy,
     prepare_batches,
 )
@@ -52,9 +52,6 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 TRANSACTIONS_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 HEAVY_TOGETHER = 16 << 10
 """Compressed bytes of one request above which all of it is validated in a thread."""
-
-CODEC_AT, CODEC_MASK = 22, 7
-"""The low byte of a batch's attributes, and the codec in it."""
 
 VALID_ACKS = (-1, 0, 1)
 ADMIN_CLIENT = "__admin_client"
@@ -173,7 +170,7 @@ class Piece:
             self._partition = self._find(context, request, topic, data.index)
             if isinstance(self._records, memoryview):
                 self.is_heavy = is_heavy(self._records, self._partition.log.config)
-                if len(self._records) > CODEC_AT and self._records[CODEC_AT] & CODEC_MASK:
+                if codec_of(self._records):
                     self.compressed_bytes = len(self._records)
         except KafkaError as error:
             self._fail(error)
@@ -204,7 +201,7 @@ class Piece:
         try:
             if self._records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
-            if self._version < FIRST_VERSION_WITH_ZSTD and _is_zstd(self._records):
+            if self._version < FIRST_VERSION_WITH_ZSTD and codec_of(self._records) == Compression.ZSTD:
                 raise KafkaError(
                     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
                     f"zstd needs version {FIRST_VERSION_WITH_ZSTD}; this is version {self._version}.",
@@ -272,7 +269,3 @@ class Piece:
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
                 for index, why in error.record_errors
             ]
-
-
-def _is_zstd(records: bytes | memoryview) -> bool:
-    return len(records) >= HEADER_SIZE and records[CODEC_AT] & CODEC_MASK == Compression.ZSTD
