@@ -1,13 +1,15 @@
-"""The command line: `kafkapy serve`.
+"""The command line: `kafkapy serve`, and the groups `kafkapy pipeline` and `kafkapy spark`.
 
-Exit codes: 0 stopped by a signal, 1 the broker cannot start, 2 wrong usage or settings. Errors are one line
-on standard error; wrong usage too, for which click would print three.
+Exit codes: 0 done, or stopped by a signal; 1 it cannot be done; 2 wrong usage or settings. Errors are one
+line on standard error; wrong usage too, for which click would print three. The groups live with their
+packages and are imported when they are asked for, so that `kafkapy serve` starts without them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import signal
 import sys
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from kafkapy.config_keys import ConfigError
+from kafkapy.errors import UserError
 from kafkapy.listeners import parse_address
 from kafkapy.logging_setup import FORMATS, LEVELS
 
@@ -26,7 +29,36 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+# name: the module with the click group of that name, the extra it needs, its line in `kafkapy --help`
+_GROUPS = {
+    "pipeline": ("kafkapy.pipeline.cli", "spark", "Turn topics into tables on Spark, exactly once, and back."),
+    "spark": ("kafkapy.spark.cli", "spark", "See whether Spark can run here; fetch its jars."),
+}
+
+
 class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *_GROUPS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _GROUPS:
+            return super().get_command(ctx, cmd_name)
+        module, extra, _ = _GROUPS[cmd_name]
+        try:
+            command: click.Command = getattr(importlib.import_module(module), cmd_name)
+        except ModuleNotFoundError as error:
+            if not error.name or error.name.startswith("kafkapy"):
+                raise
+            _fail(f"{error.name} is not installed: pip install 'kafkapy-broker[{extra}]'", code=1)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Without importing the groups, which may need what is not installed."""
+        own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
+        rows = sorted({**own, **{name: line for name, (_, _, line) in _GROUPS.items()}}.items())
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
@@ -40,6 +72,8 @@ class _Commands(click.Group):
             _fail(f"{message[:1].lower()}{message[1:]} See {path} --help.", code=2)
         except click.Abort:
             sys.exit(1)
+        except UserError as error:
+            _fail(str(error), code=1)
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -1,0 +1,1 @@
+"""Topics become tables on Spark, exactly once, and back."""
