@@ -1,0 +1,91 @@
+"""Where a pipeline stands, read from Spark's checkpoint without Spark.
+
+    sources/0/0   where the source began: "v1", then {"topic": {"0": 12, ...}}; a zero byte may precede it
+    offsets/N     the plan of batch N, written before it runs: "v1", the query's settings, the same JSON
+    commits/N     written when batch N is done
+
+Source: Spark's HDFSMetadataLog, OffsetSeqLog, CommitLog and KafkaSourceInitialOffsetWriter. Offsets are the
+next ones to read: the end of batch N is exclusive. Spark writes a file under another name and renames it,
+so a name of digits only is a whole file, and it keeps at least the last hundred batches.
+"""
+
+from __future__ import annotations
+
+import json
+
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import State
+
+
+def initial_offsets(state: State) -> dict[int, int] | None:
+    """Where this incarnation began to read, by partition; None before its first batch was planned."""
+    path = _path(state, "sources/0/0")
+    text = path and state.read_path(path)
+    if not path or not text:
+        return None
+    return _offsets(path, text.lstrip("\0"), line=1)
+
+
+def committed_batch(state: State) -> int | None:
+    return max(_batches(state, "commits"), default=None)
+
+
+def planned_batch(state: State) -> int | None:
+    return max(_batches(state, "offsets"), default=None)
+
+
+def committed_offsets(state: State) -> dict[int, int] | None:
+    """The next offset to read by partition; None before the first batch."""
+    return _batch_offsets(state, committed_batch(state))
+
+
+def planned_offsets(state: State) -> dict[int, int] | None:
+    """The end of the batch that runs, or ran last; None before the first batch."""
+    return _batch_offsets(state, planned_batch(state))
+
+
+def position(state: State) -> dict[int, int] | None:
+    """Where the pipeline goes on: behind the last committed batch, else where it began or is to begin."""
+    found = committed_offsets(state)
+    if found is None:
+        found = initial_offsets(state)
+    if found is None and (incarnation := state.incarnation) and incarnation.starting_offsets is not None:
+        found = dict(incarnation.starting_offsets)
+    return found
+
+
+def _path(state: State, name: str) -> str | None:
+    checkpoint = state.checkpoint_path
+    return None if checkpoint is None else f"{checkpoint}/{name}"
+
+
+def _batches(state: State, folder: str) -> list[int]:
+    path = _path(state, folder)
+    return [int(name) for name in state.names_in(path) if name.isdecimal()] if path else []
+
+
+def _batch_offsets(state: State, batch: int | None) -> dict[int, int] | None:
+    if batch is None:
+        return None
+    path = _path(state, f"offsets/{batch}")
+    text = path and state.read_path(path)
+    if not path or not text:
+        raise PipelineError(
+            f"{state.location}: the checkpoint has batch {batch} but not its offsets; it is damaged: "
+            "kafkapy pipeline reset --to earliest reads the topic again"
+        )
+    return _offsets(path, text, line=2)
+
+
+def _offsets(path: str, text: str, *, line: int) -> dict[int, int]:
+    lines = text.split("\n")
+    try:
+        if lines[0] != "v1":
+            raise ValueError(lines[0])
+        (partitions,) = json.loads(lines[line]).values()
+        return {int(partition): int(offset) for partition, offset in sorted(partitions.items())}
+    except (ValueError, IndexError, AttributeError):
+        raise PipelineError(
+            f"{path}: not a Spark checkpoint of one topic; it is damaged: "
+            "kafkapy pipeline reset --to earliest reads the topic again"
+        ) from None

@@ -1,0 +1,362 @@
+"""What a pipeline is to do: one topic, one table, and how records become rows.
+
+As YAML, with only `topic` and `table` required:
+
+    name: orders                        # default: the topic
+    bootstrap: 127.0.0.1:9092
+    topic: orders
+    table: delta:lake/orders            # delta | iceberg | parquet, then a path or URI
+    format:                             # or one word: raw | json | avro | protobuf; default: raw
+      kind: avro
+      schema: order.avsc                # a file, or the schema itself
+      registry: http://localhost:8081
+      schemas: {7: order_v1.avsc}       # by id, instead of a registry
+      message: shop.Order               # Protobuf: the message in the descriptor set `schema`
+    mode: upsert                        # or append; default: by the topic's cleanup.policy
+    key: id                             # columns to match by; default: the record key
+    partition_by: [day(timestamp)]
+    start: earliest                     # or latest, an ISO timestamp (UTC unless it says), epoch milliseconds
+    dead_letter: orders.dlq
+    every: 30s                          # how often to write a batch; default: one after the other
+    group: orders-table                 # publish the position as this consumer group
+    max_offsets_per_trigger: 1000000
+    kafka: {security.protocol: SSL}     # further options, by the Java client's names
+    spark: {spark.executor.memory: 4g}
+    master: spark://host:7077
+
+Relative paths are relative to the file. A definition is checked when it is made: what can be known to be
+wrong without a broker and without Spark is one line that names the file, the key and the remedy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms
+from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
+from kafkapy.topic_names import why_invalid
+
+DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+TABLE_FORMATS: Final = ("delta", "iceberg", "parquet")
+FORMAT_KINDS: Final = ("raw", "json", "avro", "protobuf")
+MODES: Final = ("append", "upsert")
+STARTS: Final = ("earliest", "latest")
+
+_URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
+_ADDRESSES = re.compile(r"[^\s,:/]+:\d+|\[[^\s\]]+\]:\d+")
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_SCHEMA_FILE = re.compile(r".*\.(json|avsc|ddl|sql|txt|desc|pb|protoset|fds|bin)", re.IGNORECASE)
+# what the pipeline itself decides: name -> remedy
+_OWN_KAFKA_OPTIONS = {
+    "bootstrap.servers": "use bootstrap:",
+    "group.id": "use group: to publish the position",
+    "isolation.level": "pipelines read committed records only",
+    "enable.auto.commit": "the position lies beside the table",
+    "auto.offset.reset": "use start:",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableTarget:
+    """Where the table lies: an absolute path of this machine, or a URI such as s3a://bucket/orders."""
+
+    format: str
+    location: str
+
+    def __post_init__(self) -> None:
+        if self.format not in TABLE_FORMATS:
+            raise PipelineError(
+                f"table: unknown format {self.format!r}{did_you_mean(self.format, TABLE_FORMATS)}; "
+                f"expected {', '.join(f'{one}:PATH' for one in TABLE_FORMATS)}"
+            )
+        if not self.location:
+            raise PipelineError(f"table: no path in '{self.format}:'; for example {self.format}:lake/orders")
+
+    @classmethod
+    def parse(cls, text: str, folder: Path | None = None) -> TableTarget:
+        """`delta:lake/orders`; a relative path is relative to `folder`, or stays as it is."""
+        kind, separator, location = text.partition(":")
+        if not separator or "/" in kind:
+            raise PipelineError(
+                f"table: {shown(text)} names no format; write delta:{text} (or iceberg:, parquet:)"
+            )
+        return cls(format=kind, location=_absolute(location, folder))
+
+    @property
+    def local_path(self) -> Path | None:
+        """The path on this machine, None for a URI of somewhere else."""
+        return local_path(self.location)
+
+    def __str__(self) -> str:
+        return f"{self.format}:{self.location}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatDefinition:
+    """How values are read. `schema` is a file's path or the schema itself."""
+
+    kind: str = "raw"
+    schema: str | None = None
+    message: str | None = None
+    registry: str | None = None
+    schemas: Mapping[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind not in FORMAT_KINDS:
+            raise PipelineError(
+                f"format: unknown kind {self.kind!r}{did_you_mean(self.kind, FORMAT_KINDS)}; "
+                f"expected {', '.join(FORMAT_KINDS)}"
+            )
+        takes = {"raw": (), "json": ("schema",), "avro": ("schema", "registry", "schemas")}.get(
+            self.kind, ("schema", "message", "registry", "schemas")
+        )
+        for name in ("schema", "message", "registry", "schemas"):
+            if getattr(self, name) and name not in takes:
+                raise PipelineError(f"format.{name}: {self.kind} takes no {name}; leave it out")
+        if self.kind == "avro" and not (self.schema or self.registry or self.schemas):
+            raise PipelineError("format: avro needs a schema, a registry or schemas by id")
+        if self.kind == "protobuf" and not self.schema:
+            raise PipelineError(
+                "format: protobuf needs a schema: the file of a descriptor set "
+                "(protoc --include_imports --descriptor_set_out=FILE)"
+            )
+        if self.registry and not self.registry.startswith(("http://", "https://")):
+            raise PipelineError(
+                f"format.registry: expected an http:// or https:// URL, not {self.registry!r}"
+            )
+
+    @classmethod
+    def from_value(cls, value: object, folder: Path | None = None) -> FormatDefinition:
+        """One word, or a mapping with `kind`."""
+        mapping = value if isinstance(value, Mapping) else {"kind": value}
+        fields = Fields(mapping, [one.name for one in dataclasses.fields(cls)], within="format")
+        listed = mapping.get("schemas") or {}
+        if not isinstance(listed, Mapping) or not all(
+            isinstance(number, int) and isinstance(path, str) for number, path in listed.items()
+        ):
+            raise PipelineError(f"format.schemas: expected ID: FILE, not {shown(listed)}")
+        schema = fields.text("schema")
+        return cls(
+            kind=fields.required("kind", "json"),
+            schema=_absolute_schema(schema, folder),
+            message=fields.text("message"),
+            registry=fields.text("registry"),
+            schemas={number: _absolute_schema(path, folder) or "" for number, path in listed.items()},
+        )
+
+    def value(self) -> object:
+        """What `from_value` takes."""
+        given = {
+            one.name: getattr(self, one.name) for one in dataclasses.fields(self) if getattr(self, one.name)
+        }
+        if "schemas" in given:
+            given["schemas"] = dict(self.schemas)
+        return given if len(given) > 1 else self.kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineDefinition:
+    """See the head of this file for the meaning of each field."""
+
+    topic: str
+    table: TableTarget
+    name: str = ""
+    bootstrap: str = DEFAULT_BOOTSTRAP
+    format: FormatDefinition = field(default_factory=FormatDefinition)
+    mode: str | None = None
+    key: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    start: str = "earliest"
+    dead_letter: str | None = None
+    every: str | None = None
+    group: str | None = None
+    max_offsets_per_trigger: int | None = None
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
+    master: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.topic)
+        if reason := why_invalid(self.topic):
+            raise PipelineError(f"topic: {reason}")
+        if not _NAME.fullmatch(self.name):
+            raise PipelineError(f"name: {self.name!r} may hold letters, digits, '.', '_' and '-' only")
+        for address in self.bootstrap.split(","):
+            if not _ADDRESSES.fullmatch(address.strip()):
+                raise PipelineError(f"bootstrap: expected HOST:PORT[,HOST:PORT], not {shown(self.bootstrap)}")
+        self._check_mode()
+        if self.start not in STARTS:
+            _within("start", timestamp_ms, self.start)
+        if self.every is not None:
+            _within("every", seconds, self.every)
+        if self.dead_letter is not None:
+            if reason := why_invalid(self.dead_letter):
+                raise PipelineError(f"dead_letter: {reason}")
+            if self.dead_letter == self.topic:
+                raise PipelineError(f"dead_letter: is the topic itself; for example {self.topic}.dlq")
+        for option in self.kafka:
+            if option.startswith("kafka."):
+                raise PipelineError(f"kafka.{option}: write it without 'kafka.': {option[6:]}")
+            if option in _OWN_KAFKA_OPTIONS:
+                raise PipelineError(f"kafka.{option}: is not for here; {_OWN_KAFKA_OPTIONS[option]}")
+        for option in self.spark:
+            if not option.startswith("spark."):
+                raise PipelineError(f"spark.{option}: Spark's options begin with 'spark.'")
+
+    def _check_mode(self) -> None:
+        if self.mode is not None and self.mode not in MODES:
+            raise PipelineError(
+                f"mode: unknown mode {self.mode!r}{did_you_mean(self.mode, MODES)}; "
+                f"expected {' or '.join(MODES)}"
+            )
+        if self.mode == "append" and self.key:
+            raise PipelineError("key: means nothing with mode append; leave it out or use mode upsert")
+        if self.table.format == "parquet" and (self.mode == "upsert" or self.key):
+            raise PipelineError(
+                "table: Parquet files cannot be upserted into; use delta:PATH or iceberg:PATH, or mode append"
+            )
+
+    @property
+    def every_seconds(self) -> float | None:
+        return None if self.every is None else seconds(self.every)
+
+    @property
+    def start_ms(self) -> int | None:
+        """The time to start at, None for earliest and latest."""
+        return None if self.start in STARTS else timestamp_ms(self.start)
+
+    @classmethod
+    def load(cls, path_or_table: str | Path) -> PipelineDefinition:
+        """Of a YAML file, or of a table that a pipeline has written (`PATH`, or `delta:PATH`)."""
+        text = str(path_or_table)
+        path = Path(text)
+        if path.is_file():
+            return cls.from_yaml(path)
+        kind, _, rest = text.partition(":")
+        location = rest if kind in TABLE_FORMATS else text
+        if path.suffix in (".yaml", ".yml") and not path.is_dir():
+            near = did_you_mean(path.name, [one.name for one in path.parent.glob("*.y*ml")])
+            raise PipelineError(f"{text}: no such file{near}; make one with kafkapy pipeline create")
+        from kafkapy.pipeline.state import State
+
+        definition = State(_absolute(location, Path.cwd())).definition
+        if definition is None:
+            raise PipelineError(
+                f"{text}: neither a pipeline's YAML file nor a table that a pipeline has written "
+                f"(no {State.FOLDER}/pipeline.yaml in it)"
+            )
+        return definition
+
+    @classmethod
+    def from_yaml(cls, path: Path) -> PipelineDefinition:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PipelineError(f"{path}: cannot be read: {error}") from None
+        return cls.parse(text, source=str(path), folder=path.absolute().parent)
+
+    @classmethod
+    def parse(cls, text: str, *, source: str, folder: Path | None = None) -> PipelineDefinition:
+        """Of YAML text; `source` names it in messages."""
+        try:
+            mapping = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            where = f"{source}, line {mark.line + 1}" if mark else source
+            problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+            raise PipelineError(f"{where}: not YAML: {problem}") from None
+        return cls.from_mapping(mapping, source=source, folder=folder)
+
+    @classmethod
+    def from_mapping(
+        cls, mapping: object, *, source: str = "pipeline", folder: Path | None = None
+    ) -> PipelineDefinition:
+        """Relative paths are relative to `folder`; without it they stay as they are."""
+        try:
+            return cls._from_fields(mapping, folder)
+        except PipelineError as error:
+            raise PipelineError(f"{source}: {error}") from None
+
+    @classmethod
+    def _from_fields(cls, mapping: object, folder: Path | None) -> PipelineDefinition:
+        fields = Fields(mapping, [one.name for one in dataclasses.fields(cls)])
+        assert isinstance(mapping, Mapping)
+        return cls(
+            topic=fields.required("topic", "orders"),
+            table=TableTarget.parse(fields.required("table", "delta:lake/orders"), folder),
+            name=fields.text("name") or "",
+            bootstrap=fields.text("bootstrap") or DEFAULT_BOOTSTRAP,
+            format=FormatDefinition.from_value(mapping.get("format") or "raw", folder),
+            mode=fields.text("mode"),
+            key=fields.names("key"),
+            partition_by=fields.names("partition_by"),
+            start=fields.time("start") or "earliest",
+            dead_letter=fields.text("dead_letter"),
+            every=fields.text("every"),
+            group=fields.text("group"),
+            max_offsets_per_trigger=fields.positive("max_offsets_per_trigger"),
+            kafka=fields.options("kafka"),
+            spark=fields.options("spark"),
+            master=fields.text("master"),
+        )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """What `from_mapping` takes, without what is as by default."""
+        values: dict[str, Any] = {"name": self.name, "bootstrap": self.bootstrap, "topic": self.topic}
+        values |= {"table": str(self.table), "format": self.format.value()}
+        for one in dataclasses.fields(self):
+            value = getattr(self, one.name)
+            if one.name not in values and value not in (None, (), {}):
+                values[one.name] = _plain(value)
+        return values
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.to_mapping(), sort_keys=False, allow_unicode=True)
+
+
+def local_path(location: str) -> Path | None:
+    """The path on this machine of a path or a file: URI, None for a URI of somewhere else."""
+    if location.startswith("file:"):
+        return Path("/" + location.removeprefix("file:").lstrip("/"))
+    return None if _URI.match(location) else Path(location)
+
+
+def is_schema_file(schema: str) -> bool:
+    """Whether `schema` is a file's path rather than the schema itself (a DDL has spaces, JSON brackets)."""
+    text = schema.strip()
+    if text.startswith(("{", "[", '"')) or "\n" in text:
+        return False
+    return bool(_SCHEMA_FILE.fullmatch(text)) or not re.search(r"\s|:(?!/)", text)
+
+
+def _absolute(location: str, folder: Path | None) -> str:
+    path = local_path(location)
+    if path is None or folder is None or not location:
+        return location
+    return str((folder / path.expanduser()).absolute())
+
+
+def _absolute_schema(schema: str | None, folder: Path | None) -> str | None:
+    if schema is None or not is_schema_file(schema):
+        return schema
+    return _absolute(schema, folder)
+
+
+def _within(key: str, check: Any, value: str) -> None:
+    try:
+        check(value)
+    except PipelineError as error:
+        raise PipelineError(f"{key}: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return value[0] if len(value) == 1 else list(value)
+    return dict(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,109 @@
+"""Reading a mapping that a person wrote: each value has the expected type, or one line says which has not."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
+
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|seconds?|minutes?|hours?|days?)")
+
+
+class Fields:
+    """The values of one mapping; `within` is the key under which it lies (`format`), for the messages."""
+
+    def __init__(self, values: object, known: Collection[str], *, within: str = "") -> None:
+        self._prefix = f"{within}." if within else ""
+        if not isinstance(values, Mapping):
+            raise PipelineError(f"{within or 'a pipeline'}: expected keys and values, not {shown(values)}")
+        for key in values:
+            if key not in known:
+                guess = did_you_mean(str(key), known) or f" (known: {', '.join(known)})"
+                raise PipelineError(f"unknown key '{self._prefix}{key}'{guess}")
+        self._values = values
+
+    def _given(self, key: str) -> Any:
+        return self._values.get(key)
+
+    def error(self, key: str, problem: str) -> PipelineError:
+        return PipelineError(f"{self._prefix}{key}: {problem}")
+
+    def text(self, key: str) -> str | None:
+        value = self._given(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
+            raise self.error(key, f"expected a text, not {shown(value)}")
+        return str(value).strip()
+
+    def required(self, key: str, example: str) -> str:
+        value = self.text(key)
+        if value is None:
+            raise self.error(key, f"is missing; for example '{key}: {example}'")
+        return value
+
+    def time(self, key: str) -> str | None:
+        """A text that may be a time, which YAML has made a datetime of."""
+        value = self._given(key)
+        return value.isoformat() if isinstance(value, datetime.date) else self.text(key)
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """One text, or a list of them."""
+        value = self._given(key)
+        listed = [] if value is None else value if isinstance(value, list | tuple) else [value]
+        for one in listed:
+            if not isinstance(one, str) or not one.strip():
+                raise self.error(key, f"expected a name or a list of names, not {shown(value)}")
+        return tuple(one.strip() for one in listed)
+
+    def positive(self, key: str) -> int | None:
+        value = self._given(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value <= 0):
+            raise self.error(key, f"expected a whole number above 0, not {shown(value)}")
+        return value
+
+    def options(self, key: str) -> dict[str, str]:
+        """Names with values, which become the text that Java properties have."""
+        value = self._given(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise self.error(key, f"expected options and values, not {shown(value)}")
+        for name, one in value.items():
+            if not isinstance(name, str) or not isinstance(one, str | int | float):
+                raise self.error(key, f"expected {name}: VALUE, not {shown(one)}")
+        return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in value.items()}
+
+
+def shown(value: object) -> str:
+    """A wrong value as a message quotes it."""
+    written = "nothing" if value is None else repr(value)
+    return written if len(written) <= 60 else f"{written[:57]}..."
+
+
+def seconds(text: str) -> float:
+    """'30s', '500ms', '5 minutes' in seconds."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    if not match or not float(match[1]):
+        raise PipelineError(f"expected a time like 30s, 5m or 1h, not {shown(text)}")
+    unit = match[2] if match[2] in _UNITS else match[2][0]
+    return float(match[1]) * _UNITS[unit]
+
+
+def timestamp_ms(text: str) -> int:
+    """An ISO timestamp (UTC unless it says otherwise, as in Kafka's tools) or epoch milliseconds."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise PipelineError(
+            f"expected a time like 2025-01-31T12:00:00Z or epoch milliseconds, not {shown(text)}"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return round(moment.timestamp() * 1000)

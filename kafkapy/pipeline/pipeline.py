@@ -1,0 +1,157 @@
+"""Pipelines in Python: each step returns a further pipeline, and nothing happens before `run`.
+
+Pipeline("orders").json(schema).upsert(key="id").to_delta("lake/orders").dead_letter("orders.dlq").run()
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkapy.pipeline.definition import DEFAULT_BOOTSTRAP, PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafkapy.pipeline.audit import AuditReport
+    from kafkapy.pipeline.run import RunResult
+    from kafkapy.pipeline.status import Status
+
+Pathlike = str | os.PathLike[str]
+
+
+class Pipeline:
+    """From `topic` to a table. Relative paths are relative to the current directory.
+
+    Each method but `run`, `status` and `audit` returns a new pipeline; what is wrong is a PipelineError when
+    `definition` is first asked for, which these three do.
+    """
+
+    def __init__(self, topic: str, *, bootstrap: str = DEFAULT_BOOTSTRAP, name: str | None = None) -> None:
+        self._values: dict[str, Any] = {"topic": topic, "bootstrap": bootstrap, "name": name}
+
+    @classmethod
+    def load(cls, path_or_table: Pathlike) -> Pipeline:
+        """Of a YAML file, or of a table that a pipeline has written."""
+        definition = PipelineDefinition.load(os.fspath(path_or_table))
+        return cls(definition.topic)._with(**definition.to_mapping())
+
+    def _with(self, **values: Any) -> Pipeline:
+        further = Pipeline.__new__(Pipeline)
+        further._values = {**self._values, **values}
+        return further
+
+    # -- how values are read
+
+    def raw(self) -> Pipeline:
+        """One column `value` with the bytes, which is the default."""
+        return self._with(format="raw")
+
+    def json(self, schema: Pathlike | None = None) -> Pipeline:
+        """Spark DDL, Spark's or a JSON Schema, or a file with one of them; None infers it from the records."""
+        return self._format("json", schema=schema)
+
+    def avro(
+        self,
+        schema: Pathlike | None = None,
+        *,
+        registry: str | None = None,
+        schemas: Mapping[int, Pathlike] | None = None,
+    ) -> Pipeline:
+        """`schema` is the reader's; with a registry's URL, or schemas by id, values bear their writer's id."""
+        return self._format("avro", schema=schema, registry=registry, schemas=schemas)
+
+    def protobuf(self, descriptor: Pathlike, message: str | None = None) -> Pipeline:
+        """`descriptor` is the file of a descriptor set, `message` a full name in it."""
+        return self._format("protobuf", schema=descriptor, message=message)
+
+    def _format(self, kind: str, **settings: Any) -> Pipeline:
+        if isinstance(schemas := settings.get("schemas"), Mapping):
+            settings["schemas"] = {number: os.fspath(schema) for number, schema in schemas.items()}
+        if settings.get("schema") is not None:
+            settings["schema"] = os.fspath(settings["schema"])
+        given = {name: value for name, value in settings.items() if value}
+        return self._with(format={"kind": kind, **given})
+
+    # -- how rows are written
+
+    def append(self) -> Pipeline:
+        return self._with(mode="append", key=None)
+
+    def upsert(self, key: str | Sequence[str] | None = None) -> Pipeline:
+        """One row a key: the columns `key`, or the record key. A null value deletes."""
+        return self._with(mode="upsert", key=key if key is None or isinstance(key, str) else list(key))
+
+    def partition_by(self, *columns: str) -> Pipeline:
+        return self._with(partition_by=list(columns))
+
+    def to_delta(self, location: Pathlike) -> Pipeline:
+        return self._with(table=f"delta:{os.fspath(location)}")
+
+    def to_iceberg(self, location: Pathlike) -> Pipeline:
+        return self._with(table=f"iceberg:{os.fspath(location)}")
+
+    def to_parquet(self, location: Pathlike) -> Pipeline:
+        return self._with(table=f"parquet:{os.fspath(location)}")
+
+    # -- how the topic is read
+
+    def start(self, start: Any) -> Pipeline:
+        """ "earliest" (the default), "latest", a datetime, an ISO timestamp or epoch milliseconds."""
+        return self._with(start=start)
+
+    def dead_letter(self, topic: str) -> Pipeline:
+        """Records that do not parse go there, and the batch goes on; without it they stop the pipeline."""
+        return self._with(dead_letter=topic)
+
+    def group(self, group: str) -> Pipeline:
+        """Publishes the position as this consumer group, for tools that show lag."""
+        return self._with(group=group)
+
+    def max_offsets_per_trigger(self, offsets: int) -> Pipeline:
+        return self._with(max_offsets_per_trigger=offsets)
+
+    def kafka(self, **options: str) -> Pipeline:
+        """Options of the Java client, with '_' for '.': kafka(security_protocol="SSL")."""
+        added = {name.replace("_", "."): value for name, value in options.items()}
+        return self._with(kafka={**(self._values.get("kafka") or {}), **added})
+
+    # -- what it is, and what it does
+
+    @property
+    def definition(self) -> PipelineDefinition:
+        if "table" not in self._values:
+            raise PipelineError(
+                f"the pipeline of {self._values['topic']} has no table; add .to_delta(path), "
+                ".to_iceberg(path) or .to_parquet(path)"
+            )
+        given = {name: value for name, value in self._values.items() if value is not None}
+        return PipelineDefinition.from_mapping(given, folder=Path.cwd())
+
+    def run(
+        self, *, once: bool = False, every: str | None = None, spark: SparkSession | None = None
+    ) -> RunResult:
+        """Writes what is there (`once`), or goes on until it is interrupted.
+
+        Without `spark` a session is made, and stopped at the end.
+        """
+        from kafkapy.pipeline.run import run
+
+        return run(self.definition, once=once, every=every, spark=spark)
+
+    def status(self) -> Status:
+        from kafkapy.pipeline.status import status_of
+
+        return status_of(self.definition)
+
+    def audit(self, *, spark: SparkSession | None = None) -> AuditReport:
+        """Compares the table with the topic, offset by offset."""
+        from kafkapy.pipeline.audit import audit
+
+        return audit(self.definition, spark)
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {self._values['topic']} -> {self._values.get('table', 'no table yet')}>"

@@ -1,0 +1,18 @@
+"""The error of pipelines, and how a wrong word is answered."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from kafkapy.errors import UserError
+
+
+class PipelineError(UserError):
+    """A pipeline cannot do what was asked for: one line with the mistake and the remedy."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` (did you mean 'orders'?)` with the nearest of `known`, or nothing when none is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

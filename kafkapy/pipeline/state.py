@@ -1,0 +1,299 @@
+"""What a pipeline remembers, in the folder `_kafkapy` of its table.
+
+    pipeline.yaml      the definition as it was last run
+    incarnation.json   {"id", "starting_offsets": {partition: offset} | null, "trim": bool}
+    checkpoint/ID/     Spark's checkpoint of that incarnation
+    schema.json        the schema that an inferring format has found so far
+    progress.json      the last batch and the counts
+    lock               held (flock) by the driver while it runs; its process id
+
+Readers of Delta, Iceberg and Parquet ignore names that begin with an underscore; who deletes the table
+deletes its pipeline's memory too.
+
+An incarnation is one life of the checkpoint: Spark's batch ids start at 0 in each, so the id of the
+incarnation is part of what makes a batch known to the table (`app_id`). A reset writes incarnation.json
+anew, with the offsets to start from, and that one write is the whole switch: killed before it, the old
+checkpoint counts; after it, the new one does. `trim` says that rows at or after the starting offsets may
+still be in the table: whoever finds it set deletes them and clears it before reading on (`reset.py`).
+
+Small files are replaced whole. On a local disk by a rename, synced before and after. Elsewhere a rename may
+not replace, or the store may have none: the text is first written whole as NAME.next, then NAME is deleted
+and NAME.next moved; a reader that finds no NAME takes NAME.next, which is whole by then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyarrow import fs
+
+from kafkapy.pipeline.definition import PipelineDefinition, local_path
+from kafkapy.pipeline.pipeline_error import PipelineError
+
+_LOCK_PATIENCE: Final = 1.0  # seconds; a look at the lock by `running` holds it for an instant
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incarnation:
+    """One life of the checkpoint."""
+
+    id: str
+    starting_offsets: Mapping[int, int] | None = None
+    trim: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """The last batch that was committed, and the counts since the table began."""
+
+    batch: int
+    finished: str
+    rows: int
+    seconds: float
+    total_rows: int
+    dead_letters: int
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.seconds if self.seconds else 0.0
+
+
+class State:
+    """The state folder of the table at `location`, a path or a URI; nothing is made before it is written."""
+
+    FOLDER: Final = "_kafkapy"
+
+    def __init__(self, location: str | os.PathLike[str]) -> None:
+        self.location = os.fspath(location).rstrip("/") or "/"
+        self._local = local_path(self.location)
+        try:
+            self.filesystem, base = _open_filesystem(self.location)
+        except (OSError, ValueError, ImportError) as error:
+            raise PipelineError(f"{self.location}: cannot be reached: {error}") from None
+        self.root: str = f"{base.rstrip('/')}/{self.FOLDER}"
+
+    # -- the checkpoint and its incarnations
+
+    @property
+    def incarnation(self) -> Incarnation | None:
+        """None before the first run."""
+        value = self.read_json("incarnation.json")
+        if value is None:
+            return None
+        offsets = value["starting_offsets"]
+        return Incarnation(
+            id=value["id"],
+            starting_offsets=None if offsets is None else {int(p): offset for p, offset in offsets.items()},
+            trim=value["trim"],
+        )
+
+    def begin(self) -> Incarnation:
+        """The present incarnation; at the first run a new one, which starts where the definition says."""
+        return self.incarnation or self._switch(Incarnation(id=uuid.uuid4().hex[:12]))
+
+    def begin_anew(self, starting_offsets: Mapping[int, int], *, trim: bool) -> Incarnation:
+        """Leaves the present checkpoint for an empty one that starts at these offsets."""
+        fresh = Incarnation(id=uuid.uuid4().hex[:12], starting_offsets=dict(starting_offsets), trim=trim)
+        return self._switch(fresh)
+
+    def trimmed(self) -> Incarnation:
+        """The table holds nothing at or after the starting offsets any more."""
+        return self._switch(dataclasses.replace(self.begin(), trim=False))
+
+    def _switch(self, incarnation: Incarnation) -> Incarnation:
+        self.write_json("incarnation.json", dataclasses.asdict(incarnation))
+        return incarnation
+
+    @property
+    def checkpoint(self) -> str:
+        """The path or URI of Spark's checkpoint, of the present incarnation."""
+        return f"{self.location}/{self.FOLDER}/checkpoint/{self.begin().id}"
+
+    @property
+    def checkpoint_path(self) -> str | None:
+        """The same within `filesystem`; None before the first run."""
+        present = self.incarnation
+        return None if present is None else f"{self.root}/checkpoint/{present.id}"
+
+    def forget_old_checkpoints(self) -> None:
+        present = self.checkpoint_path
+        for entry in self._entries(f"{self.root}/checkpoint"):
+            if entry.path != present and entry.type == fs.FileType.Directory:
+                self.filesystem.delete_dir(entry.path)
+
+    def app_id(self, name: str) -> str:
+        """Who writes batches, as the table knows it: batch ids repeat only within an incarnation."""
+        return f"kafkapy-{name}-{self.begin().id}"
+
+    # -- what else is remembered
+
+    @property
+    def definition(self) -> PipelineDefinition | None:
+        """As it was last run, its paths absolute."""
+        text = self.read_text("pipeline.yaml")
+        if text is None:
+            return None
+        return PipelineDefinition.parse(text, source=f"{self.location}/{self.FOLDER}/pipeline.yaml")
+
+    @definition.setter
+    def definition(self, definition: PipelineDefinition) -> None:
+        self.write_text("pipeline.yaml", definition.to_yaml())
+
+    @property
+    def progress(self) -> Progress | None:
+        value = self.read_json("progress.json")
+        return None if value is None else Progress(**value)
+
+    @progress.setter
+    def progress(self, progress: Progress) -> None:
+        self.write_json("progress.json", dataclasses.asdict(progress))
+
+    @property
+    def schema(self) -> Any:
+        """What the format has written of the columns found so far, None before."""
+        return self.read_json("schema.json")
+
+    @schema.setter
+    def schema(self, schema: Any) -> None:
+        self.write_json("schema.json", schema)
+
+    # -- one driver at a time
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Holds the pipeline for this process. A store without locks (S3, HDFS) is not locked."""
+        if self._local is None:
+            yield
+            return
+        self.filesystem.create_dir(self.root)
+        descriptor = os.open(f"{self.root}/lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            deadline = time.monotonic() + _LOCK_PATIENCE
+            while not _try_lock(descriptor, fcntl.LOCK_EX):
+                if time.monotonic() >= deadline:
+                    owner = os.pread(descriptor, 20, 0).decode() or "unknown"
+                    raise PipelineError(
+                        f"{self.location}: its pipeline is running already (process {owner}); stop that first"
+                    )
+                time.sleep(0.02)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+    @property
+    def running(self) -> int | None:
+        """The process that holds the lock; None when no process does, or there is no lock to see."""
+        if self._local is None:
+            return None
+        try:
+            descriptor = os.open(f"{self.root}/lock", os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            if _try_lock(descriptor, fcntl.LOCK_SH):
+                return None
+            return int(os.pread(descriptor, 20, 0) or 0)
+        finally:
+            os.close(descriptor)
+
+    # -- small files
+
+    def read_text(self, name: str) -> str | None:
+        for path in (f"{self.root}/{name}", f"{self.root}/{name}.next"):
+            if (text := self.read_path(path)) is not None:
+                return text
+        return None
+
+    def read_path(self, path: str) -> str | None:
+        """A file's text by its path in `filesystem`, None when there is no such file."""
+        try:
+            with self.filesystem.open_input_stream(path, compression=None) as stream:
+                return bytes(stream.read()).decode()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno == errno.ENOTDIR:
+                return None
+            raise PipelineError(f"{path}: cannot be read: {error}") from None
+
+    def write_text(self, name: str, text: str) -> None:
+        path = f"{self.root}/{name}"
+        try:
+            self.filesystem.create_dir(self.root)
+            if self._local is not None:
+                _replace(Path(path), text.encode())
+                return
+            with self.filesystem.open_output_stream(f"{path}.next", compression=None) as stream:
+                stream.write(text.encode())
+            if self.filesystem.get_file_info(path).type != fs.FileType.NotFound:
+                self.filesystem.delete_file(path)
+            self.filesystem.move(f"{path}.next", path)
+        except OSError as error:
+            raise PipelineError(f"{path}: cannot be written: {error}") from None
+
+    def read_json(self, name: str) -> Any:
+        text = self.read_text(name)
+        if text is None:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise PipelineError(
+                f"{self.root}/{name}: damaged, not JSON; restore it, or start over: kafkapy pipeline reset"
+            ) from None
+
+    def write_json(self, name: str, value: Any) -> None:
+        self.write_text(name, json.dumps(value, indent=1))
+
+    def names_in(self, folder: str) -> list[str]:
+        """The names of a folder of `filesystem`, none when there is no such folder."""
+        return [entry.base_name for entry in self._entries(folder)]
+
+    def _entries(self, folder: str) -> list[Any]:
+        selector = fs.FileSelector(folder, allow_not_found=True)
+        return list(self.filesystem.get_file_info(selector))
+
+
+def _open_filesystem(location: str) -> tuple[Any, str]:
+    local = local_path(location)
+    if local is not None:
+        return fs.LocalFileSystem(), str(local.absolute())
+    scheme, _, rest = location.partition(":")
+    # Hadoop's name of the S3 connector; the object store is the same.
+    filesystem, path = fs.FileSystem.from_uri(f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}")
+    return filesystem, path
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _replace(path: Path, content: bytes) -> None:
+    following = path.with_name(f"{path.name}.tmp")
+    with following.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    following.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,221 @@
+"""Kafka as pipelines see it from Python: what a topic is, where it begins and ends, its records.
+
+The only place that speaks to brokers without Spark, by confluent-kafka. Brokers create a missing topic when
+a client asks for its metadata by name and allows it, so topics are listed instead: looking never creates.
+Every failure is a PipelineError; a broker that cannot be reached is one after `TIMEOUT` seconds.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal, TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+
+from kafkapy.pipeline.client_options import librdkafka_options
+from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+Offsets = Mapping[int, int]
+T = TypeVar("T")
+
+TIMEOUT: Final = 5.0
+
+
+class Topics:
+    """`options` are those of the pipeline's `kafka:`."""
+
+    def __init__(self, bootstrap: str, options: Mapping[str, str] | None = None) -> None:
+        self.bootstrap = bootstrap
+        self._options: dict[str, Any] = {
+            **librdkafka_options(options or {}),
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,  # what fails is raised; librdkafka would also print it
+            "error_cb": self._remember,
+        }
+        self._reason = ""
+        self._admin = AdminClient(self._options)
+
+    def _remember(self, error: KafkaError) -> None:
+        """Called within poll and result; the last of them tells why a request timed out."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._reason = re.sub(r" \(after \d+ms in state \w+\)", "", error.str())
+
+    # -- topics
+
+    def names(self) -> list[str]:
+        return sorted(self._topics())
+
+    def exists(self, topic: str) -> bool:
+        return topic in self._topics()
+
+    def partitions(self, topic: str) -> list[int]:
+        """The numbers of the topic's partitions; fails when there is no such topic."""
+        topics = self._topics()
+        if topic not in topics:
+            raise PipelineError(
+                f"there is no topic {topic!r} at {self.bootstrap}{did_you_mean(topic, topics)}; "
+                "create it, or name another"
+            )
+        return sorted(topics[topic].partitions)
+
+    def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> bool:
+        """False when it is there already."""
+        future = self._admin.create_topics(
+            [NewTopic(topic, partitions, config=dict(configs or {}))], request_timeout=TIMEOUT
+        )[topic]
+        try:
+            self._result(future, f"creating the topic {topic}")
+        except _AlreadyExistsError:
+            return False
+        return True
+
+    def cleanup_policy(self, topic: str) -> frozenset[str]:
+        """Of `delete` and `compact`, one or both."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        future = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource]
+        configs = self._result(future, f"asking for the settings of {topic}")
+        return frozenset(part.strip() for part in configs["cleanup.policy"].value.split(","))
+
+    def _topics(self) -> dict[str, Any]:
+        def ask() -> dict[str, Any]:
+            topics: dict[str, Any] = self._admin.list_topics(timeout=TIMEOUT).topics
+            return topics
+
+        return self._guarded(ask, "listing the topics")
+
+    # -- offsets
+
+    def start_offsets(self, topic: str) -> dict[int, int]:
+        """The first offset of each partition that is still there."""
+        return self._list_offsets(topic, OffsetSpec.earliest())
+
+    def end_offsets(self, topic: str, isolation: Isolation = "read_committed") -> dict[int, int]:
+        """The offset behind the last record that a reader of this isolation may see."""
+        return self._list_offsets(topic, OffsetSpec.latest(), isolation)
+
+    def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
+        """The first offset of each partition at or after that time; the end where there is none."""
+        found = self._list_offsets(topic, OffsetSpec.for_timestamp(timestamp_ms))
+        if min(found.values(), default=0) >= 0:
+            return found
+        ends = self.end_offsets(topic)
+        return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
+
+    def _list_offsets(
+        self, topic: str, spec: OffsetSpec, isolation: Isolation = "read_uncommitted"
+    ) -> dict[int, int]:
+        asked = {TopicPartition(topic, partition): spec for partition in self.partitions(topic)}
+        level = IsolationLevel[isolation.upper()]
+        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT)
+        doing = f"asking for the offsets of {topic}"
+        return {
+            place.partition: self._result(future, f"{doing}-{place.partition}").offset
+            for place, future in futures.items()
+        }
+
+    def commit_group_offsets(self, group: str, topic: str, offsets: Offsets) -> None:
+        """Sets the position of a group that has no members, as lag tools show it."""
+        places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        request = [ConsumerGroupTopicPartitions(group, places)]
+        (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=TIMEOUT).values()
+        done = self._result(future, f"publishing the position as group {group}")
+        for place in done.topic_partitions:
+            if place.error:
+                raise PipelineError(
+                    f"publishing the position as group {group} failed: {place.error.str()}; "
+                    "a group with consumers of its own cannot be used: name another in group:"
+                )
+
+    # -- records
+
+    def consume(
+        self,
+        topic: str,
+        *,
+        start: Offsets | None = None,
+        end: Offsets | None = None,
+        isolation: Isolation = "read_committed",
+    ) -> Iterator[Message]:
+        """The records of [start, end) of each partition, by default all that are there now; then it ends.
+
+        In the order of offsets within a partition. Partitions that `start` does not name are read from
+        their beginning; those that `end` does not name to their present end.
+        """
+        first = {**self.start_offsets(topic), **(start or {})}
+        last = {**self.end_offsets(topic, isolation), **(end or {})}
+        waiting = {partition for partition in first if first[partition] < last.get(partition, 0)}
+        if not waiting:
+            return
+        consumer = Consumer(
+            {
+                **self._options,
+                "group.id": f"kafkapy-{uuid.uuid4().hex}",  # required, never joined nor committed to
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,  # control records at the end give no message to stop at
+                "isolation.level": isolation,
+                "auto.offset.reset": "error",
+            }
+        )
+        with contextlib.closing(consumer):
+            consumer.assign([TopicPartition(topic, partition, first[partition]) for partition in waiting])
+            while waiting:
+                message = consumer.poll(TIMEOUT)
+                if message is None:
+                    self._topics()  # fails when the broker has gone; else it is only slow
+                    continue
+                partition, error = message.partition(), message.error()
+                if error is None and message.offset() < last[partition]:
+                    yield message
+                elif error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise self._failure(error, f"reading {topic}")
+                if error is not None or message.offset() >= last[partition] - 1:
+                    waiting.discard(partition)
+                    consumer.incremental_unassign([TopicPartition(topic, partition)])
+
+    def producer(self, **settings: Any) -> Producer:
+        """An idempotent producer: retries neither repeat nor reorder."""
+        return Producer({**self._options, "enable.idempotence": True, "linger.ms": 20, **settings})
+
+    # -- failures
+
+    def _result(self, future: concurrent.futures.Future[Any], doing: str) -> Any:
+        return self._guarded(lambda: future.result(TIMEOUT + 1), doing)
+
+    def _guarded(self, call: Callable[[], T], doing: str) -> T:
+        try:
+            return call()
+        except KafkaException as error:
+            raise self._failure(error.args[0], doing) from None
+        except concurrent.futures.TimeoutError:
+            raise self._failure(KafkaError(KafkaError._TIMED_OUT), doing) from None
+
+    def _failure(self, error: KafkaError, doing: str) -> PipelineError:
+        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return _AlreadyExistsError(error.str())
+        if error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
+            self._admin.poll(0)
+            reason = f" ({self._reason})" if self._reason else ""
+            return PipelineError(
+                f"cannot reach a Kafka broker at {self.bootstrap}{reason}; "
+                "start it, or name another (bootstrap)"
+            )
+        return PipelineError(f"{doing} failed: {error.str()}")
+
+
+class _AlreadyExistsError(PipelineError):
+    pass
