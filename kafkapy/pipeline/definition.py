@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -222,6 +222,21 @@ class PipelineDefinition:
             raise PipelineError(
                 "table: Parquet files cannot be upserted into; use delta:PATH or iceberg:PATH, or mode append"
             )
+
+    def mode_for(self, cleanup_policy: Collection[str]) -> str:
+        """The mode that is given, or else follows the topic's cleanup.policy."""
+        mode = self.mode or ("upsert" if self.key or "compact" in cleanup_policy else "append")
+        if mode == "upsert" and self.table.format == "parquet":
+            raise PipelineError(
+                f"{self.name}: the topic {self.topic} is compacted, and Parquet files cannot be upserted "
+                "into; use delta:PATH or iceberg:PATH, or mode append"
+            )
+        return mode
+
+    @property
+    def lake(self) -> str | None:
+        """What `kafkapy.spark.session` needs for the table."""
+        return None if self.table.format == "parquet" else self.table.format
 
     @property
     def every_seconds(self) -> float | None:

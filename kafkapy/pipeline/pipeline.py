@@ -51,7 +51,7 @@ class Pipeline:
         return self._with(format="raw")
 
     def json(self, schema: Pathlike | None = None) -> Pipeline:
-        """Spark DDL, Spark's or a JSON Schema, or a file with one of them; None infers it from the records."""
+        """DDL, Spark's or a JSON Schema, or a file with one of them; None infers it from the records."""
         return self._format("json", schema=schema)
 
     def avro(
@@ -61,7 +61,7 @@ class Pipeline:
         registry: str | None = None,
         schemas: Mapping[int, Pathlike] | None = None,
     ) -> Pipeline:
-        """`schema` is the reader's; with a registry's URL, or schemas by id, values bear their writer's id."""
+        """`schema` is the reader's; with a registry or schemas by id, values bear their writer's id."""
         return self._format("avro", schema=schema, registry=registry, schemas=schemas)
 
     def protobuf(self, descriptor: Pathlike, message: str | None = None) -> Pipeline:

@@ -1,0 +1,45 @@
+"""`kafkapy pipeline`: one module a command, imported when the command is asked for."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+# name: its line in the help; the command of that name is in NAME_command.py
+_COMMANDS = {
+    "audit": "Compare a table with its topic, offset by offset.",
+    "create": "Write the YAML file of a pipeline.",
+    "dlq": "List, show and replay dead letters.",
+    "export": "Write a topic's segment files as Parquet, without Spark.",
+    "maintain": "Compact a table's small files and clean up.",
+    "replay": "Write a table's rows back into a topic.",
+    "reset": "Go back, or ahead, to other offsets.",
+    "run": "Write a topic into its table.",
+    "status": "Show lag, speed and dead letters.",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"kafkapy.pipeline.{cmd_name}_command")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands)
+def pipeline() -> None:
+    """Turn topics into tables on Spark, exactly once, and back.
+
+    A PIPELINE is the YAML file that `create` writes, or the table that it has written.
+    """

@@ -1,0 +1,76 @@
+"""`kafkapy pipeline create TOPIC --to FORMAT:PATH`"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafkapy.pipeline.definition import DEFAULT_BOOTSTRAP, FORMAT_KINDS, MODES, PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--to", "table", metavar="FORMAT:PATH", required=True, help="delta:, iceberg: or parquet:PATH.")
+@click.option("--format", "kind", type=click.Choice(FORMAT_KINDS), default="raw", show_default=True)
+@click.option("--schema", metavar="FILE", help="Of JSON (else inferred), Avro, or a Protobuf descriptor set.")
+@click.option("--message", metavar="NAME", help="The Protobuf message in the descriptor set.")
+@click.option("--registry", metavar="URL", help="Where the schemas of values with an id are.")
+@click.option("--mode", type=click.Choice(MODES), help="Default: upsert if the topic is compacted.")
+@click.option("--key", metavar="COLUMN", multiple=True, help="Upsert by it; default: the record key.")
+@click.option("--partition-by", metavar="EXPR", multiple=True, help="For example 'day(timestamp)'.")
+@click.option(
+    "--from", "start", metavar="earliest|latest|TIME", default="earliest", help="ISO time or milliseconds."
+)
+@click.option("--dead-letter", metavar="TOPIC", help="Where records go that do not parse.")
+@click.option("--every", metavar="TIME", help="How often to write a batch, for example 30s.")
+@click.option("--group", metavar="NAME", help="Publish the position as this consumer group.")
+@click.option(
+    "--bootstrap",
+    metavar="HOST:PORT",
+    default=DEFAULT_BOOTSTRAP,
+    envvar="KAFKAPY_BOOTSTRAP",
+    show_default=True,
+    show_envvar=True,
+)
+@click.option("--name", metavar="NAME", help="Of the pipeline and its file; default: the topic.")
+@click.option("--file", type=click.Path(path_type=Path), help="Write there instead of NAME.yaml.")
+def create(topic: str, kind: str, file: Path | None, name: str | None, **given: Any) -> None:
+    """Write the YAML file of a pipeline from TOPIC to a table.
+
+    Checks the broker, the topic, the schema and the mode first. Existing files are left alone.
+    """
+    schema = {key: value for key in ("schema", "message", "registry") if (value := given.pop(key))}
+    values = {"topic": topic, "name": name or topic, "format": {"kind": kind, **schema}, **given}
+    file = file or Path(f"{name or topic}.yaml")
+    elsewhere = file.absolute().parent != Path.cwd()
+    asked = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    if file.exists():
+        raise PipelineError(f"{file} exists already; remove it, or name another with --file")
+    # Relative paths are relative to the file: written as they are given only if that is the same.
+    definition = PipelineDefinition.from_mapping(asked, source="create", folder=Path.cwd())
+    click.echo(f"{definition.topic} {_check(definition)} -> {definition.table}")
+    written = definition if elsewhere else PipelineDefinition.from_mapping(asked)
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(written.to_yaml())
+    except OSError as error:
+        raise PipelineError(f"{file}: cannot be written: {error.strerror}") from None
+    click.echo(f"Wrote {file}. Next: kafkapy pipeline run {shlex.quote(str(file))} --once")
+
+
+def _check(definition: PipelineDefinition) -> str:
+    """What can be known without Spark, in words; else a PipelineError."""
+    from kafkapy.pipeline.formats import open_format
+    from kafkapy.pipeline.state import State
+    from kafkapy.pipeline.topics import Topics
+
+    open_format(definition, State(definition.table.location)).check()
+    topics = Topics(definition.bootstrap, definition.kafka)
+    partitions = topics.partitions(definition.topic)
+    policy = topics.cleanup_policy(definition.topic)
+    mode = definition.mode_for(policy)
+    return f"({len(partitions)} partitions, cleanup.policy={','.join(sorted(policy))}, {mode})"

@@ -1,0 +1,91 @@
+"""Where a pipeline stands within its topic: lag, expired positions, and the position as a consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkapy.pipeline import checkpoint
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.topics import Topics
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionPosition:
+    """`position` is the next offset to read; [start, end) is what a read_committed reader can get."""
+
+    partition: int
+    start: int
+    position: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        return max(self.end - max(self.position, self.start), 0)
+
+    @property
+    def expired(self) -> int:
+        """How many offsets were deleted before they were read."""
+        return max(self.start - self.position, 0)
+
+
+def positions(definition: PipelineDefinition, state: State, topics: Topics) -> list[PartitionPosition]:
+    """Of each partition; one that was added since begins at its start, as in Spark."""
+    starts, ends = topics.start_offsets(definition.topic), topics.end_offsets(definition.topic)
+    known = checkpoint.position(state)
+    if known is None:
+        known = _first(definition, topics, ends)
+    return [
+        PartitionPosition(
+            partition=partition,
+            start=starts[partition],
+            position=known.get(partition, starts[partition]),
+            end=ends.get(partition, starts[partition]),
+        )
+        for partition in sorted(starts)
+    ]
+
+
+def _first(definition: PipelineDefinition, topics: Topics, ends: dict[int, int]) -> dict[int, int]:
+    if definition.start == "latest":
+        return ends
+    if (moment := definition.start_ms) is not None:
+        return topics.offsets_at(definition.topic, moment)
+    return {}
+
+
+def expired(definition: PipelineDefinition, state: State, topics: Topics) -> PipelineError | None:
+    """What the topic has no more of what the pipeline was to read next, None when all is there.
+
+    To be asked before a start: Spark finds it out too (failOnDataLoss), late and at length.
+    """
+    if checkpoint.position(state) is None:
+        return None
+    found = positions(definition, state, topics)
+    where = f"{definition.name}: the topic {definition.topic}"
+    if lost := [one for one in found if one.expired]:
+        gaps = ", ".join(f"partition {one.partition} {one.position} to {one.start - 1}" for one in lost)
+        return PipelineError(
+            f"{where} has deleted records before they were read: {gaps} "
+            f"({sum(one.expired for one in lost):,} offsets); to go on without them: "
+            f"kafkapy pipeline reset {definition.table.location} --to available"
+        )
+    ends = topics.end_offsets(definition.topic, "read_uncommitted")
+    if beyond := [one for one in found if one.position > ends.get(one.partition, one.end)]:
+        gaps = ", ".join(
+            f"partition {one.partition} at {one.position} of {ends[one.partition]}" for one in beyond
+        )
+        return PipelineError(
+            f"{where} ends before the position of the pipeline ({gaps}): it was created anew; to read the "
+            f"new one: kafkapy pipeline reset {definition.table.location} --to earliest, or write to another table"
+        )
+    return None
+
+
+def publish(definition: PipelineDefinition, offsets: Mapping[int, int]) -> None:
+    """Commits the position as the consumer group `group:`, so that lag tools show it; else does nothing."""
+    if definition.group is not None:
+        topics = Topics(definition.bootstrap, definition.kafka)
+        topics.commit_group_offsets(definition.group, definition.topic, offsets)

@@ -1,0 +1,162 @@
+"""Going back, or ahead, to other offsets, so that the table still has each record once.
+
+A reset begins a new incarnation of the checkpoint at the new offsets (see `state.py`). A table that is
+appended to first loses the rows at or after them: they are read again, and rows that a killed driver wrote
+but did not commit are known to the table by the old incarnation only. Upserts need no trimming: writing a
+record again changes nothing.
+
+Killed at any moment: the new incarnation says `trim` until the table is trimmed, and both a run and a
+further reset do that first (`finish_reset`). Trimming again finds nothing to delete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.fields import shown, timestamp_ms
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.positions import PartitionPosition, positions
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResetPlan:
+    """`before` is where the pipeline stands, `after` the offset by partition to which it is to go."""
+
+    definition: PipelineDefinition
+    mode: str
+    before: list[PartitionPosition]
+    after: Mapping[int, int]
+
+    @property
+    def again(self) -> int:
+        """How many offsets are read once more."""
+        return sum(max(one.position - self.after[one.partition], 0) for one in self.before)
+
+    @property
+    def skipped(self) -> int:
+        """How many offsets, still there or expired, are never read."""
+        return sum(max(self.after[one.partition] - one.position, 0) for one in self.before)
+
+    def lines(self) -> list[str]:
+        """What will happen, for a person."""
+        moves = [
+            f"partition {one.partition}: {one.position} -> {self.after[one.partition]} "
+            f"(the topic has {one.start} to {one.end})"
+            for one in self.before
+        ]
+        if self.again:
+            moves.append(f"{self.again:,} offsets will be read again")
+        if self.skipped:
+            moves.append(f"{self.skipped:,} offsets will be skipped: the table will not have them")
+        if self.mode == "append":
+            moves.append(f"rows at or after these offsets will be deleted from {self.definition.table} first")
+        return moves
+
+
+def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
+    """`to` is earliest, latest, available, a time (ISO or epoch milliseconds) or JSON offsets by partition.
+
+    available: each partition where it stands, or at its start where that has expired.
+    """
+    state = State(definition.table.location)
+    if state.incarnation is None:
+        raise PipelineError(
+            f"{definition.name} has not run yet: there is nothing to reset; set start: instead"
+        )
+    topics = Topics(definition.bootstrap, definition.kafka)
+    before = positions(definition, state, topics)
+    mode = definition.mode_for(topics.cleanup_policy(definition.topic))
+    if mode == "upsert" and any(one.position > one.end for one in before):
+        raise PipelineError(
+            f"{definition.name}: the topic {definition.topic} ends before the position: it was created anew, and "
+            "the table would take its records for older ones; write to another table, or delete this one"
+        )
+    after = _target(definition, topics, before, to.strip())
+    for one in before:
+        if not one.start <= after[one.partition] <= one.end:
+            raise PipelineError(
+                f"--to: partition {one.partition} of {definition.topic} has the offsets {one.start} to {one.end}, "
+                f"not {after[one.partition]}; kafkapy pipeline reset … --to available goes on with what is there"
+            )
+    return ResetPlan(definition=definition, mode=mode, before=before, after=after)
+
+
+def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
+    """Refuses while the pipeline runs. Without `spark` a session is made if the table is to be trimmed."""
+    state = State(plan.definition.table.location)
+    with state.lock():
+        state.begin_anew(plan.after, trim=plan.mode == "append")
+        finish_reset(plan.definition, state, spark)
+        state.forget_old_checkpoints()
+
+
+def finish_reset(definition: PipelineDefinition, state: State, spark: SparkSession | None = None) -> None:
+    """Trims the table if a reset has not done so yet; for the holder of the lock, before it reads on."""
+    incarnation = state.incarnation
+    if incarnation is None or not incarnation.trim:
+        return
+    if spark is not None:
+        _trim(definition, incarnation.starting_offsets or {}, spark)
+    else:
+        from kafkapy.spark import session
+
+        own = session(lake=definition.lake, master=definition.master, app_name=f"reset {definition.name}")
+        try:
+            _trim(definition, incarnation.starting_offsets or {}, own)
+        finally:
+            own.stop()
+    state.trimmed()
+
+
+def _trim(definition: PipelineDefinition, offsets: Mapping[int, int], spark: SparkSession) -> None:
+    from kafkapy.pipeline.tables import open_table
+
+    table = open_table(spark, definition.table, partition_by=definition.partition_by)
+    if table.exists():
+        table.trim(dict(offsets))
+
+
+def _target(
+    definition: PipelineDefinition, topics: Topics, before: list[PartitionPosition], to: str
+) -> dict[int, int]:
+    if to == "earliest":
+        return {one.partition: one.start for one in before}
+    if to == "latest":
+        return {one.partition: one.end for one in before}
+    if to == "available":
+        return {one.partition: max(one.position, one.start) for one in before}
+    if to.startswith("{"):
+        return {one.partition: one.position for one in before} | _given(definition, before, to)
+    try:
+        moment = timestamp_ms(to)
+    except PipelineError:
+        raise PipelineError(
+            f"--to: expected earliest, latest, available, a time or offsets like '{{\"0\": 12}}', not {shown(to)}"
+        ) from None
+    return topics.offsets_at(definition.topic, moment)
+
+
+def _given(definition: PipelineDefinition, before: list[PartitionPosition], to: str) -> dict[int, int]:
+    """By partition, or in Spark's form with the topic around."""
+    try:
+        value = json.loads(to)
+        value = value.get(definition.topic, value)
+        offsets = {int(partition): offset for partition, offset in value.items()}
+    except (ValueError, AttributeError):
+        offsets = {-1: 0}
+    unknown = offsets.keys() - {one.partition for one in before}
+    if unknown or not all(type(offset) is int for offset in offsets.values()):
+        last = before[-1].partition if before else 0
+        raise PipelineError(
+            f"--to: expected offsets by partition (0 to {last}) like '{{\"0\": 12}}', not {shown(to)}"
+        )
+    return offsets

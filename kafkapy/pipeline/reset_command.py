@@ -1,0 +1,46 @@
+"""`kafkapy pipeline reset PIPELINE --to …`"""
+
+from __future__ import annotations
+
+import click
+
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+
+
+@click.command()
+@click.argument("pipeline", metavar="PIPELINE")
+@click.option(
+    "--to",
+    metavar="earliest|latest|available|TIME|OFFSETS",
+    required=True,
+    help="available: where it stands, or at the start of what is left. OFFSETS: '{\"0\": 12}'.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+def reset(pipeline: str, to: str, dry_run: bool, yes: bool) -> None:
+    """Let PIPELINE, a YAML file or a table, go on at other offsets.
+
+    Rows at or after them are deleted from a table that is appended to, so that no record is there twice.
+    """
+    from kafkapy.pipeline.reset import plan_reset
+    from kafkapy.pipeline.reset import reset as carry_out
+    from kafkapy.pipeline.state import State
+
+    definition = PipelineDefinition.load(pipeline)
+    if (process := State(definition.table.location).running) is not None:
+        raise PipelineError(f"{definition.name} is running (process {process}); stop it first")
+    plan = plan_reset(definition, to)
+    for line in plan.lines():
+        click.echo(line)
+    if dry_run:
+        return
+    if not yes:
+        try:
+            agreed = click.confirm("Reset?")
+        except click.Abort:
+            agreed = False
+        if not agreed:
+            raise PipelineError("nothing was changed; --yes does it without asking")
+    carry_out(plan)
+    click.echo(f"{definition.name} goes on there: kafkapy pipeline run {pipeline}")

@@ -1,0 +1,115 @@
+"""How a pipeline is doing: compares its checkpoint with the topic's ends, without Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkapy.pipeline import checkpoint
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.positions import PartitionPosition, positions, publish
+from kafkapy.pipeline.state import Progress, State
+from kafkapy.pipeline.topics import Topics
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["Status", "publish", "status_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """`process` is the driver that runs now; `batch` the last one committed, in this incarnation."""
+
+    definition: PipelineDefinition
+    process: int | None
+    batch: int | None
+    progress: Progress | None
+    partitions: list[PartitionPosition]
+
+    @property
+    def lag(self) -> int:
+        """Offsets behind the end, in all partitions; control records count, as in Kafka's own tools."""
+        return sum(one.lag for one in self.partitions)
+
+    @property
+    def expired(self) -> int:
+        return sum(one.expired for one in self.partitions)
+
+    def to_json(self) -> str:
+        progress = self.progress
+        value: dict[str, Any] = {
+            "name": self.definition.name,
+            "topic": self.definition.topic,
+            "table": str(self.definition.table),
+            "running": self.process is not None,
+            "process": self.process,
+            "batch": self.batch,
+            "last_batch": progress
+            and {
+                "finished": progress.finished,
+                "rows": progress.rows,
+                "seconds": progress.seconds,
+                "rows_per_second": round(progress.rows_per_second, 1),
+            },
+            "rows": progress.total_rows if progress else 0,
+            "dead_letters": progress.dead_letters if progress else 0,
+            "lag": self.lag,
+            "expired": self.expired,
+            "partitions": [
+                {**dataclasses.asdict(one), "lag": one.lag, "expired": one.expired} for one in self.partitions
+            ],
+        }
+        return json.dumps(value, indent=1)
+
+    def to_text(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+
+        about = Table.grid(padding=(0, 2))
+        for name, text in self._about():
+            about.add_row(name, text)
+        offsets = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        for column in ("partition", "start", "position", "end", "lag"):
+            offsets.add_column(column, justify="right")
+        for one in self.partitions:
+            numbers = (one.partition, one.start, one.position, one.end, one.lag)
+            offsets.add_row(*map(str, numbers), f"{one.expired} expired" if one.expired else "")
+        return Group(about, "", offsets)
+
+    def _about(self) -> list[tuple[str, str]]:
+        definition, progress = self.definition, self.progress
+        lines = [
+            ("pipeline", f"{definition.name}: {definition.topic} -> {definition.table}"),
+            ("state", self._state()),
+            ("lag", f"{self.lag:,}" + (f", {self.expired:,} expired unread" if self.expired else "")),
+        ]
+        if progress:
+            lines += [
+                (
+                    "last batch",
+                    f"{progress.batch}, {progress.finished}: {progress.rows:,} rows in "
+                    f"{progress.seconds:.1f} s ({progress.rows_per_second:,.0f} rows/s)",
+                ),
+                ("rows", f"{progress.total_rows:,}"),
+                ("dead letters", f"{progress.dead_letters:,}"),
+            ]
+        return lines
+
+    def _state(self) -> str:
+        if self.process is not None:
+            return f"running (process {self.process})"
+        return "has not run yet" if self.batch is None and self.progress is None else "not running"
+
+
+def status_of(definition: PipelineDefinition) -> Status:
+    state = State(definition.table.location)
+    return Status(
+        definition=definition,
+        process=state.running,
+        batch=checkpoint.committed_batch(state),
+        progress=state.progress,
+        partitions=positions(definition, state, Topics(definition.bootstrap, definition.kafka)),
+    )
