@@ -78,8 +78,9 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
             f"partition {one.partition} at {one.position} of {ends[one.partition]}" for one in beyond
         )
         return PipelineError(
-            f"{where} ends before the position of the pipeline ({gaps}): it was created anew; to read the "
-            f"new one: kafkapy pipeline reset {definition.table.location} --to earliest, or write to another table"
+            f"{where} ends before the position of the pipeline ({gaps}): it was created anew; "
+            "write to another table, or replace these rows by its records: "
+            f"kafkapy pipeline reset {definition.table.location} --to earliest"
         )
     return None
 

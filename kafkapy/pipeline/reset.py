@@ -69,23 +69,21 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
     """
     state = State(definition.table.location)
     if state.incarnation is None:
-        raise PipelineError(
-            f"{definition.name} has not run yet: there is nothing to reset; set start: instead"
-        )
+        raise PipelineError(f"{definition.name} has not run yet: set start: instead of resetting it")
     topics = Topics(definition.bootstrap, definition.kafka)
     before = positions(definition, state, topics)
     mode = definition.mode_for(topics.cleanup_policy(definition.topic))
     if mode == "upsert" and any(one.position > one.end for one in before):
         raise PipelineError(
-            f"{definition.name}: the topic {definition.topic} ends before the position: it was created anew, and "
-            "the table would take its records for older ones; write to another table, or delete this one"
+            f"{definition.name}: the topic {definition.topic} ends before the position: it was created anew, "
+            "and the table would take its records for older ones; write to another table, or delete this one"
         )
     after = _target(definition, topics, before, to.strip())
     for one in before:
         if not one.start <= after[one.partition] <= one.end:
             raise PipelineError(
-                f"--to: partition {one.partition} of {definition.topic} has the offsets {one.start} to {one.end}, "
-                f"not {after[one.partition]}; kafkapy pipeline reset … --to available goes on with what is there"
+                f"--to: partition {one.partition} of {definition.topic} has the offsets {one.start} to "
+                f"{one.end}, not {after[one.partition]}; --to available goes on with what is there"
             )
     return ResetPlan(definition=definition, mode=mode, before=before, after=after)
 
@@ -140,7 +138,8 @@ def _target(
         moment = timestamp_ms(to)
     except PipelineError:
         raise PipelineError(
-            f"--to: expected earliest, latest, available, a time or offsets like '{{\"0\": 12}}', not {shown(to)}"
+            "--to: expected earliest, latest, available, a time or offsets like '{\"0\": 12}', "
+            f"not {shown(to)}"
         ) from None
     return topics.offsets_at(definition.topic, moment)
 
