@@ -102,25 +102,14 @@ def finish_reset(definition: PipelineDefinition, state: State, spark: SparkSessi
     incarnation = state.incarnation
     if incarnation is None or not incarnation.trim:
         return
-    if spark is not None:
-        _trim(definition, incarnation.starting_offsets or {}, spark)
-    else:
-        from kafkapy.spark import session
-
-        own = session(lake=definition.lake, master=definition.master, app_name=f"reset {definition.name}")
-        try:
-            _trim(definition, incarnation.starting_offsets or {}, own)
-        finally:
-            own.stop()
-    state.trimmed()
-
-
-def _trim(definition: PipelineDefinition, offsets: Mapping[int, int], spark: SparkSession) -> None:
+    from kafkapy.pipeline.sessions import spark_for
     from kafkapy.pipeline.tables import open_table
 
-    table = open_table(spark, definition.table, partition_by=definition.partition_by)
-    if table.exists():
-        table.trim(dict(offsets))
+    with spark_for(definition, spark) as session:
+        table = open_table(session, definition.table, partition_by=definition.partition_by)
+        if table.exists():
+            table.trim(dict(incarnation.starting_offsets or {}))
+    state.trimmed()
 
 
 def _target(

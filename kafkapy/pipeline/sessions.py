@@ -1,0 +1,36 @@
+"""The Spark session of one command: the caller's, the one that runs already, or one of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kafkapy.pipeline.definition import PipelineDefinition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextlib.contextmanager
+def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None) -> Iterator[SparkSession]:
+    """With what the pipeline's table needs; only a session that was made here is stopped in the end."""
+    if spark is not None:
+        yield spark
+        return
+    from pyspark.sql import SparkSession
+
+    from kafkapy.spark import session
+
+    borrowed = SparkSession.getActiveSession() is not None
+    found = session(
+        definition.lake,
+        master=definition.master,
+        app_name=f"kafkapy {definition.name}",
+        conf=definition.spark,
+    )
+    try:
+        yield found
+    finally:
+        if not borrowed:
+            found.stop()
