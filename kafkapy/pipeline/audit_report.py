@@ -1,0 +1,170 @@
+"""What an audit found, as text for people and as JSON for schedulers.
+
+A finding is a kind, how often it occurs, and its first examples. In append tables an example is a range of
+consecutive offsets of one partition; in upsert tables it is one key, with the offset of its row and that of
+the record which should have decided. Everything else that the audit saw (rows whose records have expired,
+compacted away, sent to the dead-letter topic, …) is fine and only counted: the notes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+# kind: what it means, as the report says it
+FINDINGS = {
+    "missing": "in the topic, but neither in the table nor among the dead letters",
+    "duplicated": "in the table more than once",
+    "beyond_end": "in the table, but beyond what the topic holds or the pipeline has read",
+    "foreign": "in the table, but no record of this topic",
+    "stale": "in the table with an older record than the last of the key",
+    "undeleted": "in the table, though the last record of the key deletes it",
+    "changed": "in the table with another content than the record's",
+}
+NOTES = {
+    "matching": "rows as the topic has them",
+    "dead_letters": "records in the dead-letter topic",
+    "deleted": "keys deleted by their last record",
+    "expired": "rows whose records have expired (below the log start offset)",
+    "expired_offsets": "offsets that had expired before they could be compared",
+    "compacted": "rows whose records were compacted away",
+    "earlier": "rows from before the pipeline's present start",
+    "later": "rows or keys of batches that came after the audit began",
+    "no_record": "offsets without a record (transaction markers, aborted or compacted away)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """One partition: where the pipeline started, what it has committed and planned, what the topic holds.
+
+    `start` <= `committed` <= `planned` are offsets of the pipeline's checkpoint, each the next to be read:
+    everything below `committed` must be in the table, nothing from `planned` on may be. `log_start` and `end`
+    are the topic's.
+    """
+
+    partition: int
+    start: int
+    committed: int
+    planned: int
+    log_start: int
+    end: int
+
+    @property
+    def first(self) -> int:
+        """The first offset that can be compared."""
+        return max(self.start, self.log_start)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Offsets `first` to `last` of a partition; for an upsert table one key, `expected` its last record."""
+
+    partition: int | None
+    first: int | None
+    last: int | None
+    topic: str
+    key: str | None = None
+    expected: int | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.topic}-{'?' if self.partition is None else self.partition}"
+        offsets = "?" if self.first is None else f"{self.first}"
+        if self.last != self.first:
+            offsets += f"..{self.last}"
+        text = f"{place}: {offsets}"
+        if self.key is not None:
+            text += f" key {self.key}"
+        if self.expected is not None:
+            text += f", the last is {self.expected}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    kind: str
+    count: int
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """One comparison of a table with its topic; `ok` when nothing was found."""
+
+    pipeline: str
+    table: str
+    topic: str
+    mode: str
+    batch: int | None
+    bounds: tuple[Bounds, ...]
+    notes: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def count(self, kind: str) -> int:
+        """How many of a kind were found, or noted; 0 when none."""
+        found = {finding.kind: finding.count for finding in self.findings}
+        return found.get(kind, self.notes.get(kind, 0))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "pipeline": self.pipeline,
+            "table": self.table,
+            "topic": self.topic,
+            "mode": self.mode,
+            "batch": self.batch,
+            "partitions": [asdict(each) for each in self.bounds],
+            "notes": dict(self.notes),
+            "findings": [asdict(each) for each in self.findings],
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        upto = "before its first batch" if self.batch is None else f"up to batch {self.batch}"
+        lines = [f"{self.topic} -> {self.table} ({self.mode}), {upto}", ""]
+        lines += _columns(
+            [("partition", "from", "committed", "log start", "end")]
+            + [(f"{self.topic}-{b.partition}", b.start, b.committed, b.log_start, b.end) for b in self.bounds]
+        )
+        lines.append("")
+        counts = [(NOTES[kind], count) for kind, count in self.notes.items() if count]
+        lines += _columns([(text, f"{count:,}") for text, count in counts])
+        for finding in self.findings:
+            lines += ["", f"{finding.count:,} {finding.kind.replace('_', ' ')}: {FINDINGS[finding.kind]}"]
+            lines += [f"  {example}" for example in finding.examples]
+            if (shown := len(finding.examples)) and finding.count > sum(map(_offsets, finding.examples)):
+                lines.append(f"  … the first {shown} only")
+        lines += ["", "Clean: table and topic agree." if self.ok else f"Not clean: {self.summary}."]
+        return "\n".join(lines)
+
+    @property
+    def summary(self) -> str:
+        return ", ".join(f"{each.count:,} {each.kind.replace('_', ' ')}" for each in self.findings)
+
+
+def _offsets(example: Example) -> int:
+    if example.key is not None or example.first is None or example.last is None:
+        return 1
+    return example.last - example.first + 1
+
+
+def _columns(rows: list[tuple[object, ...]]) -> list[str]:
+    """The rows with their first column to the left and the others to the right."""
+    if not rows:
+        return []
+    widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            [f"{row[0]!s:<{widths[0]}}"]
+            + [f"{cell!s:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
+        )
+        for row in rows
+    ]

@@ -1,0 +1,132 @@
+"""What an audit compares: a table's rows, a topic's records and its dead letters, as data frames of offsets.
+
+    rows          topic, partition, offset; for upsert tables key (of the record) and identity
+    records       partition, offset; for upsert tables key, identity, deleted and unparsed
+    dead letters  partition, offset
+
+`identity` is what the pipeline matches rows by: the record key, or a struct of columns of the value. A deep
+audit adds `digest`, a hash of the content, to rows and records; it reads the values as the pipeline would
+read them now, so after a change of the schema older rows may differ rightly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+from kafkapy.pipeline.audit_report import Bounds
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.formats import open_format
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.tables import open_table
+from kafkapy.pipeline.topics import Topics
+from kafkapy.spark import read_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+class AuditSides:
+    def __init__(
+        self,
+        definition: PipelineDefinition,
+        spark: SparkSession,
+        topics: Topics,
+        *,
+        upsert: bool,
+        deep: bool,
+    ) -> None:
+        self._definition, self._spark, self._topics = definition, spark, topics
+        self._upsert, self._deep = upsert, deep
+
+    def rows(self) -> DataFrame:
+        table = open_table(self._spark, self._definition.table, partition_by=self._definition.partition_by)
+        if not table.exists():
+            raise PipelineError(
+                f"there is no table at {self._definition.table}, though its pipeline has run; "
+                "kafkapy pipeline reset --to earliest reads the topic again"
+            )
+        content = table.read()
+        columns = [f.col(f"_{name}").alias(name) for name in ("topic", "partition", "offset")]
+        if self._upsert:
+            columns += [f.col("_key").alias("key"), self._identity("_key", "{}").alias("identity")]
+        if self._deep:
+            columns.append(_digest("_key", "_timestamp", [c for c in content.columns if c[0] != "_"], "{}"))
+        return content.select(*columns)
+
+    def records(self, bounds: Sequence[Bounds], earliest: Mapping[int, int]) -> DataFrame:
+        """From the first that can be compared, or from `earliest` if that is less, up to the planned end."""
+        first = {
+            b.partition: max(b.log_start, min(b.start, earliest.get(b.partition, b.start))) for b in bounds
+        }
+        last = {b.partition: max(first[b.partition], min(b.planned, b.end)) for b in bounds}
+        records = self._read(self._definition.topic, starting=first, ending=last)
+        by_columns = self._upsert and bool(self._definition.key)
+        if by_columns or self._deep:
+            records = open_format(self._definition, State(self._definition.table.location)).parse(records)
+        columns: list[Column | str] = ["partition", "offset"]
+        if self._upsert:
+            unparsed = f.col("_error").isNotNull() if by_columns else f.lit(False)
+            columns += [
+                "key",
+                self._identity("key", "_data.{}").alias("identity"),
+                f.col("value").isNull().alias("deleted"),
+                unparsed.alias("unparsed"),
+            ]
+        if self._deep:
+            parsed = records.schema["_data"].dataType.fieldNames()
+            columns.append(_digest("key", "timestamp", parsed, "_data.{}"))
+        return records.select(*columns)
+
+    def dead_letters(self) -> DataFrame:
+        """Those of this pipeline; another one with the same topic may read other values as good."""
+        topic = self._definition.dead_letter
+        if topic is None or not self._topics.exists(topic):
+            return self._spark.sql("SELECT int(0) AS partition, bigint(0) AS offset WHERE false")
+        place = r"^(.+)-(\d+)-(\d+)$"
+        source = _header("kafkapy.source")
+        return (
+            self._read(topic)
+            .where(_header("kafkapy.pipeline") == self._definition.name)
+            .where(f.regexp_extract(source, place, 1) == self._definition.topic)
+            .select(
+                f.regexp_extract(source, place, 2).cast("int").alias("partition"),
+                f.regexp_extract(source, place, 3).cast("bigint").alias("offset"),
+            )
+            .distinct()
+        )
+
+    def _read(
+        self,
+        topic: str,
+        *,
+        starting: str | dict[int, int] = "earliest",
+        ending: str | dict[int, int] = "latest",
+    ) -> DataFrame:
+        return read_topic(
+            self._spark,
+            topic,
+            bootstrap=self._definition.bootstrap,
+            starting=starting,
+            ending=ending,
+            options={f"kafka.{name}": value for name, value in self._definition.kafka.items()},
+        )
+
+    def _identity(self, key: str, column: str) -> Column:
+        if not self._definition.key:
+            return f.col(key)
+        return f.struct(*[f.col(column.format(f"`{name}`")).alias(name) for name in self._definition.key])
+
+
+def _header(name: str) -> Column:
+    return f.expr(f"string(get(filter(headers, each -> each.key = '{name}'), 0).value)")
+
+
+def _digest(key: str, timestamp: str, parsed: Sequence[str], column: str) -> Column:
+    """Of the JSON, which leaves out nulls: a column that was added later changes nothing."""
+    content = [f.col(key).alias("_key"), f.col(timestamp).alias("_timestamp")]
+    content += [f.col(column.format(f"`{name}`")).alias(name) for name in sorted(parsed)]
+    return f.md5(f.to_json(f.struct(*content))).alias("digest")
