@@ -1,1 +1,31 @@
 """Spark for kafkapy: a session with the right jars, topics as data frames, and a look at what is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkapy.spark.checks import Check, check_setup, doctor
+    from kafkapy.spark.sessions import session
+    from kafkapy.spark.setup_error import SparkSetupError
+    from kafkapy.spark.source import read_topic
+
+__all__ = ["Check", "SparkSetupError", "check_setup", "doctor", "read_topic", "session"]
+
+_MODULES = {
+    "Check": "checks",
+    "SparkSetupError": "setup_error",
+    "check_setup": "checks",
+    "doctor": "checks",
+    "read_topic": "source",
+    "session": "sessions",
+}
+
+
+def __getattr__(name: str) -> object:
+    # On first use: the command line looks for what is missing before it imports pyspark.
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"kafkapy.spark.{_MODULES[name]}"), name)

@@ -1,0 +1,34 @@
+"""The one Spark session of a test run: it takes longer to start than most tests to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interop.support.maven import CACHE, java_missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JARS_CACHE = CACHE / "spark" / "ivy"
+SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.jars.ivy": str(JARS_CACHE),
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session with both lake formats. Whoever changes a setting of it puts it back."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
+    if missing := java_missing():
+        pytest.skip(missing)
+    import kafkapy.spark
+
+    started = kafkapy.spark.session(["delta", "iceberg"], master="local[2]", conf=SMALL)
+    yield started
+    started.stop()

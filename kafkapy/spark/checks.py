@@ -1,0 +1,184 @@
+"""What a session needs here, looked at without starting Spark.
+
+`doctor` looks at everything and tells what is wrong with each; `check_setup` stops at the first thing that
+would keep a session from starting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from kafkapy.errors import UserError
+from kafkapy.spark.installation import LAKES, find_java, find_spark
+from kafkapy.spark.jars import cached, default_cache, find_jars, megabytes
+from kafkapy.spark.setup_error import SparkSetupError
+
+_NEEDED_MEMORY = 2_000  # MB: a driver's heap of 1 GB, and what Java and Python need besides
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at; `remedy` is empty when it is as it should be."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+def as_lakes(lake: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The lake formats of a `lake` argument, in the order of LAKES; raises SparkSetupError for others."""
+    named = [] if lake is None else [lake] if isinstance(lake, str) else list(lake)
+    for name in named:
+        if name not in LAKES:
+            raise SparkSetupError(f"{name!r} is no lake format known here", f"use {' or '.join(LAKES)}")
+    return tuple(name for name in LAKES if name in named)
+
+
+def jars_folder(jars: str | Path | None) -> Path | None:
+    """The folder to take jars from: the argument, else the one that KAFKAPY_SPARK_JARS names."""
+    named = jars or os.environ.get("KAFKAPY_SPARK_JARS")
+    if not named:
+        return None
+    folder = Path(named).expanduser().absolute()
+    if not folder.is_dir():
+        raise SparkSetupError(
+            f"the folder of jars {folder} is not there", f"`kafkapy spark jars --to {folder}`"
+        )
+    return folder
+
+
+def check_setup(lake: str | Sequence[str] | None = None, jars: str | Path | None = None) -> None:
+    """Raise SparkSetupError if a session with these lake formats cannot start here."""
+    lakes = as_lakes(lake)
+    _java()
+    spark = find_spark()
+    _worker_python()
+    _libraries()
+    folder = jars_folder(jars)
+    if folder:
+        find_jars(spark, lakes, folder, default_cache())
+    else:
+        spark.packages(lakes)
+
+
+def doctor(lake: str | Sequence[str] | None = None, *, bootstrap: str | None = None) -> list[Check]:
+    """Look at all that a session with these lake formats needs, and at the broker if one is named."""
+    lakes = as_lakes(lake)
+    looks: dict[str, Callable[[], str]] = {
+        "Java": _java,
+        "pyspark": _pyspark,
+        "workers' Python": _worker_python,
+        "Python libraries": _libraries,
+        "Kafka connector": lambda: _jars(()),
+        **{lake: (lambda lake=lake: _jars((lake,))) for lake in lakes},  # type: ignore[misc]
+        "memory": _memory,
+    }
+    if bootstrap is not None:
+        looks["broker"] = lambda: _broker(bootstrap)
+    return [_look(name, look) for name, look in looks.items()]
+
+
+def _look(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, look())
+    except SparkSetupError as error:
+        return Check(name, False, error.problem, error.remedy)
+    except UserError as error:
+        return Check(name, False, str(error))
+
+
+def _java() -> str:
+    java, major = find_java()
+    return f"{major} ({java}{', from JAVA_HOME' if os.environ.get('JAVA_HOME') else ''})"
+
+
+def _pyspark() -> str:
+    spark = find_spark()
+    return f"{spark.version} ({spark.home}{', from SPARK_HOME' if os.environ.get('SPARK_HOME') else ''})"
+
+
+def _worker_python() -> str:
+    """Spark's workers must run the minor version of the driver, or every Python function fails."""
+    named = os.environ.get("PYSPARK_PYTHON")
+    if not named or named == sys.executable:
+        return sys.executable
+    try:
+        command = [named, "-c", "import sys; print(*sys.version_info[:2], sep='.')"]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        raise SparkSetupError(f"PYSPARK_PYTHON={named} does not run", "correct it or unset it") from None
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if told != own:
+        raise SparkSetupError(
+            f"PYSPARK_PYTHON={named} is Python {told} and this is {own}", f"unset it, or name a Python {own}"
+        )
+    return f"{named} (PYSPARK_PYTHON)"
+
+
+def _libraries() -> str:
+    """Of Spark itself (pyarrow) and of the code that runs on the executors."""
+    found, missing = [], []
+    for name, distribution in (
+        ("pyarrow", "pyarrow"),
+        ("numpy", "numpy"),
+        ("confluent_kafka", "confluent-kafka"),
+    ):
+        if importlib.util.find_spec(name) is None:
+            missing.append(distribution)
+            continue
+        try:
+            found.append(f"{distribution} {version(distribution)}")
+        except PackageNotFoundError:
+            found.append(distribution)
+    if missing:
+        raise SparkSetupError(f"{' and '.join(missing)} not installed", "pip install 'kafkapy-broker[spark]'")
+    return ", ".join(found)
+
+
+def _jars(lakes: Sequence[str]) -> str:
+    """Where the jars would come from: those of the Kafka connector, or those that one lake format adds."""
+    spark = find_spark()
+    base = spark.packages(())
+    wanted = [package for package in spark.packages(lakes) if package not in base] if lakes else base
+    if folder := jars_folder(None):
+        find_jars(spark, lakes, folder, default_cache())
+        return f"{wanted[0]} from {folder}"
+    shipped, told = spark.jars(), []
+    for package in wanted:
+        if found := package.among(shipped):
+            told.append(f"{package} installed as {found}")
+        elif jars := cached(package, default_cache()):
+            told.append(f"{package} fetched ({len(jars)} jars, {megabytes(jars):.1f} MB)")
+        else:
+            told.append(f"{package} not here yet, the first session fetches it")
+    return "; ".join(told)
+
+
+def _memory() -> str:
+    pages = os.sysconf("SC_AVPHYS_PAGES") if "SC_AVPHYS_PAGES" in os.sysconf_names else 0
+    free = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    with contextlib.suppress(OSError):  # Linux counts what caches would give back
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free = int(line.split()[1]) * 1024 / 1e6
+    if 0 < free < _NEEDED_MEMORY:
+        raise SparkSetupError(
+            f"{free:.0f} MB free, a driver needs {_NEEDED_MEMORY}",
+            "end other programs, or give the driver less by the setting spark.driver.memory",
+        )
+    return f"{free:.0f} MB free" if free else "unknown"
+
+
+def _broker(bootstrap: str) -> str:
+    from kafkapy.pipeline.topics import Topics
+
+    return f"{bootstrap} answers, {len(Topics(bootstrap).names())} topics"

@@ -1,0 +1,60 @@
+"""`kafkapy spark doctor` and `kafkapy spark jars`: neither starts Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kafkapy.spark.checks import as_lakes, doctor
+from kafkapy.spark.installation import LAKES, find_spark
+from kafkapy.spark.jars import default_cache, fetch_to, megabytes
+
+_lake = click.option(
+    "--lake",
+    "lakes",
+    type=click.Choice(LAKES),
+    multiple=True,
+    help="With this table format; may be repeated.",
+)
+
+
+@click.group()
+def spark() -> None:
+    """See whether Spark can run here; fetch its jars."""
+
+
+@spark.command("doctor")
+@_lake
+@click.option("--bootstrap", metavar="HOST:PORT", help="See whether this broker answers, too.")
+def doctor_command(lakes: tuple[str, ...], bootstrap: str | None) -> int:
+    """Look for what Spark lacks on this machine, and say what to do about it.
+
+    Exit status 0 when all is well, 1 when something is missing.
+    """
+    checks = doctor(lakes, bootstrap=bootstrap)
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        click.echo(f"{'ok ' if check.ok else 'BAD'}  {check.name:<{width}}  {check.detail}")
+        if check.remedy:
+            click.echo(f"     {'':<{width}}  remedy: {check.remedy}")
+    return 0 if all(check.ok for check in checks) else 1
+
+
+@spark.command("jars")
+@click.option(
+    "--to",
+    "folder",
+    metavar="DIR",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder to fill.",
+)
+@_lake
+def jars_command(folder: Path, lakes: tuple[str, ...]) -> None:
+    """Fetch the jars that a session needs, for machines without a network.
+
+    Set KAFKAPY_SPARK_JARS=DIR there, or call kafkapy.spark.session(jars=DIR).
+    """
+    copied = fetch_to(folder, find_spark(), as_lakes(lakes), default_cache())
+    click.echo(f"{len(copied)} jars, {megabytes(copied):.1f} MB, in {folder}")

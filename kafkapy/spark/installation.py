@@ -1,0 +1,146 @@
+"""What is installed here: pyspark, the Spark that it starts, and Java.
+
+The versions of everything else follow from pyspark's: the Kafka connector and spark-avro have its very
+version, the jars of a lake format are built for its minor version. Nothing here imports pyspark or starts a
+JVM, except `java -version`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkapy.spark.setup_error import SparkSetupError
+
+LAKES = ("delta", "iceberg")
+# Spark 4's classes are compiled for Java 17; its Hadoop calls what Java 24 has removed.
+JAVA_VERSIONS = range(17, 22)
+
+# For each minor version of Spark the newest release of the lake format that has jars for it.
+_DELTA = {"4.0": "4.4.0", "4.1": "4.4.0", "4.2": "4.4.0"}
+_ICEBERG = {"4.0": "1.11.0", "4.1": "1.11.0"}
+
+_PYSPARK = "pip install 'pyspark>=4.0,<5'"
+_JAVA = "install a Java runtime of version 17 or 21, or let JAVA_HOME name one"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A jar of that Maven coordinate, and those that it needs.
+
+    `family` is how its file's name starts in every version. One of Spark's own must have Spark's `version`;
+    of a lake format any version will do that somebody has put beside Spark.
+    """
+
+    organisation: str
+    artifact: str
+    version: str
+    family: str
+
+    def __str__(self) -> str:
+        return f"{self.organisation}:{self.artifact}:{self.version}"
+
+    def among(self, jars: Iterable[Path]) -> Path | None:
+        """The jar that serves for this package; raises SparkSetupError when only another version is there."""
+        family = [jar for jar in jars if jar.name.startswith(self.family)]
+        for jar in family:
+            if jar.name == f"{self.artifact}-{self.version}.jar":
+                return jar
+        if family and self.organisation == "org.apache.spark":
+            raise SparkSetupError(
+                f"{family[0]} is not of Spark's version {self.version}",
+                "remove it, `kafkapy spark jars` fetches the right one",
+            )
+        return family[0] if family else None
+
+
+@dataclass(frozen=True)
+class Spark:
+    """pyspark's version and the folder of the Spark that it starts: SPARK_HOME, else its own."""
+
+    version: str
+    home: Path
+
+    @property
+    def minor(self) -> str:
+        return ".".join(self.version.split(".")[:2])
+
+    def jars(self) -> list[Path]:
+        return sorted((self.home / "jars").glob("*.jar"))
+
+    def packages(self, lakes: Sequence[str]) -> list[Package]:
+        """What a session with these lake formats needs beside Spark itself."""
+        spark = "org.apache.spark"
+        wanted = [
+            Package(spark, "spark-sql-kafka-0-10_2.13", self.version, "spark-sql-kafka-0-10_"),
+            Package(spark, "spark-avro_2.13", self.version, "spark-avro_"),
+        ]
+        if "delta" in lakes:
+            version = self._lake_version("Delta", _DELTA)
+            wanted.append(Package("io.delta", f"delta-spark_{self.minor}_2.13", version, "delta-spark_"))
+        if "iceberg" in lakes:
+            version = self._lake_version("Iceberg", _ICEBERG)
+            artifact = f"iceberg-spark-runtime-{self.minor}_2.13"
+            wanted.append(Package("org.apache.iceberg", artifact, version, "iceberg-spark-runtime-"))
+        return wanted
+
+    def _lake_version(self, lake: str, versions: dict[str, str]) -> str:
+        if self.minor not in versions:
+            newest = max(versions)
+            raise SparkSetupError(
+                f"no jar of {lake} is known for Spark {self.minor}",
+                f"pip install 'pyspark=={newest}.*', or put such a jar into {self.home / 'jars'}",
+            )
+        return versions[self.minor]
+
+
+def find_spark() -> Spark:
+    """The Spark that pyspark starts; raises SparkSetupError when there is none that serves."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or not found.submodule_search_locations:
+        raise SparkSetupError("pyspark is not installed", _PYSPARK)
+    package = Path(found.submodule_search_locations[0])
+    written = re.search(r"__version__[^=]*=\s*[\x22\x27]([^\x22\x27]+)", (package / "version.py").read_text())
+    version = written[1] if written else "unknown"
+    if not re.fullmatch(r"4\.\d+\.\d+", version):
+        raise SparkSetupError(f"pyspark {version} will not do", _PYSPARK)
+    home = Path(os.environ.get("SPARK_HOME") or package)
+    spark = Spark(version, home)
+    if home != package:
+        core = [jar.name for jar in spark.jars() if jar.name.startswith("spark-core_")]
+        if not core:
+            raise SparkSetupError(f"SPARK_HOME={home} is no Spark installation", "correct it or unset it")
+        if not core[0].endswith(f"-{version}.jar"):
+            other = core[0].removesuffix(".jar").rpartition("-")[2]
+            raise SparkSetupError(
+                f"SPARK_HOME={home} is Spark {other} and pyspark is {version}",
+                f"unset SPARK_HOME, or pip install 'pyspark=={other}'",
+            )
+    return spark
+
+
+def find_java() -> tuple[Path, int]:
+    """The `java` that Spark will run and its major version; raises SparkSetupError when it does not serve."""
+    if home := os.environ.get("JAVA_HOME"):
+        java = Path(home, "bin", "java")
+        if not os.access(java, os.X_OK):
+            raise SparkSetupError(f"JAVA_HOME={home} has no bin/java", "correct it or unset it")
+    elif found := shutil.which("java"):
+        java = Path(found)
+    else:
+        raise SparkSetupError("Java is missing", _JAVA)
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SparkSetupError(f"{java} does not run ({error})", _JAVA) from None
+    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    major = int(version[1]) if version else 0
+    if major not in JAVA_VERSIONS:
+        raise SparkSetupError(f"{java} is Java {major or 'of an unknown version'}", _JAVA)
+    return java, major

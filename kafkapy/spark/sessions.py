@@ -1,0 +1,198 @@
+"""A Spark session that reads topics and writes tables, made the same way everywhere.
+
+    spark = kafkapy.spark.session("delta")
+
+Most of what matters is fixed when the JVM starts: the jars, the SQL extensions, the Python of the workers,
+what is logged. So what is missing is looked for first. A session that already runs is taken when it can do
+what is asked; otherwise the error says what it lacks.
+
+Settings, each of which `conf` overrides:
+
+    spark.sql.session.timeZone         UTC, so that day(timestamp) is the same day on every machine
+    spark.sql.extensions, .catalog.*   what the lake formats need
+    spark.sql.shuffle.partitions       of a local master twice its cores: Spark's 200 are tiny tasks there
+    spark.driver.defaultJavaOptions    log4j2.properties beside this file; Spark's default logs warnings
+    spark.ui.showConsoleProgress       false: the bar would be drawn into the caller's output
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkapy.spark.checks import as_lakes, check_setup, jars_folder
+from kafkapy.spark.installation import Spark, find_spark
+from kafkapy.spark.jars import IVY_SETTINGS, default_cache, find_jars
+from kafkapy.spark.setup_error import SparkSetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+_EXTENSIONS = {
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+_DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+_CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_AVRO = "org.apache.spark.sql.avro.AvroFileFormat"
+
+
+def session(
+    lake: str | Sequence[str] | None = None,
+    *,
+    master: str | None = None,
+    app_name: str = "kafkapy",
+    jars: str | Path | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session with the Kafka connector, spark-avro, the `kafkapy-log` source and these lake formats.
+
+    `lake` is "delta", "iceberg", several of them, or None. Without `master` Spark's own choice holds:
+    spark-submit's, spark-defaults.conf's, else local[*]. `jars` is a folder that `kafkapy spark jars` filled,
+    by default the one that KAFKAPY_SPARK_JARS names; without one the jars are fetched once and kept.
+
+    Raises SparkSetupError, before Spark starts, when it cannot run here.
+    """
+    lakes, settings = as_lakes(lake), dict(conf or {})
+    if master is not None:
+        settings["spark.master"] = master
+    check_setup(lakes, jars)
+    from pyspark.sql import SparkSession
+
+    running: SparkSession | None = SparkSession.getActiveSession()
+    if running is None:
+        running = _start(find_spark(), lakes, app_name, jars_folder(jars), settings)
+    else:
+        _adjust(running, settings)
+    _require(running, lakes)
+    from kafkapy.log_source import register
+
+    register(running)
+    return running
+
+
+def _start(
+    spark: Spark, lakes: Sequence[str], app_name: str, folder: Path | None, settings: dict[str, str]
+) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    from kafkapy.spark.gateway import launch
+
+    master = settings.get("spark.master") or _default_master(spark)
+    if master.startswith("sc://") or os.environ.get("SPARK_REMOTE"):
+        raise SparkSetupError(
+            "a Spark Connect server runs with jars of its own", "name its cluster's master instead"
+        )
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # Spark would take the address of a network card, and workers could not reach it behind a firewall.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = {"spark.app.name": app_name, **_defaults(spark, lakes, master), **settings}
+    fresh = SparkContext._gateway is None
+    if (
+        fresh and "PYSPARK_GATEWAY_PORT" not in os.environ
+    ):  # spark-submit starts the JVM, and gives it the jars
+        settings.update(_jars(spark, lakes, folder, settings))
+    spark_conf = SparkConf().setAll(list(settings.items()))
+    if fresh:
+        SparkContext(conf=spark_conf, gateway=launch(spark_conf))
+    started: SparkSession = SparkSession.builder.config(conf=spark_conf).getOrCreate()
+    return started
+
+
+def _defaults(spark: Spark, lakes: Sequence[str], master: str) -> dict[str, str]:
+    defaults = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
+    if lakes:
+        defaults["spark.sql.extensions"] = ",".join(_EXTENSIONS[lake] for lake in lakes)
+    if "delta" in lakes:
+        defaults["spark.sql.catalog.spark_catalog"] = _DELTA_CATALOG
+    if master.startswith("local"):
+        defaults["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
+    if not (_conf_folder(spark) / "log4j2.properties").exists():
+        # Not extraJavaOptions, which spark-defaults.conf may set and which come behind these.
+        defaults["spark.driver.defaultJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"
+    return defaults
+
+
+def _jars(
+    spark: Spark, lakes: Sequence[str], folder: Path | None, settings: Mapping[str, str]
+) -> dict[str, str]:
+    """`spark.jars` with what is not installed; Spark's own settings for Ivy hold for fetching it."""
+    cache = Path(settings.get("spark.jars.ivy") or default_cache())
+    ivy_settings = Path(settings.get("spark.jars.ivySettings") or IVY_SETTINGS)
+    found = [str(jar) for jar in find_jars(spark, lakes, folder, cache, ivy_settings)]
+    if given := settings.get("spark.jars"):
+        found.insert(0, given)
+    return {"spark.jars": ",".join(found)} if found else {}
+
+
+def _default_master(spark: Spark) -> str:
+    """What Spark takes when none is set: spark-submit's arguments, spark-defaults.conf, local[*]."""
+    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    for argument, value in itertools.pairwise(arguments):
+        if argument == "--master":
+            return value
+    try:
+        written = (_conf_folder(spark) / "spark-defaults.conf").read_text()
+    except OSError:
+        written = ""
+    named = re.search(r"^\s*spark\.master[\s=]+(\S+)", written, re.MULTILINE)
+    return named[1] if named else "local[*]"
+
+
+def _conf_folder(spark: Spark) -> Path:
+    return Path(os.environ.get("SPARK_CONF_DIR") or spark.home / "conf")
+
+
+def _cores(master: str) -> int:
+    named = re.match(r"local\[(\d+)", master)
+    return int(named[1]) if named else os.cpu_count() or 1 if "[" in master else 1
+
+
+def _adjust(running: SparkSession, settings: Mapping[str, str]) -> None:
+    """Give a running session the settings that can still be set."""
+    from pyspark.errors import PySparkException
+
+    for name, value in settings.items():
+        if running.conf.get(name, None) == value:
+            continue
+        try:
+            if not name.startswith("spark.sql."):
+                raise PySparkException("fixed when the context starts")
+            running.conf.set(name, value)
+        except PySparkException:
+            raise SparkSetupError(
+                f"a Spark session already runs with {name}={running.conf.get(name, None)}, not {value}",
+                "stop it first (spark.stop()), or leave the setting out",
+            ) from None
+
+
+def _require(running: SparkSession, lakes: Sequence[str]) -> None:
+    """Raise SparkSetupError unless the session's JVM has the jars and extensions."""
+    from py4j.protocol import Py4JJavaError
+
+    loader = running._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    lacking = [
+        lake for lake in lakes if _EXTENSIONS[lake] not in running.conf.get("spark.sql.extensions", "")
+    ]
+    classes = {"the Kafka connector": _CONNECTOR, "spark-avro": _AVRO}
+    classes |= {lake: _EXTENSIONS[lake] for lake in lakes}
+    for name, of_it in classes.items():
+        try:
+            loader.loadClass(of_it)
+        except Py4JJavaError:
+            lacking.append(name)
+    if lacking:
+        packages = ",".join(map(str, find_spark().packages(lakes)))
+        raise SparkSetupError(
+            f"the running Spark has no {' and no '.join(dict.fromkeys(lacking))}",
+            f"start it by kafkapy.spark.session(), or by spark-submit --packages {packages}",
+        )

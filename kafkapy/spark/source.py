@@ -1,0 +1,96 @@
+"""A topic as a data frame, by Spark's own Kafka source with settings that suit it.
+
+Columns: key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,
+timestampType INT, headers ARRAY<STRUCT<key STRING, value BINARY>>.
+
+Positions are "earliest", "latest", a time (epoch milliseconds as int, a datetime or its ISO text; UTC unless
+it names a zone) or offsets as {partition: offset}, which then must name every partition: -2 is earliest, -1
+latest. A stream's checkpoint wins over `starting`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kafkapy.errors import UserError
+from kafkapy.topic_names import why_invalid
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Position = str | int | datetime | Mapping[int, int]
+
+# The connector's consumer asks for the end of the partition before every poll, so records a poll are records
+# a round trip: Kafka's default of 500 more than halves its speed.
+MAX_POLL_RECORDS = 20_000
+
+
+def read_topic(
+    spark: SparkSession,
+    topic: str,
+    *,
+    bootstrap: str,
+    stream: bool = False,
+    starting: Position = "earliest",
+    ending: Position = "latest",
+    isolation: str = "read_committed",
+    max_offsets_per_trigger: int | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The records of `topic` from `starting` to `ending`, or from `starting` on for a stream.
+
+    `options` are the Kafka source's own (`kafka.` before those of the Java consumer) and win over all others.
+    """
+    if problem := why_invalid(topic):
+        raise UserError(f"{problem[0].lower()}{problem[1:]}")
+    if isolation not in ("read_committed", "read_uncommitted"):
+        raise UserError(f"isolation {isolation!r}: use read_committed or read_uncommitted")
+    settings = {
+        "kafka.bootstrap.servers": bootstrap,
+        "kafka.isolation.level": isolation,
+        "kafka.max.poll.records": str(MAX_POLL_RECORDS),
+        "subscribe": topic,
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+        **_position("starting", topic, starting),
+    }
+    if not stream:
+        if starting == "latest":
+            raise UserError(
+                "starting at the latest offset there is nothing to read: use stream=True or a position"
+            )
+        settings |= _position("ending", topic, ending)
+    elif ending != "latest":
+        raise UserError(f"ending={ending!r}: a stream has no end, leave it out")
+    if max_offsets_per_trigger is not None:
+        settings["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
+    reader = spark.readStream if stream else spark.read
+    return reader.format("kafka").options(**{**settings, **(options or {})}).load()
+
+
+def _position(side: str, topic: str, position: Position) -> dict[str, str]:
+    """The options of the Kafka source for one side: startingOffsets, endingTimestamp and the like."""
+    if isinstance(position, Mapping):
+        return {f"{side}Offsets": json.dumps({topic: {str(key): value for key, value in position.items()}})}
+    if isinstance(position, str) and position in ("earliest", "latest"):
+        return {f"{side}Offsets": position}
+    time = {f"{side}Timestamp": str(_milliseconds(side, position))}
+    if side == "starting":
+        # A partition whose records are all older has nothing yet, which is no error.
+        time["startingOffsetsByTimestampStrategy"] = "latest"
+    return time
+
+
+def _milliseconds(side: str, position: str | int | datetime) -> int:
+    if isinstance(position, int):
+        return position
+    try:
+        time = position if isinstance(position, datetime) else datetime.fromisoformat(position)
+    except ValueError:
+        raise UserError(
+            f"{side}={position!r}: use earliest, latest, a time such as 2026-01-31T12:00:00 or offsets"
+        ) from None
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
