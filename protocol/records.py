@@ -77,8 +77,8 @@ _INT64 = struct.Struct(">q")
 
 _CODEC_MASK = 0x07
 _TIMESTAMP_TYPE = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
 _MAX_SEQUENCE = 2**31 - 1
@@ -144,11 +144,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def has_delete_horizon(self) -> bool:
@@ -297,8 +297,8 @@ def build_batch(
     attributes = (
         compression
         | timestamp_type << 3
-        | (_TRANSACTIONAL if transactional else 0)
-        | (_CONTROL if control else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
         | (_DELETE_HORIZON if delete_horizon is not None else 0)
     )
     body = compress(compression, payload, level) if compression else payload

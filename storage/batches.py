@@ -20,8 +20,8 @@ _CHUNK = 1 << 20
 _HEADERS_CHUNK = 4096
 """What a walk over headers reads at once: with the default index interval one read finds any offset."""
 
-_PREFIX = struct.Struct("!qiib6xiqq")
-"""baseOffset, batchLength, partitionLeaderEpoch, magic, (crc, attributes), lastOffsetDelta, base and max
+_PREFIX = struct.Struct("!qiib4xhiqq")
+"""baseOffset, batchLength, partitionLeaderEpoch, magic, (crc), attributes, lastOffsetDelta, base and max
 timestamp."""
 
 _MIN_LENGTH = HEADER_SIZE - LOG_OVERHEAD
@@ -47,6 +47,7 @@ class BatchPlace(NamedTuple):
     last_offset: int
     max_timestamp: int
     leader_epoch: int
+    attributes: int
 
 
 def iter_places(files: FileSystem, file: File, start: int, end: int) -> Iterator[BatchPlace]:
@@ -64,13 +65,17 @@ def iter_places(files: FileSystem, file: File, start: int, end: int) -> Iterator
             chunk_start, at = position, 0
             if len(chunk) < _PREFIX.size:
                 raise BadBatchError(position, "the file ends inside a batch header")
-        base_offset, length, leader_epoch, magic, delta, _, max_timestamp = _PREFIX.unpack_from(chunk, at)
+        base_offset, length, leader_epoch, magic, attributes, delta, _, max_timestamp = _PREFIX.unpack_from(
+            chunk, at
+        )
         size = length + LOG_OVERHEAD
         if length < _MIN_LENGTH or magic != MAGIC or delta < 0:
             raise BadBatchError(position, f"no batch header (length {length}, magic {magic})")
         if size > end - position:
             raise BadBatchError(position, f"a batch of {size} bytes passes the end of the file")
-        yield BatchPlace(position, size, base_offset, base_offset + delta, max_timestamp, leader_epoch)
+        yield BatchPlace(
+            position, size, base_offset, base_offset + delta, max_timestamp, leader_epoch, attributes
+        )
         position += size
 
 

@@ -78,6 +78,28 @@ class IndexFile:
         self.entries = size // self.entry_size
         self._loaded()
 
+    def load_while_written(self) -> None:
+        """As `load`, of a file that another process may be writing: the zeros behind its entries are none.
+
+        Raises:
+            CorruptIndexError: the file cannot be right.
+            FileNotFoundError: it is missing.
+        """
+        low, high = 0, self._files.size(self.path) // self.entry_size
+        while low < high:
+            middle = (low + high) // 2
+            if any(self._read(middle)):
+                low = middle + 1
+            else:
+                high = middle
+        self.entries = low
+        self._loaded()
+
+    def do_without(self) -> None:
+        """Take the file for one without entries."""
+        self.entries = 0
+        self._loaded()
+
     def _loaded(self) -> None:
         """Remember the last entry; it must fit the index."""
         raise NotImplementedError

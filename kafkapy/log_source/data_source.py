@@ -1,13 +1,42 @@
 """The Spark data source `kafkapy-log`: topics from segment files, as Spark's Kafka source gives them.
 
-spark.read.format("kafkapy-log").option("path", data_dir).option("topics", "orders,payments").load()
+    spark.read.format("kafkapy-log").option("path", data_dir).option("topics", "orders,payments").load()
+    spark.readStream.format("kafkapy-log").option("path", data_dir).option("topics", "orders").load()
+
+Columns and types are those of Spark's Kafka source with includeHeaders; the options, with its names, are in
+read_options.py. The source must be registered with the session first, as `kafkapy.spark.session` does
+(`kafkapy.log_source.register`).
+
+The path is opened where the work is done: with executors on other machines, the data directory must be
+reachable under the same path from each of them and from the driver (a shared or replicated file system), and
+kafkapy must be installed there.
+
+A stream's offsets are kept in the form of the Kafka source, {"topic": {"0": 17}}: the next offset of each
+partition. New partitions are read from their start. `maxOffsetsPerTrigger` bounds what a micro-batch spans.
+Spark 4.0 asks a Python source once for the end of an `availableNow` or `once` run, so with that bound such a
+run ends after one micro-batch; leave the bound away there.
+
+Crash story: the readers keep nothing but a cache. A micro-batch that is run again is planned anew from its
+offsets, and gives the same rows as long as its records are in the log.
 """
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from kafkapy.log_source import FORMAT
+from kafkapy.log_source.plan import plan_batch
+from kafkapy.log_source.range_reader import read_range
+from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.log_source.read_options import ReadOptions
+from kafkapy.log_source.splits import OffsetRange, group
+from kafkapy.log_source.stream_plan import StreamPlanner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
@@ -16,7 +45,7 @@ _COLUMNS = (
 _HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
-class LogDataSource(DataSource):
+class LogDataSource(DataSource):  # type: ignore[misc]
     """What Spark makes of `format("kafkapy-log")`."""
 
     @classmethod
@@ -24,4 +53,68 @@ class LogDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        return _COLUMNS + _HEADERS
+        headers = str(self.options.get("includeHeaders", "true")).strip().lower() != "false"
+        return _COLUMNS + _HEADERS if headers else _COLUMNS
+
+    def reader(self, schema: Any) -> LogBatchReader:
+        return LogBatchReader(ReadOptions.parse(self.options, stream=False))
+
+    def streamReader(self, schema: Any) -> LogStreamReader:  # noqa: N802
+        return LogStreamReader(ReadOptions.parse(self.options, stream=True))
+
+
+class Split(InputPartition):  # type: ignore[misc]
+    """A piece of work: ranges of offsets."""
+
+    def __init__(self, ranges: list[OffsetRange]) -> None:
+        self.ranges = ranges
+
+
+class _RangeReading:
+    """What the executors do, the same for batches and streams."""
+
+    _options: ReadOptions
+
+    def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a split. Spark hands None where there are no splits."""
+        options, files = self._options, ReadOnlyFiles()
+        for wanted in partition.ranges if partition is not None else ():
+            yield from read_range(
+                files,
+                wanted,
+                headers=options.include_headers,
+                fail_on_data_loss=options.fail_on_data_loss,
+            )
+
+
+class LogBatchReader(_RangeReading, DataSourceReader):  # type: ignore[misc]
+    """Reads what is there when it is planned."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[Split]:
+        return [Split(ranges) for ranges in group(plan_batch(ReadOnlyFiles(), self._options))]
+
+
+class LogStreamReader(_RangeReading, DataSourceStreamReader):  # type: ignore[misc]
+    """Follows the logs. Spark keeps one for planning in a process of its own, and copies for reading."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._planner = StreamPlanner(options)
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        return {"options": self._options}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        LogStreamReader.__init__(self, state["options"])
+
+    def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
+        return self._planner.initial_offsets()
+
+    def latestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
+        return self._planner.latest_offsets()
+
+    def partitions(self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]) -> list[Split]:
+        return [Split(ranges) for ranges in group(self._planner.ranges(start, end))]

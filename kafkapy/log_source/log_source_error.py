@@ -4,4 +4,4 @@ from kafkapy.errors import UserError
 
 
 class LogSourceError(UserError):
-    """What was asked for is not in the data directory, or a file of it is damaged. One line, with the remedy."""
+    """What was asked for is not in the data directory, or a file of it is damaged; one line."""

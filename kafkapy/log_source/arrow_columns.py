@@ -1,0 +1,119 @@
+"""Records as an Arrow record batch with the columns of Spark's Kafka source.
+
+    key            binary            null where the record has none
+    value          binary            null for a tombstone
+    topic          string
+    partition      int32
+    offset         int64
+    timestamp      timestamp[us, UTC]
+    timestampType  int32             0 the producer's clock, 1 the broker's
+    headers        list<struct<key: string, value: binary>>, null where the record has none; may be left out
+
+Keys and values are cut out of the buffer that was read without an object for each: an array over the whole
+buffer, whose elements are by turns what lies between two values and a value, is built from the positions
+alone, and `take` copies the values out of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kafkapy.log_source.record_columns import Fields, RecordColumns
+from kafkapy.protocol.compression import Buffer
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.types import TopicPartition
+
+HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
+_MAX_MILLISECONDS = (2**63 - 1) // 1000
+
+
+def schema(*, headers: bool) -> pa.Schema:
+    """The columns of `record_batch`."""
+    columns = [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", _TIMESTAMP_TYPE),
+        ("timestampType", pa.int32()),
+    ]
+    return pa.schema([*columns, ("headers", pa.list_(HEADER_TYPE))] if headers else columns)
+
+
+def record_batch(topic_partition: TopicPartition, columns: RecordColumns, *, headers: bool) -> pa.RecordBatch:
+    """The records as rows.
+
+    Raises:
+        DecodeError: a timestamp is out of the range of microseconds, as it is for Spark.
+    """
+    rows = len(columns)
+    arrays = [
+        _cut(columns.data, columns.keys),
+        _cut(columns.data, columns.values),
+        _repeated(topic_partition.topic, rows),
+        pa.array(np.full(rows, topic_partition.partition, np.int32)),
+        pa.array(columns.offsets),
+        _microseconds(columns.timestamps),
+        pa.array(columns.timestamp_types),
+    ]
+    if headers:
+        arrays.append(_headers(columns))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema(headers=headers))
+
+
+def _cut(data: Buffer, fields: Fields) -> pa.Array:
+    """The fields' bytes, which lie in `data` in their order."""
+    rows = len(fields.at)
+    if not rows:
+        return pa.array([], pa.binary())
+    edges = np.empty(2 * rows + 1, np.int32)
+    edges[0] = 0
+    edges[1::2] = fields.at
+    edges[2::2] = fields.at + np.maximum(fields.lengths, 0)
+    pieces = pa.Array.from_buffers(
+        pa.binary(), 2 * rows, [None, pa.py_buffer(edges), pa.py_buffer(data)], null_count=0
+    )
+    nulls = fields.lengths < 0
+    wanted = pa.array(np.arange(1, 2 * rows, 2, dtype=np.int32), mask=nulls if nulls.any() else None)
+    return pieces.take(wanted)
+
+
+def _repeated(text: str, rows: int) -> pa.Array:
+    content = text.encode()
+    edges = np.arange(rows + 1, dtype=np.int32) * np.int32(len(content))
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(edges), pa.py_buffer(content * rows)])
+
+
+def _microseconds(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
+    if milliseconds.size and max(int(milliseconds.max()), -int(milliseconds.min())) > _MAX_MILLISECONDS:
+        raise DecodeError("a timestamp that microseconds have no room for")
+    return pa.array(milliseconds * 1000).cast(_TIMESTAMP_TYPE)
+
+
+def _headers(columns: RecordColumns) -> pa.Array:
+    counts = columns.header_counts
+    rows = len(counts)
+    if not counts.any():
+        return pa.nulls(rows, pa.list_(HEADER_TYPE))
+    pairs = pa.StructArray.from_arrays(
+        [_text(_cut(columns.data, columns.header_keys)), _cut(columns.data, columns.header_values)],
+        fields=list(HEADER_TYPE),
+    )
+    edges = np.zeros(rows + 1, np.int32)
+    np.cumsum(counts, out=edges[1:])
+    there = np.packbits(counts > 0, bitorder="little")
+    buffers = [pa.py_buffer(there), pa.py_buffer(edges)]
+    return pa.Array.from_buffers(pa.list_(HEADER_TYPE), rows, buffers, children=[pairs])
+
+
+def _text(octets: pa.Array) -> pa.Array:
+    """UTF-8 as strings. Apache Kafka stores header keys that are not, and its Java client reads a replacement
+    character for what it cannot decode; so does this."""
+    try:
+        return octets.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([octet.as_py().decode(errors="replace") for octet in octets], pa.string())

@@ -1,0 +1,51 @@
+"""From a bound as it was asked for to an offset of a log."""
+
+from __future__ import annotations
+
+from kafkapy.log_source.log_source_error import LogSourceError
+from kafkapy.log_source.offline_log import OfflineLog
+from kafkapy.log_source.read_options import EARLIEST, LATEST, Bound
+from kafkapy.protocol.types import TopicPartition
+
+
+def resolve(bound: Bound, name: str, log: OfflineLog, limit: int) -> int:
+    """The offset in `log` that a bound stands for. `limit` is where the reader must stop, which is LATEST.
+
+    Raises:
+        LogSourceError: the bound leaves the partition out, or lies beyond the limit.
+    """
+    topic_partition = log.directory.topic_partition
+    if bound.timestamp is not None:
+        return min(log.offset_for_timestamp(bound.timestamp), limit)
+    offset = bound.everywhere
+    if bound.offsets is not None:
+        try:
+            offset = bound.offsets[topic_partition]
+        except KeyError:
+            raise LogSourceError(
+                f"{name} leaves out {topic_partition}: name every partition; -2 stands for earliest, -1 for "
+                f"latest."
+            ) from None
+    if offset == EARLIEST:
+        return log.log_start_offset
+    if offset == LATEST:
+        return limit
+    if offset > limit:
+        raise LogSourceError(f"{name} asks for offset {offset} of {topic_partition}, which ends at {limit}.")
+    return offset
+
+
+def require_kept(topic_partition: TopicPartition, start: int, log_start_offset: int, *, fail: bool) -> int:
+    """Where to start: at `start`, or at the log start offset where that has moved beyond and it may not `fail`.
+
+    Raises:
+        LogSourceError: records that were to be read are deleted.
+    """
+    if start >= log_start_offset:
+        return start
+    if fail:
+        raise LogSourceError(
+            f"Offsets {start} to {log_start_offset - 1} of {topic_partition} are deleted: its log starts at "
+            f"{log_start_offset}. Start there, or set failOnDataLoss to false to go on without them."
+        )
+    return log_start_offset

@@ -1,0 +1,142 @@
+"""The partitions in a broker's log directories, and what the checkpoint files beside them say.
+
+What the checkpoints mean depends on who wrote them and when:
+
+- `replication-offset-checkpoint` holds high watermarks. A broker writes it every 5 seconds while it runs
+  (replica.high.watermark.checkpoint.interval.ms) and when it stops in order; after a crash, and while a
+  broker runs, it is that much out of date. Apache Kafka may have other replicas, which may not have what lies
+  above: it is read up to the checkpoint and no further. A kafkapy broker that keeps its metadata in its own
+  directory (`metadata.db`) is alone: there is nobody who could take back what its log holds, a restart serves
+  all of it, and so it is read to the end of the log. So is a log without a line in the file, such as that of
+  a topic which is younger than the checkpoint.
+- `log-start-offset-checkpoint` holds first offsets that were moved by DeleteRecords; a running broker writes
+  it every minute. What was deleted since then is still read.
+- `recovery-point-offset-checkpoint` says up to where a log is known to be on disk: what is wrong below is
+  damage, not the end of the log.
+- `.kafka_cleanshutdown` exists only after a stop in order: then all of them are exact.
+
+Of a copied directory the same is true as of one whose broker crashed; a copy without
+`replication-offset-checkpoint` is read to the end of its logs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kafkapy.log_source.log_source_error import LogSourceError
+from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CorruptCheckpointError,
+    read_offsets,
+)
+
+METADATA_FILE: Final = "metadata.db"
+_PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_MANY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirectory:
+    """A partition's directory, and what the checkpoints know of it."""
+
+    topic_partition: TopicPartition
+    path: str
+    high_watermark: int | None
+    """Where readers must stop; None where the end of the log is the limit."""
+    log_start_offset: int
+    promised: int
+    """Everything below this offset was on disk."""
+    clean: bool
+    """The broker stopped in order, and none has started since."""
+
+
+def find_partitions(
+    files: ReadOnlyFiles, paths: Iterable[str], topics: Iterable[str]
+) -> list[PartitionDirectory]:
+    """The partitions of the topics, in order of topic and partition.
+
+    Raises:
+        LogSourceError: a directory or a topic is not there, or cannot be read.
+    """
+    found: dict[TopicPartition, PartitionDirectory] = {}
+    paths = list(paths)
+    for path in paths:
+        for partition in _scan(files, path):
+            other = found.setdefault(partition.topic_partition, partition)
+            if other is not partition:
+                raise LogSourceError(
+                    f"{partition.topic_partition} is in both {other.path} and {partition.path}: remove the "
+                    f"one that is out of date, or name only one of the directories."
+                )
+    known = {topic for topic, _ in found}
+    wanted = set(topics)
+    for topic in sorted(wanted - known):
+        raise LogSourceError(_missing_topic(topic, known, ", ".join(paths)))
+    return [found[each] for each in sorted(found) if each.topic in wanted]
+
+
+def _scan(files: ReadOnlyFiles, path: str) -> list[PartitionDirectory]:
+    try:
+        names = [entry.name for entry in files.scan(path) if entry.is_dir()]
+        starts = _checkpoint(files, path, LOG_START_OFFSETS)
+        watermarks = _checkpoint(files, path, HIGH_WATERMARKS)
+        recovery_points = _checkpoint(files, path, RECOVERY_POINTS)
+        clean = files.exists(f"{path}/{CLEAN_SHUTDOWN}")
+        alone = files.exists(f"{path}/{METADATA_FILE}")
+    except OSError as error:
+        raise LogSourceError(_unreadable(path, error)) from None
+    partitions = []
+    for name in names:
+        match = _PARTITION.fullmatch(name)
+        if match is None:
+            continue
+        each = TopicPartition(match[1], int(match[2]))
+        watermark = watermarks.get(each)
+        partitions.append(
+            PartitionDirectory(
+                topic_partition=each,
+                path=f"{path}/{name}",
+                high_watermark=None if alone else watermark,
+                log_start_offset=starts.get(each, 0),
+                promised=max(recovery_points.get(each, 0), watermark or 0),
+                clean=clean,
+            )
+        )
+    return partitions
+
+
+def _checkpoint(files: ReadOnlyFiles, path: str, name: str) -> Mapping[TopicPartition, int]:
+    try:
+        return read_offsets(files, f"{path}/{name}")
+    except CorruptCheckpointError:
+        return {}  # as a broker does, which goes on without it
+
+
+def _unreadable(path: str, error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return f"There is no directory {path}: name the data directory of a broker."
+    if error.errno == errno.ENOTDIR:
+        return f"{path} is no directory: name the data directory of a broker."
+    return f"{path} cannot be read: {error.strerror or error}."
+
+
+def _missing_topic(topic: str, known: set[str], path: str) -> str:
+    """One line that says which topics there are, the nearest by name first."""
+    names = difflib.get_close_matches(topic, sorted(known), n=_MANY)
+    if names:
+        return f"There is no topic {topic} in {path}; did you mean {' or '.join(names)}?"
+    topics = sorted(name for name in known if not name.startswith("__"))
+    if not topics:
+        return f"There is no topic {topic} in {path}, nor any other: is it the data directory of a broker?"
+    more = f" and {len(topics) - _MANY} more" if len(topics) > _MANY else ""
+    return f"There is no topic {topic} in {path}; there are {', '.join(topics[:_MANY])}{more}."

@@ -1,0 +1,152 @@
+"""The log of one partition as its files have it at one moment: what of it may be read.
+
+    log start offset   the first segment's base offset, or the checkpointed one where that is higher
+    end offset         the end of the whole batches; the checkpointed high watermark where somebody else has
+                       a say in what is committed (data_directory.py)
+    last stable offset where read_committed ends (transactions.py)
+
+Crash story: only the last segment can end in a torn batch, which is not read, as recovery would cut it. What
+a checkpoint says was on disk and is not there, or not readable, is damage and an error. A broker may append,
+roll, delete and compact meanwhile: appends lie behind the end offset, which does not move; `read_log` looks
+again where a segment was renamed before it was opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from kafkapy.log_source.damage import damaged
+from kafkapy.log_source.data_directory import PartitionDirectory
+from kafkapy.log_source.log_source_error import LogSourceError
+from kafkapy.log_source.offline_segment import OfflineSegment
+from kafkapy.log_source.partition_listing import Listing, list_partition
+from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.log_source.transactions import TransactionTracker
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.storage.batches import BadBatchError
+from kafkapy.storage.log_reader import LogReader
+from kafkapy.storage.segments import Segments
+from kafkapy.storage.txn_index import AbortedTxn, CorruptTransactionIndexError
+
+_ATTEMPTS = 20
+
+T = TypeVar("T")
+
+
+class OfflineLog:
+    """One look at a partition. Files stay open until `close`."""
+
+    __slots__ = ("_files", "_listing", "_segments", "directory", "end_offset", "log_start_offset")
+
+    def __init__(self, files: ReadOnlyFiles, directory: PartitionDirectory) -> None:
+        self._files = files
+        self.directory = directory
+        self._listing: Listing = list_partition(files, directory.path)
+        segments = self._listing.segments
+        first = segments[0].base_offset if segments else 0
+        self.log_start_offset = max(first, directory.log_start_offset)
+        self.end_offset = max(self._find_end(), self.log_start_offset)
+        self._segments = Segments([*segments]) if segments else None
+
+    def _find_end(self) -> int:
+        directory, segments = self.directory, self._listing.segments
+        log_end_offset = segments[-1].find_end(directory.promised) if segments else 0
+        watermark = directory.high_watermark
+        if directory.clean and log_end_offset < directory.promised:
+            raise LogSourceError(
+                f"{directory.path} ends at offset {log_end_offset}, but everything up to offset "
+                f"{directory.promised - 1} was on disk when the broker stopped. Restore it from a replica "
+                f"or a backup."
+            )
+        return log_end_offset if watermark is None else min(watermark, log_end_offset)
+
+    def close(self) -> None:
+        """Close the files that were opened."""
+        self._listing.close()
+
+    def segments_from(self, offset: int) -> list[OfflineSegment]:
+        """The segments that hold offsets at or above `offset`."""
+        segments = self._listing.segments
+        later = [each for each in segments if each.base_offset > offset]
+        return segments[max(len(segments) - len(later) - 1, 0) :]
+
+    def offset_for_timestamp(self, timestamp: int) -> int:
+        """The offset of the first record that is at least as new as `timestamp`, in milliseconds.
+
+        The end offset without any.
+
+        Raises:
+            LogSourceError: the log is damaged where it was looked at.
+        """
+        if self._segments is None:
+            return self.end_offset
+        try:
+            found = LogReader(self._segments).offset_for_timestamp(timestamp, self.log_start_offset)
+        except BadBatchError as error:
+            raise damaged(self.directory.path, error.position, error.reason) from None
+        except DecodeError as error:
+            raise LogSourceError(f"{self.directory.path} is damaged: {error}.") from None
+        return self.end_offset if found is None else min(found.offset, self.end_offset)
+
+    # --- transactions ---------------------------------------------------------------------------------------
+
+    def last_stable_offset(self, tracker: TransactionTracker) -> int:
+        """Where a read_committed reader stops. `tracker` may know an earlier part of the log already."""
+        end = self.end_offset
+        if self.directory.clean and not self._listing.snapshots:
+            # A stop in order leaves a snapshot: without one there were never any producers with an id.
+            return end
+        tracker.begin(self._files, self.directory.path, self._listing.snapshots, self.log_start_offset, end)
+        tracker.follow(self.segments_from(tracker.position), end)
+        return max(tracker.last_stable_offset(end), self.log_start_offset)
+
+    def aborted_transactions(self, tracker: TransactionTracker, start: int, end: int) -> list[AbortedTxn]:
+        """The aborted transactions with records from `start` to `end`, exclusive.
+
+        Raises:
+            LogSourceError: an index is damaged.
+        """
+        found: list[AbortedTxn] = []
+        try:
+            for segment in self.segments_from(start):
+                index = segment.txn_index
+                try:
+                    complete = index.collect(start, end, found)
+                finally:
+                    index.close()
+                if complete:
+                    break
+        except CorruptTransactionIndexError as error:
+            raise LogSourceError(
+                f"{error}: start a broker on the directory, it writes the index anew."
+            ) from None
+        followed = (txn for txn in tracker.aborted if txn.last_offset >= start and txn.first_offset < end)
+        return sorted({*found, *followed})
+
+    def keeps_its_files(self) -> bool:
+        """Whether the segments still have the names that they had at first."""
+        now = list_partition(self._files, self.directory.path)
+        return self._listing.names <= now.names
+
+
+def read_log(files: ReadOnlyFiles, directory: PartitionDirectory, look: Callable[[OfflineLog], T]) -> T:
+    """What `look` finds in the log, from files that kept their names meanwhile.
+
+    Raises:
+        LogSourceError: the log is damaged, or cannot be read.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            log = OfflineLog(files, directory)
+            try:
+                found = look(log)
+                if log.keeps_its_files():
+                    return found
+            finally:
+                log.close()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise LogSourceError(f"{directory.path} cannot be read: {error.strerror or error}.") from None
+    raise LogSourceError(f"The files in {directory.path} change all the time; try again.")

@@ -1,0 +1,52 @@
+"""From the options to the ranges of offsets to read."""
+
+from __future__ import annotations
+
+from kafkapy.log_source.bounds import require_kept, resolve
+from kafkapy.log_source.data_directory import PartitionDirectory, find_partitions
+from kafkapy.log_source.offline_log import OfflineLog, read_log
+from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.log_source.read_options import ReadOptions
+from kafkapy.log_source.splits import OffsetRange, cut
+from kafkapy.log_source.transactions import TransactionTracker
+
+
+def plan_batch(files: ReadOnlyFiles, options: ReadOptions) -> list[OffsetRange]:
+    """What a batch reads, in ranges of about the same size.
+
+    Raises:
+        LogSourceError: it is not there, or cannot be read.
+    """
+    ranges: list[OffsetRange] = []
+    for directory in find_partitions(files, options.paths, options.topics):
+        ranges += read_log(files, directory, lambda log: _plan(log, options))
+    return ranges
+
+
+def _plan(log: OfflineLog, options: ReadOptions) -> list[OffsetRange]:
+    tracker = TransactionTracker()
+    limit = readable_end(log, tracker, options)
+    start = resolve(options.starting, "startingOffsets", log, limit)
+    end = resolve(options.ending, "endingOffsets", log, limit)
+    return ranges_between(log, tracker, start, end, options)
+
+
+def readable_end(log: OfflineLog, tracker: TransactionTracker, options: ReadOptions) -> int:
+    """Where a reader with these options must stop."""
+    return log.last_stable_offset(tracker) if options.read_committed else log.end_offset
+
+
+def ranges_between(
+    log: OfflineLog, tracker: TransactionTracker, start: int, end: int, options: ReadOptions
+) -> list[OffsetRange]:
+    """The offsets from `start` to `end` in ranges.
+
+    Raises:
+        LogSourceError: records there are deleted.
+    """
+    partition: PartitionDirectory = log.directory
+    start = require_kept(
+        partition.topic_partition, start, log.log_start_offset, fail=options.fail_on_data_loss
+    )
+    aborted = log.aborted_transactions(tracker, start, end) if options.read_committed else []
+    return cut(log, start, end, aborted)

@@ -1,0 +1,100 @@
+"""Which transactions of a log are open, and which were aborted, at an offset.
+
+A read_committed reader stops at the last stable offset, the first offset of the earliest transaction that is
+open there, and leaves out the records of aborted ones. Both are taken from the log itself as far back as the
+newest producer snapshot, which is as old as the active segment; what was aborted before stands in the
+`.txnindex` of the closed segments (storage/txn_index.py). The index of the active segment alone would not do:
+a running broker writes an abort marker first and its entry in the index after it, and a crash may lose the
+entry.
+
+Source: ProducerStateManager, UnifiedLog.lastStableOffset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kafkapy.log_source.damage import damaged
+from kafkapy.log_source.offline_segment import OfflineSegment
+from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.protocol.errors import DecodeError, KafkaError
+from kafkapy.protocol.records import CONTROL, HEADER_SIZE, TRANSACTIONAL, read_header
+from kafkapy.storage.batches import BadBatchError
+from kafkapy.storage.producer_snapshots import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
+from kafkapy.storage.producers import ProducerStates
+from kafkapy.storage.txn_index import AbortedTxn
+
+_FOREVER = 2**63 - 1
+
+
+class TransactionTracker:
+    """Follows the transactions of one log, and can go on later where it stopped."""
+
+    __slots__ = ("_aborted", "_begun", "_states")
+
+    def __init__(self) -> None:
+        self._states = ProducerStates(expiration_ms=_FOREVER)
+        self._aborted: list[AbortedTxn] = []
+        self._begun = False
+
+    @property
+    def aborted(self) -> Sequence[AbortedTxn]:
+        """The transactions whose abort marker lies in what was followed."""
+        return self._aborted
+
+    @property
+    def position(self) -> int:
+        """Everything below this offset was followed."""
+        return self._states.end_offset
+
+    def begin(
+        self, files: ReadOnlyFiles, directory: str, snapshots: Iterable[int], start: int, end: int
+    ) -> None:
+        """Take the newest good snapshot from offset `start` to `end`; without one, begin at `start`."""
+        if self._begun:
+            return
+        self._begun = True
+        for offset in sorted((each for each in snapshots if start < each <= end), reverse=True):
+            try:
+                producers = decode_snapshot(files.read(f"{directory}/{offset:020d}{SNAPSHOT_SUFFIX}"))
+            except (CorruptSnapshotError, FileNotFoundError):
+                continue
+            self._states.restore(producers, offset)
+            return
+        self._states.clear(start)
+
+    def follow(self, segments: Iterable[OfflineSegment], end: int) -> None:
+        """Take note of the batches below `end`, from where the last call stopped.
+
+        Raises:
+            LogSourceError: a segment is damaged.
+        """
+        states = self._states
+        for segment in segments:
+            if segment.base_offset >= end or states.end_offset >= end:
+                break
+            try:
+                self._follow(segment, end)
+            except BadBatchError as error:
+                raise damaged(segment.path, error.position, error.reason, states.end_offset) from None
+            except (DecodeError, KafkaError) as error:
+                raise damaged(segment.path, 0, f"a transaction marker cannot be read: {error}") from None
+        states.end_offset = max(states.end_offset, end)
+        states.high_watermark_moved(end)
+
+    def _follow(self, segment: OfflineSegment, end: int) -> None:
+        states = self._states
+        first = segment.find(states.end_offset)
+        if first is None:
+            return
+        for place in segment.places(first.position):
+            if place.base_offset >= end:
+                return
+            if place.attributes & TRANSACTIONAL:
+                whole = place.attributes & CONTROL
+                batch = segment.read(place.position, place.size if whole else HEADER_SIZE)
+                states.replay(read_header(batch), memoryview(batch), 0, self._aborted.append)
+
+    def last_stable_offset(self, end: int) -> int:
+        """The first offset of the earliest transaction that is open at `end`; `end` without any."""
+        return min(self._states.first_unstable_offset, end)
