@@ -1,0 +1,64 @@
+"""Where a pipeline stands, by Spark's checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkapy.pipeline import checkpoint
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import State
+from tests.pipeline import spark_checkpoint as spark
+
+
+def test_before_the_first_run_nothing_is_known(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    assert checkpoint.initial_offsets(state) is None
+    assert checkpoint.committed_batch(state) is None
+    assert checkpoint.committed_offsets(state) is None
+    assert checkpoint.planned_offsets(state) is None
+    assert checkpoint.position(state) is None
+
+
+def test_a_batch_counts_when_it_is_committed(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    spark.begin(state, "orders", {0: 5, 1: 0})
+    assert checkpoint.initial_offsets(state) == {0: 5, 1: 0}
+    assert checkpoint.position(state) == {0: 5, 1: 0}
+    spark.plan(state, "orders", 0, {0: 9, 1: 3})
+    assert checkpoint.planned_offsets(state) == {0: 9, 1: 3}
+    assert checkpoint.committed_offsets(state) is None
+    assert checkpoint.position(state) == {0: 5, 1: 0}
+    spark.commit(state, "orders", 0, {0: 9, 1: 3})
+    assert checkpoint.position(state) == {0: 9, 1: 3}
+    spark.plan(state, "orders", 1, {0: 12, 1: 3})
+    assert (checkpoint.committed_batch(state), checkpoint.planned_batch(state)) == (0, 1)
+    assert checkpoint.committed_offsets(state) == {0: 9, 1: 3}
+
+
+def test_batches_are_numbers_not_words(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    for batch in (9, 10):
+        spark.commit(state, "orders", batch, {0: batch})
+    temporary = Path(state.checkpoint, "commits/.11.5f0c.tmp")
+    temporary.write_text("v1")
+    assert checkpoint.committed_batch(state) == 10
+    assert checkpoint.committed_offsets(state) == {0: 10}
+
+
+def test_after_a_reset_the_starting_offsets_are_the_position(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    spark.commit(state, "orders", 0, {0: 9})
+    state.begin_anew({0: 4}, trim=False)
+    assert checkpoint.committed_offsets(state) is None
+    assert checkpoint.position(state) == {0: 4}
+
+
+@pytest.mark.parametrize("text", ["", "v1\n{}\n", "v2\n{}\n{}", "v1\n{}\n{", 'v1\n{}\n{"a":{"0":1},"b":{}}'])
+def test_a_damaged_checkpoint_names_the_remedy(tmp_path: Path, text: str) -> None:
+    state = State(tmp_path)
+    spark.commit(state, "orders", 0, {0: 9})
+    Path(state.checkpoint, "offsets/0").write_text(text)
+    with pytest.raises(PipelineError, match="damaged: kafkapy pipeline reset --to earliest"):
+        checkpoint.committed_offsets(state)

@@ -1,0 +1,260 @@
+"""Definitions: what a file says, and what it is told when it is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError
+from kafkapy.pipeline.definition import TableTarget, is_schema_file
+from kafkapy.pipeline.fields import seconds, timestamp_ms
+from kafkapy.pipeline.state import State
+
+FULL = """\
+name: orders-table
+bootstrap: broker-1:9092,broker-2:9092
+topic: orders
+table: delta:lake/orders
+format:
+  kind: avro
+  schema: order.avsc
+  schemas: {7: old.avsc}
+mode: upsert
+key: [id, shop]
+partition_by: day(timestamp)
+start: 2025-01-31T12:00:00Z
+dead_letter: orders.dlq
+every: 30s
+group: orders-table
+max_offsets_per_trigger: 1000
+kafka: {security.protocol: SSL, request.timeout.ms: 1000}
+spark: {spark.executor.memory: 4g}
+master: spark://host:7077
+"""
+
+
+def parse(text: str) -> PipelineDefinition:
+    return PipelineDefinition.parse(text, source="orders.yaml")
+
+
+def minimal(**values: Any) -> PipelineDefinition:
+    return PipelineDefinition.from_mapping(
+        {"topic": "orders", "table": "delta:lake/orders", **values}, source="orders.yaml"
+    )
+
+
+def test_a_topic_and_a_table_are_enough() -> None:
+    definition = parse("topic: orders\ntable: delta:lake/orders")
+    assert (definition.name, definition.bootstrap) == ("orders", "127.0.0.1:9092")
+    assert definition.table == TableTarget(format="delta", location="lake/orders")
+    assert (definition.format.kind, definition.mode, definition.start) == ("raw", None, "earliest")
+
+
+def test_everything_that_can_be_said_is_read_and_written_again() -> None:
+    definition = parse(FULL)
+    assert definition.key == ("id", "shop")
+    assert definition.partition_by == ("day(timestamp)",)
+    assert definition.start_ms == 1738324800000
+    assert definition.every_seconds == 30
+    assert definition.kafka == {"security.protocol": "SSL", "request.timeout.ms": "1000"}
+    assert definition.format.schemas == {7: "old.avsc"}
+    assert parse(definition.to_yaml()) == definition
+    assert parse(minimal().to_yaml()) == minimal()
+
+
+def test_relative_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(FULL)
+    definition = PipelineDefinition.load(path)
+    assert definition.table.location == str(tmp_path / "lake/orders")
+    assert definition.format.schema == str(tmp_path / "order.avsc")
+    assert definition.format.schemas == {7: str(tmp_path / "old.avsc")}
+
+
+@pytest.mark.parametrize("uri", ["s3a://bucket/orders", "hdfs://name:8020/orders", "abfss://c@a.example/o"])
+def test_a_uri_stays_as_it_is(uri: str, tmp_path: Path) -> None:
+    target = TableTarget.parse(f"iceberg:{uri}", tmp_path)
+    assert (target.location, target.local_path) == (uri, None)
+
+
+def test_a_file_uri_is_a_path(tmp_path: Path) -> None:
+    assert TableTarget.parse("delta:file:///lake/orders", tmp_path).location == "/lake/orders"
+
+
+def test_a_table_is_loaded_by_its_path_or_with_its_format(tmp_path: Path) -> None:
+    definition = minimal(table=f"delta:{tmp_path / 'orders'}", key="id")
+    State(definition.table.location).definition = definition
+    assert PipelineDefinition.load(tmp_path / "orders") == definition
+    assert PipelineDefinition.load(f"delta:{tmp_path / 'orders'}") == definition
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("topic: orders\ntabel: x", "unknown key 'tabel' (did you mean 'table'?)"),
+        ("topic: orders\nzzz: x", "unknown key 'zzz' (known: topic, table, "),
+        ("table: delta:x", "topic: is missing; for example 'topic: orders'"),
+        ("topic: orders", "table: is missing; for example 'table: delta:lake/orders'"),
+        ("topic: a b\ntable: delta:x", "topic: Topic name is invalid: "),
+        ("topic: [orders]\ntable: delta:x", "topic: expected a text, not ['orders']"),
+        ("topic: orders\ntable: dleta:x", "table: unknown format 'dleta' (did you mean 'delta'?)"),
+        ("topic: orders\ntable: lake/orders", "names no format; write delta:lake/orders"),
+        ("topic: orders\ntable: 'delta:'", "table: no path in 'delta:'"),
+        ("- orders", "a pipeline: expected keys and values, not ['orders']"),
+        ("", "a pipeline: expected keys and values, not nothing"),
+        ("topic: 'orders\n", "line 2: not YAML: found unexpected end of stream"),
+        ("topic: !!python/object:os.system x", "line 1: not YAML: could not determine a constructor"),
+    ],
+)
+def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, message: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        parse(text)
+    assert str(caught.value).startswith("orders.yaml")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"name": "a/b"}, "name: 'a/b' may hold letters"),
+        ({"bootstrap": "localhost"}, "bootstrap: expected HOST:PORT"),
+        ({"format": "jsn"}, "format: unknown kind 'jsn' (did you mean 'json'?)"),
+        ({"format": {"kind": "json", "shema": "x"}}, "unknown key 'format.shema' (did you mean 'schema'?)"),
+        ({"format": {"kind": "raw", "schema": "x"}}, "format.schema: raw takes no schema"),
+        ({"format": "avro"}, "format: avro needs a schema, a registry or schemas by id"),
+        ({"format": "protobuf"}, "format: protobuf needs a schema"),
+        ({"format": {"kind": "avro", "registry": "host"}}, "format.registry: expected an http"),
+        ({"format": {"kind": "avro", "schemas": {"a": "b"}}}, "format.schemas: expected ID: FILE"),
+        ({"format": 3}, "format: unknown kind '3'"),
+        ({"mode": "upser"}, "mode: unknown mode 'upser' (did you mean 'upsert'?)"),
+        ({"mode": "append", "key": "id"}, "key: means nothing with mode append"),
+        ({"table": "parquet:x", "mode": "upsert"}, "table: Parquet files cannot be upserted into"),
+        ({"table": "parquet:x", "key": "id"}, "table: Parquet files cannot be upserted into"),
+        ({"key": [1]}, "key: expected a name or a list of names, not [1]"),
+        ({"start": "yesterday"}, "start: expected a time like 2025-01-31T12:00:00Z"),
+        ({"every": "often"}, "every: expected a time like 30s"),
+        ({"every": "0s"}, "every: expected a time like 30s"),
+        ({"dead_letter": "orders"}, "dead_letter: is the topic itself; for example orders.dlq"),
+        ({"dead_letter": "a b"}, "dead_letter: Topic name is invalid"),
+        ({"max_offsets_per_trigger": 0}, "max_offsets_per_trigger: expected a whole number above 0, not 0"),
+        ({"max_offsets_per_trigger": True}, "expected a whole number above 0, not True"),
+        ({"kafka": "x"}, "kafka: expected options and values, not 'x'"),
+        ({"kafka": {"a": [1]}}, "kafka: expected a: VALUE, not [1]"),
+        ({"kafka": {"kafka.a": "b"}}, "write it without 'kafka.': a"),
+        ({"kafka": {"group.id": "g"}}, "kafka.group.id: is not for here; use group:"),
+        ({"spark": {"executor": "b"}}, "spark.executor: Spark's options begin with 'spark.'"),
+    ],
+)
+def test_a_wrong_value_says_what_is_expected(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        minimal(**values)
+    assert str(caught.value).startswith("orders.yaml: ")
+    assert message in str(caught.value)
+
+
+def test_a_missing_file_names_one_that_is_like_it(tmp_path: Path) -> None:
+    (tmp_path / "orders.yaml").write_text(FULL)
+    with pytest.raises(PipelineError, match=r"no such file \(did you mean 'orders.yaml'\?\)"):
+        PipelineDefinition.load(tmp_path / "order.yaml")
+    with pytest.raises(PipelineError, match="neither a pipeline's YAML file nor a table"):
+        PipelineDefinition.load(tmp_path)
+
+
+def test_a_compacted_topic_is_upserted_unless_the_mode_is_given() -> None:
+    assert minimal().mode_for({"delete"}) == "append"
+    assert minimal().mode_for({"compact"}) == "upsert"
+    assert minimal().mode_for({"compact", "delete"}) == "upsert"
+    assert minimal(key="id").mode_for({"delete"}) == "upsert"
+    assert minimal(mode="append").mode_for({"compact"}) == "append"
+    with pytest.raises(PipelineError, match="Parquet files cannot be upserted into; use delta:PATH"):
+        minimal(table="parquet:x").mode_for({"compact"})
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2025-01-31T12:00:00", 1738324800000),
+        ("2025-01-31T13:00:00+01:00", 1738324800000),
+        ("2025-01-31", 1738281600000),
+        ("1738324800000", 1738324800000),
+    ],
+)
+def test_a_time_is_utc_unless_it_says_otherwise(text: str, moment: int) -> None:
+    assert timestamp_ms(text) == moment
+    assert minimal(start=text).start_ms == moment
+
+
+def test_durations_have_units() -> None:
+    assert [seconds(text) for text in ("500ms", "30s", "1.5 m", "2 hours", "1d")] == [
+        0.5,
+        30,
+        90,
+        7200,
+        86400,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_file"),
+    [
+        ("order.avsc", True),
+        ("schemas/my order.json", True),
+        ("https://registry/x.json", True),
+        ("order", True),
+        ("id INT", False),
+        ("id INT, name STRING", False),
+        ("id: INT", False),
+        ('{"type": "record"}', False),
+        ('"string"', False),
+    ],
+)
+def test_a_schema_is_a_file_or_the_schema_itself(schema: str, is_file: bool) -> None:
+    assert is_schema_file(schema) is is_file
+
+
+def test_a_pipeline_says_the_same_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pipeline = (
+        Pipeline("orders", bootstrap="broker-1:9092,broker-2:9092", name="orders-table")
+        .avro("order.avsc", schemas={7: "old.avsc"})
+        .upsert(["id", "shop"])
+        .partition_by("day(timestamp)")
+        .start("2025-01-31T12:00:00+00:00")
+        .dead_letter("orders.dlq")
+        .group("orders-table")
+        .max_offsets_per_trigger(1000)
+        .kafka(security_protocol="SSL")
+        .kafka(request_timeout_ms="1000")
+        .to_delta("lake/orders")
+    )
+    (tmp_path / "orders.yaml").write_text(FULL.replace("every: 30s\n", "").partition("spark:")[0])
+    assert pipeline.definition == PipelineDefinition.load(tmp_path / "orders.yaml")
+    assert Pipeline.load(tmp_path / "orders.yaml").definition == pipeline.definition
+
+
+def test_each_step_leaves_the_pipeline_before_it_alone() -> None:
+    orders = Pipeline("orders").json("id INT").to_parquet("lake/orders")
+    assert orders.upsert("id").to_iceberg("x").definition.key == ("id",)
+    assert orders.append().definition.mode == "append"
+    assert orders.definition.mode is None
+    assert orders.definition.format.schema == "id INT"
+
+
+def test_a_pipeline_without_a_table_says_how_to_name_one() -> None:
+    with pytest.raises(PipelineError, match=r"has no table; add .to_delta\(path\)"):
+        _ = Pipeline("orders").json().definition
+
+
+def test_importing_the_package_imports_neither_spark_nor_a_client() -> None:
+    program = (
+        "import sys; from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError;"
+        "Pipeline('orders').to_delta('x').definition;"
+        "print([name for name in ('pyspark', 'confluent_kafka', 'pyarrow', 'pandas') if name in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert printed.stdout == "[]\n"

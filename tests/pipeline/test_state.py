@@ -1,0 +1,198 @@
+"""The state folder: whole at every moment, one driver at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import fs
+
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import Incarnation, Progress, State
+
+PROGRESS = Progress(
+    batch=3, finished="2025-01-31T12:00:00+00:00", rows=10, seconds=2.0, total_rows=40, dead_letters=1
+)
+
+
+def test_looking_makes_nothing(tmp_path: Path) -> None:
+    state = State(tmp_path / "orders")
+    assert (state.definition, state.progress, state.schema, state.incarnation) == (None, None, None, None)
+    assert state.running is None
+    assert state.checkpoint_path is None
+    assert not (tmp_path / "orders").exists()
+
+
+def test_what_is_written_is_read_by_another(tmp_path: Path) -> None:
+    definition = PipelineDefinition.from_mapping(
+        {"topic": "orders", "table": "delta:orders", "key": "id"}, folder=tmp_path
+    )
+    state = State(tmp_path / "orders")
+    state.definition, state.progress, state.schema = definition, PROGRESS, {"type": "struct"}
+    other = State(f"file:{tmp_path}/orders/")
+    assert (other.definition, other.progress, other.schema) == (definition, PROGRESS, {"type": "struct"})
+    assert PROGRESS.rows_per_second == 5
+
+
+def test_a_second_run_goes_on_in_the_first_ones_checkpoint(tmp_path: Path) -> None:
+    first, second = State(tmp_path), State(tmp_path)
+    assert first.checkpoint == second.checkpoint
+    assert first.checkpoint.startswith(f"{tmp_path}/_kafkapy/checkpoint/")
+    assert first.app_id("orders") == second.app_id("orders")
+
+
+def test_beginning_anew_changes_checkpoint_and_writer_in_one_write(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    before = (state.checkpoint, state.app_id("orders"))
+    Path(state.checkpoint).mkdir(parents=True)
+    fresh = state.begin_anew({0: 12, 1: 0}, trim=True)
+    assert (
+        State(tmp_path).incarnation
+        == fresh
+        == Incarnation(id=fresh.id, starting_offsets={0: 12, 1: 0}, trim=True)
+    )
+    assert state.checkpoint != before[0]
+    assert state.app_id("orders") != before[1]
+    assert state.trimmed() == Incarnation(id=fresh.id, starting_offsets={0: 12, 1: 0})
+    Path(state.checkpoint).mkdir(parents=True)
+    state.forget_old_checkpoints()
+    assert [path.name for path in (tmp_path / "_kafkapy/checkpoint").iterdir()] == [fresh.id]
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "_kafkapy").mkdir()
+    (tmp_path / "_kafkapy/progress.json").write_text('{"batch": ')
+    with pytest.raises(PipelineError, match=r"progress.json: damaged, not JSON; .*kafkapy pipeline reset"):
+        _ = State(tmp_path).progress
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "orders").write_text("a file")
+    with pytest.raises(PipelineError, match=r"_kafkapy/progress.json: cannot be written"):
+        State(tmp_path / "orders").progress = PROGRESS
+    with pytest.raises(PipelineError, match="nosuch:/x: cannot be reached"):
+        State("nosuch:/x")
+
+
+_WRITE_FOR_EVER = """\
+import itertools, sys
+from kafkapy.pipeline.state import State
+state = State(sys.argv[1])
+for number in itertools.count():
+    state.write_json("progress.json", {"numbers": [number] * 20_000})
+    print(number, flush=True)
+"""
+
+
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path) -> None:
+    for _ in range(5):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", _WRITE_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout
+        for _ in range(20):
+            written = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        last = [int(line) for line in writer.communicate()[0].split()]
+        found = State(tmp_path).read_json("progress.json")["numbers"]
+        assert len(found) == 20_000
+        assert len(set(found)) == 1
+        assert found[0] >= max([written, *last])
+
+
+class _KilledError(BaseException):
+    pass
+
+
+class _DyingStore:
+    """A store whose rename does not replace, as HDFS's; dies within or after the write number `last`."""
+
+    def __init__(self, root: Path, last: int) -> None:
+        self._inner = fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())
+        self._left = last
+
+    def _change(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise _KilledError
+
+    def open_output_stream(self, path: str, **settings: Any) -> Any:
+        self._change()
+        stream = self._inner.open_output_stream(path, **settings)
+        if self._left == 0:
+            stream.write(b'{"torn')
+            stream.close()
+            raise _KilledError
+        return stream
+
+    def delete_file(self, path: str) -> None:
+        self._change()
+        self._inner.delete_file(path)
+
+    def move(self, source: str, target: str) -> None:
+        self._change()
+        assert self._inner.get_file_info(target).type == fs.FileType.NotFound
+        self._inner.move(source, target)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize("last", range(6))
+def test_a_store_that_cannot_replace_has_the_old_or_the_new(tmp_path: Path, last: int) -> None:
+    state = State("hdfs-like")
+    state._local = None
+    state.root = "orders/_kafkapy"
+    state.filesystem = _DyingStore(tmp_path, 100)
+    state.write_json("progress.json", {"version": 1})
+    state.filesystem = _DyingStore(tmp_path, last)
+    try:
+        state.write_json("progress.json", {"version": 2})
+        written = True
+    except _KilledError:
+        written = False
+    state.filesystem = _DyingStore(tmp_path, 100)
+    found = state.read_json("progress.json")["version"]
+    assert found == 2 if written else found in (1, 2)
+    state.write_json("progress.json", {"version": 3})
+    assert state.read_json("progress.json") == {"version": 3}
+
+
+def test_a_second_driver_is_told_the_process_of_the_first(tmp_path: Path) -> None:
+    state = State(tmp_path / "orders")
+    with state.lock():
+        assert State(tmp_path / "orders").running == os.getpid()
+        with pytest.raises(PipelineError, match=rf"running already \(process {os.getpid()}\); stop that"):
+            State(tmp_path / "orders").lock().__enter__()
+    assert state.running is None
+    with State(tmp_path / "orders").lock():
+        pass
+
+
+def test_a_killed_drivers_lock_is_free(tmp_path: Path) -> None:
+    program = (
+        "import sys; from kafkapy.pipeline.state import State\n"
+        "with State(sys.argv[1]).lock(): print('held', flush=True); sys.stdin.read()"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert driver.stdout
+    assert driver.stdout.readline() == "held\n"
+    assert State(tmp_path).running == driver.pid
+    driver.kill()
+    driver.communicate()
+    assert State(tmp_path).running is None
+    with State(tmp_path).lock():
+        assert State(tmp_path).running == os.getpid()
+    assert json.loads(Path(tmp_path, "_kafkapy/lock").read_text()) == os.getpid()
