@@ -66,8 +66,10 @@ def _check(definition: PipelineDefinition) -> str:
     """What can be known without Spark, in words; else a PipelineError."""
     from kafkapy.pipeline.formats import open_format
     from kafkapy.pipeline.state import State
+    from kafkapy.pipeline.tables import check_location
     from kafkapy.pipeline.topics import Topics
 
+    check_location(definition.table)
     open_format(definition, State(definition.table.location)).check()
     topics = Topics(definition.bootstrap, definition.kafka)
     partitions = topics.partitions(definition.topic)

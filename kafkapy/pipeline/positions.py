@@ -61,7 +61,8 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
 
     To be asked before a start: Spark finds it out too (failOnDataLoss), late and at length.
     """
-    if checkpoint.position(state) is None:
+    known = checkpoint.position(state)
+    if known is None:
         return None
     found = positions(definition, state, topics)
     where = f"{definition.name}: the topic {definition.topic}"
@@ -73,9 +74,10 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
             f"kafkapy pipeline reset {definition.table.location} --to available"
         )
     ends = topics.end_offsets(definition.topic, "read_uncommitted")
-    if beyond := [one for one in found if one.position > ends.get(one.partition, one.end)]:
+    beyond = {partition: offset for partition, offset in known.items() if offset > ends.get(partition, 0)}
+    if beyond:
         gaps = ", ".join(
-            f"partition {one.partition} at {one.position} of {ends[one.partition]}" for one in beyond
+            f"partition {one} at {offset} of {ends.get(one, 0)}" for one, offset in beyond.items()
         )
         return PipelineError(
             f"{where} ends before the position of the pipeline ({gaps}): it was created anew; "

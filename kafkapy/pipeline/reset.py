@@ -83,7 +83,7 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
         if not one.start <= after[one.partition] <= one.end:
             raise PipelineError(
                 f"--to: partition {one.partition} of {definition.topic} has the offsets {one.start} to "
-                f"{one.end}, not {after[one.partition]}; --to available goes on with what is there"
+                f"{one.end}, not {after[one.partition]}; give one of these, or --to earliest"
             )
     return ResetPlan(definition=definition, mode=mode, before=before, after=after)
 
@@ -92,6 +92,7 @@ def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
     """Refuses while the pipeline runs. Without `spark` a session is made if the table is to be trimmed."""
     state = State(plan.definition.table.location)
     with state.lock():
+        finish_reset(plan.definition, state, spark)
         state.begin_anew(plan.after, trim=plan.mode == "append")
         finish_reset(plan.definition, state, spark)
         state.forget_old_checkpoints()

@@ -55,8 +55,9 @@ class Incarnation:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The last batch that was committed, and the counts since the table began."""
+    """The last batch that was written, of that incarnation, and the counts since the table began."""
 
+    incarnation: str
     batch: int
     finished: str
     rows: int

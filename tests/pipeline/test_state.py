@@ -18,7 +18,13 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import Incarnation, Progress, State
 
 PROGRESS = Progress(
-    batch=3, finished="2025-01-31T12:00:00+00:00", rows=10, seconds=2.0, total_rows=40, dead_letters=1
+    incarnation="1f",
+    batch=3,
+    finished="2025-01-31T12:00:00+00:00",
+    rows=10,
+    seconds=2.0,
+    total_rows=40,
+    dead_letters=1,
 )
 
 
