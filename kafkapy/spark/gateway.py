@@ -42,6 +42,19 @@ def launch(conf: SparkConf) -> Any:
     )
 
 
+def end_jvm() -> None:
+    """End the JVM that a stopped session has left, if any: its jars and its memory cannot be changed."""
+    from pyspark import SparkContext
+
+    left = SparkContext._gateway
+    if left is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    left.shutdown()
+    left.proc.stdin.close()  # upon which the JVM ends
+    left.proc.wait()
+
+
 def _relay(receiving: int, last: deque[str]) -> None:
     # Not through sys.stderr, whose lock a daemon thread may hold while the interpreter ends.
     with open(receiving, "rb") as lines, contextlib.suppress(OSError):

@@ -63,12 +63,12 @@ def session(
     lakes, settings = as_lakes(lake), dict(conf or {})
     if master is not None:
         settings["spark.master"] = master
-    check_setup(lakes, jars)
-    from pyspark.sql import SparkSession
-
-    running: SparkSession | None = SparkSession.getActiveSession()
+    spark = find_spark()
+    running = _running()
     if running is None:
-        running = _start(find_spark(), lakes, app_name, jars_folder(jars), settings)
+        if not _submitted():
+            check_setup(lakes, jars)
+        running = _start(spark, lakes, app_name, jars_folder(jars), settings)
     else:
         _adjust(running, settings)
     _require(running, lakes)
@@ -78,13 +78,26 @@ def session(
     return running
 
 
+def _running() -> SparkSession | None:
+    """The session of this process, whichever thread made it."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context else None
+
+
+def _submitted() -> bool:
+    """Whether spark-submit has started the JVM, and gave it its jars."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def _start(
     spark: Spark, lakes: Sequence[str], app_name: str, folder: Path | None, settings: dict[str, str]
 ) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    from kafkapy.spark.gateway import launch
+    from kafkapy.spark.gateway import end_jvm, launch
 
     master = settings.get("spark.master") or _default_master(spark)
     if master.startswith("sc://") or os.environ.get("SPARK_REMOTE"):
@@ -96,15 +109,12 @@ def _start(
         # Spark would take the address of a network card, and workers could not reach it behind a firewall.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {"spark.app.name": app_name, **_defaults(spark, lakes, master), **settings}
-    fresh = SparkContext._gateway is None
-    if (
-        fresh and "PYSPARK_GATEWAY_PORT" not in os.environ
-    ):  # spark-submit starts the JVM, and gives it the jars
-        settings.update(_jars(spark, lakes, folder, settings))
-    spark_conf = SparkConf().setAll(list(settings.items()))
-    if fresh:
+    if not _submitted():
+        settings |= _jars(spark, lakes, folder, settings)
+        end_jvm()
+        spark_conf = SparkConf().setAll(list(settings.items()))
         SparkContext(conf=spark_conf, gateway=launch(spark_conf))
-    started: SparkSession = SparkSession.builder.config(conf=spark_conf).getOrCreate()
+    started: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
     return started
 
 
@@ -162,7 +172,8 @@ def _adjust(running: SparkSession, settings: Mapping[str, str]) -> None:
     from pyspark.errors import PySparkException
 
     for name, value in settings.items():
-        if running.conf.get(name, None) == value:
+        current = running.conf.get(name, None)
+        if current == value or (name == "spark.jars" and value in (current or "")):
             continue
         try:
             if not name.startswith("spark.sql."):
@@ -170,7 +181,7 @@ def _adjust(running: SparkSession, settings: Mapping[str, str]) -> None:
             running.conf.set(name, value)
         except PySparkException:
             raise SparkSetupError(
-                f"a Spark session already runs with {name}={running.conf.get(name, None)}, not {value}",
+                f"a Spark session already runs with {name}={current}, not {value}",
                 "stop it first (spark.stop()), or leave the setting out",
             ) from None
 
