@@ -1,0 +1,200 @@
+"""Running a pipeline: what can be known is looked at before Spark starts, then the topic is streamed.
+
+    check     format, table location and partitioning; Java, connector; broker, topic, cleanup.policy; the
+              lock; the position, which may have expired
+    session   Spark starts, or the caller's is used
+    table     its shape; a reset that was killed is finished
+    stream    batches (`batches.py`), watched and started again (`streaming.py`)
+
+Spark's checkpoint holds the position (`State.checkpoint`); where it is new, the reading starts where the last
+reset or the definition says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.fields import seconds
+from kafkapy.pipeline.formats import open_format
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.positions import expired
+from kafkapy.pipeline.progress import Progress
+from kafkapy.pipeline.reset import finish_reset
+from kafkapy.pipeline.sessions import spark_for
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.stopping import Stopping
+from kafkapy.pipeline.tables import Partitioning, check_location
+from kafkapy.pipeline.topics import Topics
+from kafkapy.spark import check_setup
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from kafkapy.pipeline.batches import Batches
+
+# A batch that is killed is run again as a whole; larger ones are hardly faster.
+DEFAULT_MAX_OFFSETS: Final = 1_000_000
+# How often a pipeline that follows looks for new records: each batch makes files and a commit.
+DEFAULT_EVERY: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """What this run wrote; `stopped` when it was asked to stop before all was read."""
+
+    batches: int
+    rows: int
+    dead_letters: int
+    stopped: bool
+
+
+def run(
+    definition: PipelineDefinition,
+    *,
+    once: bool = False,
+    every: str | None = None,
+    spark: SparkSession | None = None,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> RunResult:
+    """Writes what the topic has (`once`), or goes on until SIGINT, SIGTERM or `stop`.
+
+    Raises PipelineError or SparkSetupError, both UserErrors. Without `spark` a session is made, and stopped
+    at the end. Signals are taken in the main thread only.
+    """
+    if once and every:
+        raise PipelineError("once and every exclude each other: once ends with what the topic has now")
+    with contextlib.ExitStack() as stack:
+        stopping = stack.enter_context(Stopping(stop))
+        told = stack.enter_context(progress or Progress())
+        job = _Job(definition, once, every)
+        job.check(with_setup=spark is None)
+        stack.enter_context(job.state.lock())
+        job.check_position()
+        if spark is None:
+            told.note("Starting Spark")
+        session = stack.enter_context(spark_for(definition, spark))
+        stopping.take_signals()
+        from kafkapy.pipeline.driver_lock import driver_lock
+        from kafkapy.pipeline.streaming import Streaming
+
+        stack.enter_context(driver_lock(definition, job.state, session))
+        streaming = Streaming(definition, job.state, job.batches(session), told, stopping)
+        streaming.run(lambda write: job.begin(session, write))
+        return RunResult(
+            batches=streaming.batches,
+            rows=streaming.rows,
+            dead_letters=streaming.dead_letters,
+            stopped=stopping.asked.is_set(),
+        )
+
+
+class _Job:
+    """One run of a definition."""
+
+    def __init__(self, definition: PipelineDefinition, once: bool, every: str | None) -> None:
+        self.definition, self._once = definition, once
+        self._every = seconds(every) if every else definition.every_seconds or DEFAULT_EVERY
+        self.state = State(definition.table.location)
+        self._format = open_format(definition, self.state)
+        self._topics = Topics(definition.bootstrap, definition.kafka)
+        self._mode = ""
+        self._starting: Any = None
+
+    def check(self, *, with_setup: bool) -> None:
+        """What can be known without Spark and without the lock."""
+        definition = self.definition
+        self._format.check()
+        Partitioning.parse(definition.partition_by)
+        check_location(definition.table)
+        if with_setup:
+            check_setup(definition.lake)
+        partitions = self._topics.partitions(definition.topic)
+        self._mode = definition.mode_for(self._topics.cleanup_policy(definition.topic))
+        self._check_former()
+        if definition.dead_letter is not None:
+            self._topics.create(definition.dead_letter)
+        incarnation = self.state.incarnation
+        if incarnation is None or incarnation.starting_offsets is None:
+            self._starting = definition.start if definition.start_ms is None else definition.start_ms
+        else:  # Spark wants an offset for each partition; -2 is the earliest, of those added since the reset
+            self._starting = {number: incarnation.starting_offsets.get(number, -2) for number in partitions}
+
+    def _check_former(self) -> None:
+        """What was true of the rows that are in the table must hold of those to come."""
+        former, definition = self.state.definition, self.definition
+        if former is None:
+            return
+        where = f"{definition.table}: this table"
+        if former.topic != definition.topic:
+            raise PipelineError(
+                f"{where} holds the topic {former.topic}, not {definition.topic}; write to another table"
+            )
+        if former.mode not in (None, self._mode):
+            raise PipelineError(
+                f"{where} was written with mode {former.mode}, not {self._mode}; set mode: {former.mode}, "
+                "or write to another table"
+            )
+        if former.key != definition.key:
+            keys = [", ".join(one.key) or "the record key" for one in (former, definition)]
+            raise PipelineError(
+                f"{where} has one row for each {keys[0]}, not {keys[1]}; keep key: as it was, "
+                "or write to another table"
+            )
+
+    def check_position(self) -> None:
+        """For the holder of the lock."""
+        if problem := expired(self.definition, self.state, self._topics):
+            raise problem
+
+    def batches(self, spark: SparkSession) -> Batches:
+        """Finds the table as it must be."""
+        from pyspark.sql.types import StructType
+
+        from kafkapy.pipeline.batches import Batches
+        from kafkapy.pipeline.tables import open_table
+
+        definition, state = self.definition, self.state
+        finish_reset(definition, state, spark)
+        table = open_table(spark, definition.table, partition_by=definition.partition_by)
+        columns = self._format.columns
+        table.check_shape(None if columns is None else StructType.fromJson(columns))
+        if state.incarnation is None and table.exists() and not table.read().isEmpty():
+            raise PipelineError(
+                f"{definition.table}: the table has rows, but the memory of its pipeline ({State.FOLDER}/) "
+                "is gone, and all would be written again; write to another table, or delete this one"
+            )
+        state.begin()
+        state.definition = dataclasses.replace(definition, mode=self._mode)
+        return Batches(definition, self._mode, state, self._format, table)
+
+    def begin(self, spark: SparkSession, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
+        from kafkapy.spark import read_topic
+
+        definition = self.definition
+        most = definition.max_offsets_per_trigger or DEFAULT_MAX_OFFSETS
+        options = {f"kafka.{name}": value for name, value in definition.kafka.items()}
+        # A large batch of few partitions keeps all cores busy.
+        tasks = spark.sparkContext.defaultParallelism
+        options["maxRecordsPerPartition"] = str(max(most // tasks, 100_000))
+        records = read_topic(
+            spark,
+            definition.topic,
+            bootstrap=definition.bootstrap,
+            stream=True,
+            starting=self._starting,
+            max_offsets_per_trigger=most,
+            options=options,
+        )
+        writer = records.writeStream.queryName(definition.name).foreachBatch(write)
+        writer = writer.option("checkpointLocation", self.state.checkpoint)
+        if self._once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{int(self._every * 1000)} milliseconds").start()

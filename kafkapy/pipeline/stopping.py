@@ -1,0 +1,47 @@
+"""Asking a run to stop: by SIGINT or SIGTERM, or by an event of the program that runs it.
+
+The first signal asks: the batch that is being written is finished. A second one abandons it, which leaves
+nothing behind either. A signal only sets an event: Python runs its handler between two steps of the main
+thread, which may be waiting for an answer of the JVM on the very connection that the handler would use.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopping:
+    """A context manager; the signals' handlers are those of before when it ends."""
+
+    def __init__(self, asked: threading.Event | None = None) -> None:
+        self.asked = asked or threading.Event()
+        self.abandon = threading.Event()
+        self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+            self.take_signals()
+        return self
+
+    def take_signals(self) -> None:
+        """Again after a SparkContext was made, which takes SIGINT for itself."""
+        for number in self._before:
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.asked.is_set():
+            self.abandon.set()
+        self.asked.set()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,125 @@
+"""What ends a streaming query, as one line with a remedy, and whether starting it again may help.
+
+Spark wraps the cause in several exceptions, each with its own traces: `causes` walks down to it. Sources of
+the names: Spark's error conditions (KAFKA_DATA_LOSS and others of the Kafka source), Kafka's clients
+(org.apache.kafka.common.errors), Delta (io.delta.exceptions), Iceberg (org.apache.iceberg.exceptions).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafkapy.errors import UserError
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+
+
+@dataclass(frozen=True)
+class Failure:
+    """`passing`: it may go away by itself, as a broker that restarts does."""
+
+    error: PipelineError
+    passing: bool = False
+
+
+@dataclass(frozen=True)
+class _Known:
+    """`pattern` is looked for in `class: message` of each cause."""
+
+    pattern: re.Pattern[str]
+    told: str
+    passing: bool = False
+
+
+# The first that fits any of the causes.
+_KNOWN: Final = (
+    _Known(
+        re.compile(r"No space left on device|Disk quota exceeded"),
+        "the disk is full ({line}); free some space, and start again: it goes on where it stopped",
+    ),
+    _Known(
+        re.compile(r"java\.lang\.OutOfMemoryError"),
+        "Spark ran out of memory; give it more (spark: {{spark.driver.memory: 4g}}) or smaller batches "
+        "(max_offsets_per_trigger)",
+    ),
+    _Known(
+        re.compile(r"KAFKA_DATA_LOSS|OffsetOutOfRangeException|Cannot fetch offset|may have been lost"),
+        "the topic {topic} has no more what was to be read next ({line}); to go on with what is there: "
+        "kafkapy pipeline reset {location} --to available",
+    ),
+    _Known(
+        re.compile(r"(SaslAuthentication|SslAuthentication|(Topic|Group|Cluster)Authorization)Exception"),
+        "the broker refuses this client ({line}); see kafka: in the definition",
+    ),
+    _Known(
+        # Also what the Kafka source says of a topic whose partitions changed between two of its questions.
+        re.compile(
+            r"common\.errors\.(Timeout|Disconnect|Network|LeaderNotAvailable|NotLeaderOrFollower|Retriable"
+            r"|UnknownTopicOrPartition|CoordinatorNotAvailable|KafkaStorage)\w*Exception"
+            r"|java\.net\.(Connect|SocketTimeout)Exception|java\.util\.concurrent\.TimeoutException"
+            r"|Cannot fetch record for offset|WITH_TRIGGER_AVAILABLENOW|_AND_PREFETCHED|_THAN_PREFETCHED"
+            r"|No resolvable bootstrap urls"
+        ),
+        "the broker at {bootstrap} does not answer as it should ({line})",
+        passing=True,
+    ),
+    _Known(
+        re.compile(
+            r"io\.delta\.exceptions\.Concurrent|org\.apache\.spark\.sql\.delta\.Concurrent"
+            r"|CommitFailedException|iceberg\.exceptions\.ValidationException"
+        ),
+        "something else changed the table at the same time ({line})",
+        passing=True,
+    ),
+)
+
+
+def explain(error: BaseException, definition: PipelineDefinition) -> Failure:
+    """`error` is what a batch raised, or what the query ended with."""
+    if isinstance(error, UserError):
+        return Failure(PipelineError(str(error)), passing="cannot reach a Kafka broker" in str(error))
+    found = list(causes(error))
+    told = {
+        "topic": definition.topic,
+        "location": definition.table.location,
+        "bootstrap": definition.bootstrap,
+    }
+    for known in _KNOWN:
+        for name, message in found:
+            if known.pattern.search(f"{name}: {message}"):
+                line = _short(name, message)
+                text = known.told.format(line=line, **told)
+                return Failure(PipelineError(f"{definition.name}: {text}"), known.passing)
+    name, message = found[-1]
+    return Failure(PipelineError(f"{definition.name}: Spark failed: {_short(name, message)}"))
+
+
+def causes(error: BaseException) -> Iterator[tuple[str, str]]:
+    """Class and message of an error and of all that caused it, outermost first; of Java's too."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    yield type(error).__name__, str(error)
+    thrown: Any = getattr(error, "java_exception", None)
+    origin = getattr(error, "_origin", None)  # pyspark's CapturedException keeps what it was made of
+    if thrown is None and origin is not None:
+        thrown = origin.java_exception if isinstance(origin, Py4JJavaError) else origin
+    try:
+        for _ in range(20):
+            if thrown is None:
+                break
+            yield thrown.getClass().getName(), str(thrown.getMessage())
+            thrown = thrown.getCause()
+    except (Py4JError, OSError):  # the JVM has ended
+        return
+    if error.__cause__ is not None:
+        yield from causes(error.__cause__)
+
+
+def _short(name: str, message: str) -> str:
+    """One line without Java's packages: `DeltaConcurrentModificationException: the table ...`."""
+    line = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    text = f"{name.rpartition('.')[2]}: {line}" if line and line != "null" else name.rpartition(".")[2]
+    return text if len(text) <= 300 else f"{text[:297]}..."
