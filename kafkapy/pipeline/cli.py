@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import click
+
+from kafkapy.pipeline.pipeline_error import PipelineError
 
 # name: its line in the help; the command of that name is in NAME_command.py
 _COMMANDS = {
@@ -30,6 +33,16 @@ class _Commands(click.Group):
         module = importlib.import_module(f"kafkapy.pipeline.{cmd_name}_command")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            if not error.name or error.name.startswith("kafkapy"):
+                raise
+            raise PipelineError(
+                f"{error.name} is not installed: pip install 'kafkapy-broker[spark]'"
+            ) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Without importing them."""

@@ -92,24 +92,34 @@ def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
     """Refuses while the pipeline runs. Without `spark` a session is made if the table is to be trimmed."""
     state = State(plan.definition.table.location)
     with state.lock():
-        finish_reset(plan.definition, state, spark)
-        state.begin_anew(plan.after, trim=plan.mode == "append")
-        finish_reset(plan.definition, state, spark)
+        if plan.mode == "append":
+            _reset_and_trim(plan, state, spark)
+        else:
+            state.begin_anew(plan.after, trim=False)
         state.forget_old_checkpoints()
 
 
-def finish_reset(definition: PipelineDefinition, state: State, spark: SparkSession | None = None) -> None:
-    """Trims the table if a reset has not done so yet; for the holder of the lock, before it reads on."""
+def _reset_and_trim(plan: ResetPlan, state: State, spark: SparkSession | None) -> None:
+    from kafkapy.pipeline.driver_lock import driver_lock
+    from kafkapy.pipeline.sessions import spark_for
+
+    definition = plan.definition
+    with spark_for(definition, spark) as session, driver_lock(definition, state, session):
+        finish_reset(definition, state, session)
+        state.begin_anew(plan.after, trim=True)
+        finish_reset(definition, state, session)
+
+
+def finish_reset(definition: PipelineDefinition, state: State, spark: SparkSession) -> None:
+    """Trims the table if a reset has not done so yet; for the holder of both locks, before it reads on."""
     incarnation = state.incarnation
     if incarnation is None or not incarnation.trim:
         return
-    from kafkapy.pipeline.sessions import spark_for
     from kafkapy.pipeline.tables import open_table
 
-    with spark_for(definition, spark) as session:
-        table = open_table(session, definition.table, partition_by=definition.partition_by)
-        if table.exists():
-            table.trim(dict(incarnation.starting_offsets or {}))
+    table = open_table(spark, definition.table, partition_by=definition.partition_by)
+    if table.exists():
+        table.trim(dict(incarnation.starting_offsets or {}))
     state.trimmed()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from click.testing import CliRunner
@@ -44,7 +45,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> _Table:
     return table
 
 
-NO_SPARK: Any = object()
+NO_SPARK: Any = MagicMock()  # its JVM gives every lock
 
 
 @pytest.fixture

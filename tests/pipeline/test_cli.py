@@ -1,0 +1,80 @@
+"""The command line of pipelines: commands are found, and imported only when they are asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from kafkapy.pipeline.cli import pipeline
+
+COMMANDS = ["audit", "create", "dlq", "export", "maintain", "replay", "reset", "run", "status"]
+
+
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kafkapy", "pipeline", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "100"},
+        check=False,
+    )
+
+
+def test_every_command_is_listed_and_is_there() -> None:
+    context = click.Context(pipeline)
+    assert pipeline.list_commands(context) == COMMANDS
+    for name in COMMANDS:
+        command = pipeline.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+
+
+def test_asking_for_help_imports_no_spark() -> None:
+    program = (
+        "import sys; from click.testing import CliRunner; from kafkapy.pipeline.cli import pipeline\n"
+        "for name in sys.argv[1:]:\n"
+        "    result = CliRunner().invoke(pipeline, [name, '--help']); assert not result.exception, name\n"
+        "print(CliRunner().invoke(pipeline, ['--help']).output.count('\\n'), 'pyspark' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *COMMANDS], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split()[1:] == ["False"], done.stderr
+
+
+@pytest.mark.parametrize("module", ["yaml", "confluent_kafka"])
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str, tmp_path: Path) -> None:
+    (tmp_path / "orders.yaml").write_text("topic: orders\ntable: delta:x\n")
+    program = "import sys; sys.modules[sys.argv.pop(1)] = None\nfrom kafkapy.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, module, "pipeline", "status", "orders.yaml"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.stderr == f"kafkapy: {module} is not installed: pip install 'kafkapy-broker[spark]'\n"
+    assert done.returncode == 1
+
+
+def test_an_error_is_one_line_and_the_exit_status_one(tmp_path: Path) -> None:
+    (tmp_path / "orders.yaml").write_text("topic: orders\ntabel: delta:x\n")
+    done = run("status", "orders.yaml", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "kafkapy: orders.yaml: unknown key 'tabel' (did you mean 'table'?)\n"
+
+
+def test_wrong_usage_is_one_line_and_the_exit_status_two(tmp_path: Path) -> None:
+    done = run("stauts", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "No such command 'stauts'".lower() in done.stderr.lower()
+    done = run("create", "orders", folder=tmp_path)
+    assert done.returncode == 2
+    assert "missing option '--to'" in done.stderr
