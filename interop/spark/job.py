@@ -1,7 +1,6 @@
 """The Spark jobs, each a driver process of its own: `python -m interop.spark.job COMMAND ARGUMENTS-AS-JSON`.
 
-The answer is the last line of standard output, as JSON. The connector comes by `spark.jars.packages`, as it
-does for a user, with the settings for Ivy beside this file.
+The answer is the last line of standard output, as JSON.
 """
 
 from __future__ import annotations
@@ -10,35 +9,16 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from interop.spark.access_log import Fingerprint, access_log, fingerprint, fingerprint_columns
-from interop.support.maven import CACHE
+from interop.spark.conftest import SMALL
+from kafkapy.spark import read_topic, session
 
 SEED = 20_261_121
-
-
-def session() -> SparkSession:
-    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-    settings = {
-        "spark.jars.packages": connector,
-        "spark.jars.ivySettings": str(Path(__file__).with_name("ivysettings.xml")),
-        "spark.jars.ivy": str(CACHE / "spark" / "ivy"),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("kafkapy interop")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
 
 
 def write(spark: SparkSession, bootstrap: str, topic: str, parts: list[int]) -> dict[str, Any]:
@@ -56,9 +36,9 @@ def write(spark: SparkSession, bootstrap: str, topic: str, parts: list[int]) -> 
 
 
 def read(
-    spark: SparkSession, bootstrap: str, topic: str, options: list[dict[str, str]]
+    spark: SparkSession, bootstrap: str, topic: str, ranges: list[dict[str, Any]]
 ) -> list[list[dict[str, int]]]:
-    """Batch reads, one for each set of options: what each partition gave."""
+    """Batch reads, one for each pair of `starting` and `ending`: what each partition gave."""
     place = [
         f.min("offset").alias("first_offset"),
         f.max("offset").alias("last_offset"),
@@ -68,8 +48,8 @@ def read(
         f.max("timestampType").alias("timestamp_type"),
     ]
     answers = []
-    for each in options:
-        rows = _source(spark.read.format("kafka"), bootstrap, topic, each).load()
+    for each in ranges:
+        rows = read_topic(spark, topic, bootstrap=bootstrap, **each)
         partitions = rows.groupBy("partition").agg(*fingerprint_columns(), *place).collect()
         answers.append([{name: int(value) for name, value in row.asDict().items()} for row in partitions])
     return answers
@@ -77,8 +57,7 @@ def read(
 
 def stream(spark: SparkSession, bootstrap: str, topic: str, folder: str, per_batch: int) -> Fingerprint:
     """Stream what is there into Parquet, in batches of so many rows; what the Parquet holds in the end."""
-    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(per_batch)}
-    rows = _source(spark.readStream.format("kafka"), bootstrap, topic, options).load()
+    rows = read_topic(spark, topic, bootstrap=bootstrap, stream=True, max_offsets_per_trigger=per_batch)
     query = (
         rows.writeStream.format("parquet")
         .option("path", f"{folder}/rows")
@@ -90,11 +69,6 @@ def stream(spark: SparkSession, bootstrap: str, topic: str, folder: str, per_bat
     return fingerprint(spark.read.parquet(f"{folder}/rows"))
 
 
-def _source(reader: Any, bootstrap: str, topic: str, options: dict[str, str]) -> Any:
-    named = reader.option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-    return named.option("includeHeaders", "true").options(**options)
-
-
 COMMANDS: dict[str, Callable[..., Any]] = {
     "write": write,
     "read": read,
@@ -103,8 +77,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 
 
 def main(command: str, arguments: str) -> None:
-    spark = session()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = session(master="local[2]", app_name="kafkapy interop", conf=SMALL)
     answer = COMMANDS[command](spark, **json.loads(arguments))
     spark.stop()
     print(json.dumps(answer))

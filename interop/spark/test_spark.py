@@ -95,11 +95,7 @@ def test_batches_read_what_was_written_by_offset_and_by_time(written: dict[str, 
     everything, first, second = run(
         "read",
         **written["source"],
-        options=[
-            {"startingOffsets": "earliest", "endingOffsets": "latest"},
-            {"startingOffsets": "earliest", "endingTimestamp": str(between)},
-            {"startingTimestamp": str(between)},
-        ],
+        ranges=[{"starting": "earliest", "ending": "latest"}, {"ending": between}, {"starting": between}],
     )
     assert combined(everything) == combined(written["written"])
     assert combined(everything)["rows"] == ROWS
@@ -115,9 +111,7 @@ def test_batches_read_what_was_written_by_offset_and_by_time(written: dict[str, 
     # From a quarter to three quarters of each partition, given by offsets.
     starting = {str(part["partition"]): part["rows"] // 4 for part in everything}
     ending = {str(part["partition"]): part["rows"] * 3 // 4 for part in everything}
-    topic = written["source"]["topic"]
-    places = {"startingOffsets": json.dumps({topic: starting}), "endingOffsets": json.dumps({topic: ending})}
-    (middle,) = run("read", **written["source"], options=[places])
+    (middle,) = run("read", **written["source"], ranges=[{"starting": starting, "ending": ending}])
     assert {str(part["partition"]): part["first_offset"] for part in middle} == starting
     assert {str(part["partition"]): part["last_offset"] + 1 for part in middle} == ending
     assert combined(middle)["rows"] == sum(ending.values()) - sum(starting.values())

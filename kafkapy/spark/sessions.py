@@ -202,8 +202,8 @@ def _require(running: SparkSession, lakes: Sequence[str]) -> None:
         except Py4JJavaError:
             lacking.append(name)
     if lacking:
-        packages = ",".join(map(str, find_spark().packages(lakes)))
-        raise SparkSetupError(
-            f"the running Spark has no {' and no '.join(dict.fromkeys(lacking))}",
-            f"start it by kafkapy.spark.session(), or by spark-submit --packages {packages}",
-        )
+        if _submitted():
+            remedy = f"spark-submit --packages {','.join(map(str, find_spark().packages(lakes)))}"
+        else:
+            remedy = f"stop it (spark.stop()) before kafkapy.spark.session({list(lakes)})"
+        raise SparkSetupError(f"the running Spark has no {' and no '.join(dict.fromkeys(lacking))}", remedy)

@@ -62,6 +62,8 @@ def read_topic(
             raise UserError(
                 "starting at the latest offset there is nothing to read: use stream=True or a position"
             )
+        if ending == "earliest":
+            raise UserError("ending at the earliest offset there is nothing to read: name a later position")
         settings |= _position("ending", topic, ending)
     elif ending != "latest":
         raise UserError(f"ending={ending!r}: a stream has no end, leave it out")

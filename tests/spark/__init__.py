@@ -1,0 +1,1 @@
+"""What a Spark session needs, looked at without a JVM."""
