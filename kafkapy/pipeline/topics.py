@@ -86,10 +86,14 @@ class Topics:
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:
         """Of `delete` and `compact`, one or both."""
+        return frozenset(part.strip() for part in self.setting(topic, "cleanup.policy").split(","))
+
+    def setting(self, topic: str, name: str) -> str:
+        """The value of one of the topic's configs."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         future = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource]
-        configs = self._result(future, f"asking for the settings of {topic}")
-        return frozenset(part.strip() for part in configs["cleanup.policy"].value.split(","))
+        value: str = self._result(future, f"asking for the settings of {topic}")[name].value
+        return value
 
     def _topics(self) -> dict[str, Any]:
         def ask() -> dict[str, Any]:

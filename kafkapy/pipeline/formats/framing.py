@@ -1,0 +1,25 @@
+"""The schema registry's framing of a value: a zero byte, the schema's id in 4 bytes, the payload."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+def is_framed(value: str) -> Column:
+    """Whether the column's value is long enough and begins with the zero byte."""
+    return (f.length(value) >= 5) & (f.substring(value, 1, 1) == f.lit(b"\0"))
+
+
+def framed_id(value: str) -> Column:
+    """The schema id (int) of a value that is framed; null for what no registry gives, a negative one."""
+    return f.conv(f.hex(f.substring(value, 2, 4)), 16, 10).cast("bigint").try_cast("int")
+
+
+def unframed(value: str) -> Column:
+    """What follows the frame."""
+    return f.expr(f"substring({value}, 6)")

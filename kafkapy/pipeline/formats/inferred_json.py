@@ -1,0 +1,110 @@
+"""JSON whose columns come from the records themselves, and are kept in the state's schema.json.
+
+Each batch is looked through first (Spark's own inference, in the JVM), and what it has more is added to the
+columns known so far. Columns are only ever added, and keep the type that they were given:
+
+- Types are BIGINT, DOUBLE, BOOLEAN, STRING, STRUCT, ARRAY; integers beyond 64 bits are DECIMAL(38,0), whole
+  numbers written as 10.0 are DOUBLE. Dates stay STRING: guessing them would make the next text a misfit.
+- A field that is null, [] or {} in all records so far has no column yet; it gets one with its first value.
+- In the batch in which a field appears, BIGINT and DOUBLE together make DOUBLE, all other mixtures make
+  STRING, which takes any later value as its JSON text.
+- Later on the column's type counts: a value that does not fit makes its record a dead letter (10.5 or "ten"
+  for a BIGINT; neither Delta nor Iceberg can turn one into a DOUBLE), as does a field that differs from a
+  column by case only, or bears the name of one of the table's own columns. A schema of one's own avoids it.
+- A field whose name is empty is ignored.
+
+The schema is written before the batch is: a driver that is killed and runs the batch again finds in it what
+it found the first time, for adding the same fields once more changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from kafkapy.pipeline.formats.format import Format
+from kafkapy.pipeline.formats.json_columns import merged_columns
+from kafkapy.pipeline.formats.spark_types import Struct, all_types, struct_of
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from kafkapy.pipeline.formats.json_columns import Refused
+
+_MOST_FIELDS: Final = 2_000
+
+
+class InferredJsonFormat(Format):
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def check(self) -> None:
+        """There is no schema file to be wrong."""
+
+    @property
+    def columns(self) -> Struct | None:
+        columns: Struct | None = self._state.schema
+        return columns
+
+    def parse(self, records: DataFrame) -> DataFrame:
+        from kafkapy.pipeline.formats.json_parsing import parse_json
+
+        known = self.columns or struct_of([])
+        columns, refused = merged_columns(known, _found_in(records))
+        if columns != known:
+            if sum(1 for _ in all_types(columns)) > _MOST_FIELDS:
+                raise PipelineError(
+                    f"the records have more than {_MOST_FIELDS} different fields: names look like data; "
+                    "give a schema with MAP<STRING, ...> (format.schema)"
+                )
+            self._state.schema = columns
+        return parse_json(records, columns, _refusal(refused))
+
+
+def _found_in(records: DataFrame) -> Struct:
+    """The fields of the records' JSON objects, as Spark infers them; without those that have no type yet."""
+    from pyspark.sql import functions as f
+
+    from kafkapy.pipeline.formats.json_parsing import READER_OPTIONS, json_text, looks_like_an_object, wrapped
+
+    text = f.col("_text")
+    texts = json_text(records).where(looks_like_an_object(text)).select(wrapped(text))
+    options = {**READER_OPTIONS, "mode": "DROPMALFORMED", "dropFieldIfAllNull": "true"}
+    # DataFrameReader.json(Dataset<String>). Python has it for RDDs, whose rows go through Python workers.
+    spark = records.sparkSession
+    dataset = getattr(texts._jdf, "as")(spark._jvm.org.apache.spark.sql.Encoders.STRING())
+    reader = spark.read.options(**options)._jreader
+    with _case_sensitive(spark):
+        outer = json.loads(reader.json(dataset).schema().json())
+    columns: Struct = outer["fields"][0]["type"]["elementType"] if outer["fields"] else struct_of([])
+    return columns
+
+
+@contextlib.contextmanager
+def _case_sensitive(spark: SparkSession) -> Iterator[None]:
+    """Else Spark takes {"id": 1} and {"ID": 1} for objects of one type, and forgets one of the names."""
+    name = "spark.sql.caseSensitive"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
+def _refusal(refused: list[Refused]) -> Column | None:
+    """The error of a record that has one of the refused fields, null for all others."""
+    from pyspark.sql import functions as f
+
+    errors = [
+        f.when(
+            f.get_json_object("_text", one.json_path).isNotNull(),
+            f"has a field {one.name}, which {one.reason}",
+        )
+        for one in refused
+    ]
+    return f.coalesce(*errors) if errors else None

@@ -1,0 +1,79 @@
+"""JSON with a schema: Spark DDL, Spark's JSON form of a StructType, or a JSON Schema.
+
+A field that may not be null (NOT NULL; `required` in a JSON Schema) must be in every record.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING
+
+from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.formats.ddl import parse_ddl
+from kafkapy.pipeline.formats.format import Format
+from kafkapy.pipeline.formats.json_schema import parse_json_schema
+from kafkapy.pipeline.formats.schema_text import schema_text
+from kafkapy.pipeline.formats.spark_types import (
+    SparkType,
+    Struct,
+    all_types,
+    checked_columns,
+    from_spark_json,
+    kind_of,
+)
+from kafkapy.pipeline.pipeline_error import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class JsonFormat(Format):
+    def __init__(self, definition: FormatDefinition) -> None:
+        assert definition.schema is not None
+        self._schema = definition.schema
+
+    def check(self) -> None:
+        self._columns  # noqa: B018 - reads and checks it
+
+    @functools.cached_property
+    def _columns(self) -> Struct:
+        text, source = schema_text(self._schema)
+        try:
+            columns = checked_columns(_parse_schema(text))
+            for path, kind in all_types(columns):
+                _check_readable(path, kind)
+        except PipelineError as error:
+            raise PipelineError(f"{source}: {error}") from None
+        return columns
+
+    @property
+    def columns(self) -> Struct:
+        return self._columns
+
+    def parse(self, records: DataFrame) -> DataFrame:
+        from kafkapy.pipeline.formats.json_parsing import parse_json
+
+        return parse_json(records, self._columns)
+
+
+def _parse_schema(text: str) -> Struct:
+    if not text.lstrip().startswith("{"):
+        return parse_ddl(text)
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise PipelineError(f"not JSON: {error}") from None
+    if value.get("type") == "struct" and "fields" in value:
+        spark_type = from_spark_json(value)
+        assert isinstance(spark_type, dict)
+        return spark_type
+    return parse_json_schema(value)
+
+
+def _check_readable(path: str, kind: SparkType) -> None:
+    # Jackson's getByteValue takes 200 for -56 and tells nobody.
+    if kind == "byte":
+        raise PipelineError(f"{path}: a TINYINT cannot be checked in JSON; use SMALLINT")
+    if isinstance(kind, dict) and kind_of(kind) == "map" and kind["keyType"] != "string":
+        raise PipelineError(f"{path}: the keys of JSON objects are strings; use MAP<STRING, ...>")

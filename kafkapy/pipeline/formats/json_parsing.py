@@ -1,0 +1,162 @@
+"""JSON values to columns, in the JVM, with every wrong value told apart.
+
+Spark's `from_json` reads the first JSON value of a text and ignores what follows, and takes the first object
+of an array for the row. So the text is read as the one element of an array within an object,
+
+    {"r":[TEXT]}
+
+where whatever stands before or behind the object makes the whole malformed or gives `r` another length.
+`columnNameOfCorruptRecord` is set for a malformed text, where `r` is null, and for a value of another type
+than its column's, where the columns that could be read are there: so the two are told apart, and which column
+it was is looked for only in the few records that are wrong.
+
+What Spark's reader decides: names match by their exact letters; fields that no column names are ignored, of a
+field that is there twice the last counts; a STRING column takes any value, as its JSON text; a BINARY one is
+base64; timestamps and dates are ISO 8601, numbers for a TIMESTAMP are seconds since 1970; a DECIMAL takes
+numbers and texts, and rounds what has more digits behind the point. Ours: JSON is RFC 8259 (no NaN, no single
+quotes); a TIMESTAMP beyond the year 9999 is an error, for it was given in milliseconds; one without a zone is
+UTC, on whatever machine; a value may bear the framing of the schema registry's JSON serializer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from kafkapy.pipeline.formats.framing import framed_id, unframed
+from kafkapy.pipeline.formats.spark_types import (
+    Struct,
+    array,
+    field,
+    kind_of,
+    nullable,
+    sql_name,
+    struct_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+READER_OPTIONS: Final = {
+    "allowNonNumericNumbers": "false",
+    "allowSingleQuotes": "false",
+    "timeZone": "UTC",
+}
+_YEAR_10000 = 253_402_300_800
+
+
+def json_text(records: DataFrame) -> DataFrame:
+    """Adds `_text`, the value without framing as a string, and `_schema_id`."""
+    is_framed = f.substring("value", 1, 1) == f.lit(b"\0")
+    return records.withColumns(
+        {
+            "_text": f.when(is_framed, unframed("value")).otherwise(f.col("value")).cast("string"),
+            "_schema_id": f.when(is_framed, framed_id("value")),
+        }
+    )
+
+
+def wrapped(text: Column) -> Column:
+    return f.concat(f.lit('{"r":['), text, f.lit("]}"))
+
+
+def looks_like_an_object(text: Column) -> Column:
+    return f.is_valid_utf8(text) & f.startswith(f.ltrim(text, f.lit(" \t\r\n")), f.lit("{"))
+
+
+def parse_json(records: DataFrame, columns: Struct, refused: Column | None = None) -> DataFrame:
+    """Adds `_data`, `_error` and `_schema_id`; `refused` is a further error of `_text`, or null."""
+    outer = struct_of([field("r", array(nullable(columns))), field("_bad", "string")])
+    options = {**READER_OPTIONS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_bad"}
+    parsed = f.from_json(wrapped(f.col("_text")), StructType.fromJson(outer), options)
+    row = f.get(f.col("_parsed.r"), f.lit(0))
+    data, text = f.col("_row"), f.col("_text")
+    fits = f.col("_parsed._bad").isNull() & (f.size("_parsed.r") == 1) & data.isNotNull()
+    error = (
+        f.when(f.col("value").isNull(), None)
+        .when(f.length("value") == 0, "has an empty value")
+        .when(~f.is_valid_utf8(text), "is not UTF-8")
+        .when(
+            fits,
+            f.coalesce(
+                *_missing(columns), *_beyond(columns), *([] if refused is None else [refused]), f.lit(None)
+            ),
+        )
+        .when(~looks_like_an_object(text), _no_object(text))
+        .when(f.col("_parsed.r").isNull() | (f.size("_parsed.r") != 1), "is not valid JSON")
+        .otherwise(f.concat(f.lit("does not match the schema: "), _misfit(columns)))
+    )
+    return (
+        json_text(records)
+        .withColumn("_parsed", parsed)
+        .withColumn("_row", row)
+        .withColumn("_error", error)
+        .withColumn("_data", f.when(f.col("_error").isNull() & f.col("value").isNotNull(), data))
+        .select(*records.columns, "_data", "_error", "_schema_id")
+    )
+
+
+def _no_object(text: Column) -> Column:
+    return f.when(f.try_parse_json(text).isNull(), "is not valid JSON").otherwise("is not a JSON object")
+
+
+def _leaves(
+    columns: Struct, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
+    """The fields below `columns` that are no structs, and those that may not be null, with their paths."""
+    for one in columns["fields"]:
+        inner = (*path, one["name"])
+        if kind_of(one["type"]) != "struct" or not one["nullable"]:
+            yield inner, one
+        if kind_of(one["type"]) == "struct":
+            yield from _leaves(one["type"], inner)
+
+
+def _at(path: tuple[str, ...]) -> Column:
+    found = f.col("_row")
+    for name in path:
+        found = found.getField(name)
+    return found
+
+
+def _missing(columns: Struct) -> list[Column]:
+    """An error for each field that may not be null, and is, though the struct around it is there."""
+    return [
+        f.when(
+            _at(path[:-1]).isNotNull() & _at(path).isNull(),
+            f"does not match the schema: {'.'.join(path)} is missing",
+        )
+        for path, one in _leaves(columns)
+        if not one["nullable"]
+    ]
+
+
+def _beyond(columns: Struct) -> list[Column]:
+    return [
+        f.when(
+            f.unix_seconds(_at(path)) >= _YEAR_10000,
+            f"does not match the schema: {'.'.join(path)} is beyond the year 9999 (numbers are seconds)",
+        )
+        for path, one in _leaves(columns)
+        if one["type"] == "timestamp"
+    ]
+
+
+def _misfit(columns: Struct) -> Column:
+    """Names the first column that is null though the text has a value for it, and quotes the value."""
+    found, containers = [], []
+    for path, one in _leaves(columns):
+        kind, name = one["type"], ".".join(path)
+        assert isinstance(kind, str | dict)
+        if kind_of(kind) in ("array", "map"):
+            containers.append(name)
+        if any("'" in step for step in path):  # a path of get_json_object has no way to write it
+            continue
+        given = f.get_json_object("_text", "$" + "".join(f"['{step}']" for step in path))
+        quoted = f.concat(f.lit(f"{name} is not {sql_name(kind)}: "), f.left(given, f.lit(60)))
+        found.append(f.when(_at(path).isNull() & given.isNotNull(), quoted))
+    within = f"a value within {' or '.join(containers)}" if containers else "a field"
+    return f.coalesce(*found, f.lit(f"{within} is of another type"))
