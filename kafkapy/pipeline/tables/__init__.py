@@ -1,0 +1,33 @@
+"""Tables that batches of a topic are written to: Delta, Iceberg and Parquet behind one interface.
+
+    open_table(spark, target, partition_by=...)    -> Table (`table.py`)
+    check_location(target)                         what can be known of a location without Spark
+    Partitioning.parse(texts)                      what can be known of `partition_by` without Spark
+
+Importing this package does not import pyspark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkapy.pipeline.tables.location import check_location
+from kafkapy.pipeline.tables.partitioning import Partitioning
+
+if TYPE_CHECKING:
+    from kafkapy.pipeline.tables.opening import open_table
+    from kafkapy.pipeline.tables.table import Table
+
+__all__ = ["Partitioning", "Table", "check_location", "open_table"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "open_table":
+        from kafkapy.pipeline.tables.opening import open_table
+
+        return open_table
+    if name == "Table":
+        from kafkapy.pipeline.tables.table import Table
+
+        return Table
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

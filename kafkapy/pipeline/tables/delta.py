@@ -1,0 +1,106 @@
+"""Tables in Delta Lake's format.
+
+An append carries the transaction identifier of the pipeline (`txnAppId`, the incarnation) with the batch id
+as its version, in the same commit as the rows: Delta skips a batch whose version is not above the last one,
+an empty batch included. An upsert is idempotent by its condition (`upserts.py`).
+
+Names are limited by what Delta allows without column mapping, which readers of old would not understand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import ClassVar, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from kafkapy.pipeline.tables.evolution import AddedColumn
+from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings
+from kafkapy.pipeline.tables.table import Table
+from kafkapy.pipeline.tables.trimming import at_or_after
+from kafkapy.pipeline.tables.upserts import Upsert
+
+_REFUSED: Final = re.compile(r"[ ,;{}()\n\t=]")
+
+
+class DeltaTable(Table):
+    format = "delta"
+    # The source of a MERGE is stored already (`upserts.py`).
+    session_settings: ClassVar = {
+        **Table.session_settings,
+        "spark.databricks.delta.merge.materializeSource": "none",
+    }
+
+    @property
+    def _sql(self) -> str:
+        return f"delta.{quoted(self.location)}"
+
+    def exists(self) -> bool:
+        tables = self.spark._jvm.io.delta.tables.DeltaTable
+        return bool(tables.isDeltaTable(self.spark._jsparkSession, self.location))
+
+    def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
+        with settings(rows.sparkSession, self.session_settings):
+            Upsert(self._sql, keys).run(self._prepare(rows))
+
+    def trim(self, positions: Mapping[int, int]) -> None:
+        if condition := at_or_after(positions):
+            self.spark.sql(f"DELETE FROM {self._sql} WHERE {condition}")
+
+    def maintain(self, retain: timedelta) -> list[str]:
+        optimized = self.spark.sql(f"OPTIMIZE {self._sql}").head().metrics
+        hours = retain / timedelta(hours=1)
+        options = {
+            # Delta wants a week at least, for the sake of writers that it does not know of: there are none.
+            "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+            "spark.databricks.delta.vacuum.logging.enabled": "true",
+        }
+        with settings(self.spark, options):
+            self.spark.sql(f"VACUUM {self._sql} RETAIN {hours:g} HOURS").collect()
+        ended = self.spark.sql(f"DESCRIBE HISTORY {self._sql} LIMIT 1").head()
+        deleted = ended.operationMetrics["numDeletedFiles"]
+        return [
+            f"merged {optimized.numFilesRemoved} files into {optimized.numFilesAdded} (OPTIMIZE)",
+            f"deleted {deleted} files that no version of the last {hours:g} hours needs (VACUUM)",
+        ]
+
+    def _read(self, session: SparkSession) -> DataFrame:
+        return session.read.format("delta").load(self.location)
+
+    def _present_partitioning(self) -> list[str]:
+        return list(self.spark.sql(f"DESCRIBE DETAIL {self._sql}").head().partitionColumns)
+
+    def _create(self, rows: DataFrame) -> StructType:
+        writer = rows.write.format("delta").mode("ignore")
+        writer.partitionBy(*self.partitioning.names).save(self.location)
+        return self._stored_schema(rows.sparkSession)
+
+    def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
+        columns = ", ".join(f"{dotted(one.path)} {ddl(one.kind)}" for one in added)
+        session.sql(f"ALTER TABLE {self._sql} ADD COLUMNS ({columns})")
+
+    def _append(self, rows: DataFrame, batch_id: int, app_id: str) -> None:
+        writer = rows.write.format("delta").mode("append")
+        writer.option("txnAppId", app_id).option("txnVersion", batch_id).save(self.location)
+
+    def _problem(self, schema: StructType) -> str | None:
+        for name in _names(schema):
+            if _REFUSED.search(name):
+                return (
+                    f"Delta takes no column {name!r}: no spaces and none of ,;{{}}()= in a name; "
+                    "give the format a schema with other names, or write iceberg:PATH"
+                )
+        return None
+
+
+def _names(kind: DataType) -> list[str]:
+    if isinstance(kind, StructType):
+        return [name for field in kind for name in (field.name, *_names(field.dataType))]
+    if isinstance(kind, ArrayType):
+        return _names(kind.elementType)
+    if isinstance(kind, MapType):
+        return [*_names(kind.keyType), *_names(kind.valueType)]
+    return []

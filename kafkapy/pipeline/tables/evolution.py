@@ -1,0 +1,152 @@
+"""How rows of a later schema fit into a table of an earlier one: the table only ever gains columns.
+
+A column, or a field of a struct at any depth, that the table does not have is added, nullable. One that the
+rows lack is null. Names are compared as Spark does, without regard to case, and the table's spelling stays.
+A value of a narrower type (INT into BIGINT, FLOAT into DOUBLE, a smaller DECIMAL) is converted; any other
+change of type is refused. A column of which only nulls have been seen has no type yet and waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    NullType,
+    StructField,
+    StructType,
+)
+
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.tables.sql import ddl, quoted
+
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+_REALS: Final = ("float", "double")
+
+
+@dataclass(frozen=True)
+class AddedColumn:
+    """`path` as ALTER TABLE ADD COLUMNS takes it: `element` and `value` go into arrays and maps."""
+
+    path: tuple[str, ...]
+    kind: DataType
+
+
+class Evolution:
+    """The schema that a table of `stored` has with rows of `arriving`, and the columns `added` for it.
+
+    Raises PipelineError, which names the column and both types, when a type has changed.
+    """
+
+    def __init__(self, stored: StructType, arriving: StructType, table: str) -> None:
+        self._table = table
+        self.added: list[AddedColumn] = []
+        self.schema: StructType = self._struct((), stored, arriving)
+
+    def _struct(self, path: tuple[str, ...], stored: StructType, arriving: StructType) -> StructType:
+        sources = {field.name.lower(): field.dataType for field in arriving}
+        fields = []
+        for field in stored:
+            source = sources.get(field.name.lower(), NullType())
+            fields.append(StructField(field.name, self._merged((*path, field.name), field.dataType, source)))
+        present = {field.name.lower() for field in stored}
+        for field in arriving:
+            kind = known(field.dataType)
+            if field.name.lower() not in present and kind is not None:
+                self.added.append(AddedColumn((*path, field.name), kind))
+                fields.append(StructField(field.name, kind))
+        return StructType(fields)
+
+    def _merged(self, path: tuple[str, ...], stored: DataType, arriving: DataType) -> DataType:
+        if isinstance(stored, StructType) and isinstance(arriving, StructType):
+            return self._struct(path, stored, arriving)
+        if isinstance(stored, ArrayType) and isinstance(arriving, ArrayType):
+            return ArrayType(self._merged((*path, "element"), stored.elementType, arriving.elementType))
+        if isinstance(stored, MapType) and isinstance(arriving, MapType):
+            return MapType(
+                self._merged((*path, "key"), stored.keyType, arriving.keyType),
+                self._merged((*path, "value"), stored.valueType, arriving.valueType),
+            )
+        if _fits(arriving, stored):
+            return stored
+        raise PipelineError(
+            f"{self._table}: the column {'.'.join(path)} is {_shown(stored)} in the table and "
+            f"{_shown(arriving)} in the topic; give the format a schema with {_shown(stored)}, "
+            "or write to a new table"
+        )
+
+
+def _fits(arriving: DataType, stored: DataType) -> bool:
+    if isinstance(arriving, NullType) or ddl(arriving) == ddl(stored):
+        return True
+    if isinstance(arriving, DecimalType) and isinstance(stored, DecimalType):
+        wide_enough = stored.precision - stored.scale >= arriving.precision - arriving.scale
+        return bool(wide_enough and stored.scale >= arriving.scale)
+    for chain in (_INTEGERS, _REALS):
+        if ddl(arriving) in chain and ddl(stored) in chain:
+            return chain.index(ddl(arriving)) < chain.index(ddl(stored))
+    return False
+
+
+def known(kind: DataType) -> DataType | None:
+    """The type, nullable throughout, without parts that only nulls were seen of; None if none is left."""
+    if isinstance(kind, NullType):
+        return None
+    if isinstance(kind, StructType):
+        fields = [(field.name, known(field.dataType)) for field in kind]
+        left = [StructField(name, part) for name, part in fields if part is not None]
+        return StructType(left) if left else None
+    if isinstance(kind, ArrayType):
+        element = known(kind.elementType)
+        return None if element is None else ArrayType(element)
+    if isinstance(kind, MapType):
+        key, value = known(kind.keyType), known(kind.valueType)
+        return None if key is None or value is None else MapType(key, value)
+    return kind
+
+
+def _shown(kind: DataType) -> str:
+    return ddl(kind).replace("`", "").upper()
+
+
+def fitted(rows: DataFrame, stored: StructType) -> DataFrame:
+    """`rows` with exactly the columns of the table; what is there with the right type stays untouched."""
+    arriving = {field.name.lower(): field for field in rows.schema}
+    columns = []
+    for field in stored:
+        source = arriving.get(field.name.lower())
+        if source is None:
+            column = f.lit(None).cast(field.dataType)
+        else:
+            column = _converted(f.col(quoted(source.name)), source.dataType, field.dataType)
+        columns.append(column.alias(field.name))
+    return rows.select(*columns)
+
+
+def _converted(value: Column, arriving: DataType, stored: DataType) -> Column:
+    if ddl(arriving) == ddl(stored):
+        return value
+    if isinstance(arriving, StructType) and isinstance(stored, StructType):
+        present = {field.name.lower(): field for field in arriving}
+        parts = []
+        for field in stored:
+            source = present.get(field.name.lower())
+            part = (
+                f.lit(None).cast(field.dataType)
+                if source is None
+                else _converted(value.getField(source.name), source.dataType, field.dataType)
+            )
+            parts.append(part.alias(field.name))
+        return f.when(value.isNotNull(), f.struct(*parts))
+    if isinstance(arriving, ArrayType) and isinstance(stored, ArrayType):
+        return f.transform(value, lambda one: _converted(one, arriving.elementType, stored.elementType))
+    if isinstance(arriving, MapType) and isinstance(stored, MapType):
+        keys = f.transform_keys(value, lambda key, _: _converted(key, arriving.keyType, stored.keyType))
+        return f.transform_values(keys, lambda _, one: _converted(one, arriving.valueType, stored.valueType))
+    return value.cast(stored)

@@ -1,0 +1,214 @@
+"""Tables in Apache Iceberg's format, by their path: a Hadoop catalog whose warehouse is the parent folder.
+
+Any reader takes the path (`spark.read.format("iceberg").load(path)`, pyiceberg, DuckDB); a catalog is what
+SQL's MERGE, ALTER and CALL need. It is configured in the session when a table is first used there, without a
+cache: inside foreachBatch the session is a clone, and a cached table would not show the last commit.
+
+An append carries `kafkapy.app-id` and `kafkapy.batch-id` in the summary of its snapshot, in the same commit
+as the rows. Before a batch is written, the newest such snapshot among the ancestors of the current one tells
+the last batch; `maintain` writes it into the table's properties before it lets snapshots expire. An upsert is
+idempotent by its condition (`upserts.py`).
+
+The record's partition is the column `_kafka_partition`: Iceberg keeps the name `_partition` for itself.
+
+Commits are renames of metadata/vN.metadata.json: atomic on a local disk and HDFS, not on an object store,
+where one driver at a time must write, as it does for a pipeline.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.tables.evolution import AddedColumn
+from kafkapy.pipeline.tables.files import Files
+from kafkapy.pipeline.tables.partitioning import PartitionField
+from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings, text
+from kafkapy.pipeline.tables.table import Table
+from kafkapy.pipeline.tables.trimming import at_or_after
+from kafkapy.pipeline.tables.upserts import Upsert
+
+_APP_ID: Final = "kafkapy.app-id"
+_BATCH_ID: Final = "kafkapy.batch-id"
+# Iceberg has metadata columns of every table, and reads none that has a column of such a name.
+_PARTITION: Final = "_kafka_partition"
+_RESERVED: Final = frozenset(
+    {"_file", "_pos", "_deleted", "_spec_id", "_row_id", "_last_updated_sequence_number", _PARTITION}
+)
+# remove_orphan_files takes no younger ones: they may be of a commit under way.
+_ORPHAN_AGE: Final = timedelta(days=1, minutes=5)
+
+
+class IcebergTable(Table):
+    format = "iceberg"
+    derives_columns = False
+
+    def exists(self) -> bool:
+        return Files(self.spark, self.location).exists("metadata/version-hint.text")
+
+    def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
+        with settings(rows.sparkSession, self.session_settings):
+            prepared = _stored_names(self._prepare(rows))
+            Upsert(self._in_catalog(rows.sparkSession), keys, _PARTITION).run(prepared)
+
+    def trim(self, positions: Mapping[int, int]) -> None:
+        if condition := at_or_after(positions, _PARTITION):
+            self.spark.sql(f"DELETE FROM {self._in_catalog(self.spark)} WHERE {condition}")
+
+    def maintain(self, retain: timedelta) -> list[str]:
+        table = self._in_catalog(self.spark)
+        catalog = table.partition(".")[0]
+        now = datetime.now(UTC)
+        rewritten = self._call(f"{catalog}.system.rewrite_data_files(table => {text(table)})")
+        self._remember_last_batch(table)
+        oldest = _timestamp(now - retain)
+        expired = self._call(
+            f"{catalog}.system.expire_snapshots("
+            f"table => {text(table)}, older_than => {oldest}, retain_last => 1)"
+        )
+        deleted = sum(value for name, value in expired.items() if name.startswith("deleted_") and value)
+        oldest = _timestamp(now - max(retain, _ORPHAN_AGE))
+        orphans = self.spark.sql(
+            f"CALL {catalog}.system.remove_orphan_files(table => {text(table)}, older_than => {oldest})"
+        )
+        return [
+            f"merged {rewritten['rewritten_data_files_count']} files into "
+            f"{rewritten['added_data_files_count']} (rewrite_data_files)",
+            f"deleted {deleted} files that no snapshot of the last {retain} needs (expire_snapshots)",
+            f"deleted {orphans.count()} files that no snapshot knows (remove_orphan_files)",
+        ]
+
+    def _call(self, procedure: str) -> dict[str, Any]:
+        return dict(self.spark.sql(f"CALL {procedure}").head().asDict())
+
+    # -- the catalog
+
+    def _in_catalog(self, session: SparkSession) -> str:
+        """The table as it stands in a statement of this session."""
+        parent, _, name = self.location.rpartition("/")
+        catalog = f"kafkapy_{zlib.crc32(parent.encode()):08x}"
+        prefix = f"spark.sql.catalog.{catalog}"
+        if session.conf.get(prefix, None) is None:
+            session.conf.set(f"{prefix}.type", "hadoop")
+            session.conf.set(f"{prefix}.warehouse", parent or "/")
+            session.conf.set(f"{prefix}.cache-enabled", "false")
+            session.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
+        return f"{catalog}.{quoted(name)}"
+
+    def _loaded(self, session: SparkSession) -> Any:
+        """Iceberg's own Table."""
+        spark3_util = session._jvm.org.apache.iceberg.spark.Spark3Util
+        return spark3_util.loadIcebergTable(session._jsparkSession, self._in_catalog(session))
+
+    # -- exactly once
+
+    def _append(self, rows: DataFrame, batch_id: int, app_id: str) -> None:
+        table = self._in_catalog(rows.sparkSession)
+        last = self._last_batch(rows.sparkSession)
+        if last is not None and last[0] == app_id and last[1] >= batch_id:
+            return
+        writer = _stored_names(rows).writeTo(table)
+        writer = writer.option(f"snapshot-property.{_APP_ID}", app_id)
+        writer.option(f"snapshot-property.{_BATCH_ID}", str(batch_id)).append()
+
+    def _last_batch(self, session: SparkSession) -> tuple[str, int] | None:
+        """The application and the number of the last batch that was appended."""
+        table = self._loaded(session)
+        snapshot = table.currentSnapshot()
+        while snapshot is not None:
+            if _BATCH_ID in snapshot.summary():
+                return snapshot.summary()[_APP_ID], int(snapshot.summary()[_BATCH_ID])
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else table.snapshot(parent)
+        properties = table.properties()
+        return (properties[_APP_ID], int(properties[_BATCH_ID])) if _BATCH_ID in properties else None
+
+    def _remember_last_batch(self, table: str) -> None:
+        if (last := self._last_batch(self.spark)) is not None:
+            self.spark.sql(
+                f"ALTER TABLE {table} SET TBLPROPERTIES "
+                f"({text(_APP_ID)} = {text(last[0])}, {text(_BATCH_ID)} = {text(str(last[1]))})"
+            )
+
+    # -- the table
+
+    def _read(self, session: SparkSession) -> DataFrame:
+        return session.table(self._in_catalog(session)).withColumnRenamed(_PARTITION, "_partition")
+
+    def _problem(self, schema: StructType) -> str | None:
+        for name in schema.names:
+            if name.lower() in _RESERVED:
+                return (
+                    f"Iceberg keeps the column name {name} for itself; "
+                    "give the format a schema with another name, or write delta:PATH"
+                )
+        return None
+
+    def _in_few_files(self, rows: DataFrame) -> DataFrame:
+        # Of a divided table Iceberg brings the rows of a partition together itself.
+        return rows if self.partitioning.fields else super()._in_few_files(rows)
+
+    def _create(self, rows: DataFrame) -> StructType:
+        writer = _stored_names(rows).writeTo(self._in_catalog(rows.sparkSession)).using("iceberg")
+        writer = writer.tableProperty("format-version", "2")
+        if fields := self.partitioning.fields:
+            writer = writer.partitionedBy(*map(_transform, fields))
+        writer.create()
+        return self._stored_schema(rows.sparkSession)
+
+    def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
+        columns = ", ".join(f"{dotted(one.path)} {ddl(one.kind)}" for one in added)
+        session.sql(f"ALTER TABLE {self._in_catalog(session)} ADD COLUMNS ({columns})")
+
+    def _present_partitioning(self) -> list[str]:
+        table = self._loaded(self.spark)
+        fields = table.spec().fields()
+        return [
+            _shown(str(field.transform().toString()), table.schema().findColumnName(field.sourceId()))
+            for field in (fields.get(number) for number in range(fields.size()))
+        ]
+
+    def _wanted_partitioning(self) -> list[str]:
+        return [str(field) for field in self.partitioning.fields]
+
+
+def _stored_names(rows: DataFrame) -> DataFrame:
+    return rows.withColumnRenamed("_partition", _PARTITION)
+
+
+def _transform(field: PartitionField) -> Column:
+    column = f.col(quoted(_PARTITION if field.column == "_partition" else field.column))
+    match field.transform:
+        case "identity":
+            return column
+        case "bucket":
+            return f.partitioning.bucket(field.buckets, column)
+        case "year":
+            return f.partitioning.years(column)
+        case "month":
+            return f.partitioning.months(column)
+        case "day":
+            return f.partitioning.days(column)
+        case "hour":
+            return f.partitioning.hours(column)
+    raise PipelineError(f"partition_by: Iceberg has no {field}")
+
+
+def _shown(transform: str, column: str) -> str:
+    """Iceberg's `bucket[4]` of a column, as PartitionField writes it."""
+    column = "_partition" if column == _PARTITION else column
+    if transform == "identity":
+        return column
+    name, _, parameter = transform.partition("[")
+    return f"{name}({parameter.rstrip(']')}, {column})" if parameter else f"{name}({column})"
+
+
+def _timestamp(moment: datetime) -> str:
+    return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S.%f} UTC'"

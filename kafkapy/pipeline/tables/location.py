@@ -1,0 +1,57 @@
+"""What lies at a table's location, seen without Spark: nothing, a table, or something else.
+
+    delta      _delta_log/
+    iceberg    metadata/ (and data/)
+    parquet    batch=NNNNNNNN/ for each batch, nothing else
+
+Names that begin with a dot or an underscore are hidden from readers and do not count, `_delta_log` apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyarrow import fs
+
+from kafkapy.pipeline.definition import TableTarget
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import State
+
+
+def check_location(target: TableTarget) -> None:
+    """Raises PipelineError when `target` can be no table of its format: a file, a folder of other things."""
+    state = State(target.location)
+    folder = state.root.rpartition("/")[0]
+    try:
+        (found,) = state.filesystem.get_file_info([folder])
+        if found.type == fs.FileType.File:
+            raise PipelineError(f"{target}: is a file; name a folder for the table")
+        names = state.names_in(folder)
+    except OSError as error:
+        raise PipelineError(f"{target}: cannot be reached: {error}") from None
+    present = format_of(names)
+    if present == target.format:
+        return
+    if present is not None:
+        raise PipelineError(
+            f"{target}: there is a table of the format {present} already; "
+            f"write {present}:{target.location}, or name another folder"
+        )
+    if visible := sorted(name for name in names if not name.startswith(("_", "."))):
+        shown = ", ".join(visible[:3]) + (", ..." if len(visible) > 3 else "")
+        raise PipelineError(
+            f"{target}: the folder is not empty and holds no {target.format} table of a pipeline ({shown}); "
+            "name an empty or a new folder"
+        )
+
+
+def format_of(names: Collection[str]) -> str | None:
+    """The format of the table in a folder with these names, None when it holds no table."""
+    if "_delta_log" in names:
+        return "delta"
+    if "metadata" in names and all(name in ("metadata", "data") for name in names if name[0] not in "_."):
+        return "iceberg"
+    visible = [name for name in names if not name.startswith(("_", "."))]
+    if visible and all(name.startswith("batch=") for name in visible):
+        return "parquet"
+    return None

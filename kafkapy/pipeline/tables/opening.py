@@ -1,0 +1,23 @@
+"""Which class writes which format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from kafkapy.pipeline.definition import TableTarget
+from kafkapy.pipeline.tables.delta import DeltaTable
+from kafkapy.pipeline.tables.iceberg import IcebergTable
+from kafkapy.pipeline.tables.location import check_location
+from kafkapy.pipeline.tables.parquet import ParquetTable
+from kafkapy.pipeline.tables.partitioning import Partitioning
+from kafkapy.pipeline.tables.table import Table
+
+_CLASSES: dict[str, type[Table]] = {one.format: one for one in (DeltaTable, IcebergTable, ParquetTable)}
+
+
+def open_table(spark: SparkSession, target: TableTarget, *, partition_by: Sequence[str] = ()) -> Table:
+    """The table at `target`, which need not exist; raises PipelineError when something else lies there."""
+    check_location(target)
+    return _CLASSES[target.format](spark, target, Partitioning.parse(partition_by))

@@ -1,0 +1,183 @@
+"""Tables of plain Parquet files, one folder for each batch, for any reader that takes a folder.
+
+    batch=00000012/part-....parquet        a batch, its partition columns as folders within
+    batch=00000012/_kafkapy.json           {"app_id", "batch_id", "schema"}: which batch it is, and all
+                                           columns of the table so far, as Spark writes a schema
+    _kafkapy/staging/                      what is being written; hidden from readers
+
+A batch is written in the staging folder and published by one rename, so readers see all of it or nothing, and
+need no `_spark_metadata`. Folders are numbered on; batch ids begin again with another incarnation. A batch
+that runs again finds its own name in the newest folder and leaves it. Killed before the rename, its files are
+in the staging folder, which is emptied when the next batch is written.
+
+Trimming replaces the folders that hold rows before and after a position: the new folder is written in the
+staging folder, the old one moved to `_kafkapy/replaced/`, the new one to its place, the old one deleted.
+Killed between the moves, the old folder is alone and is moved back before anything else is done.
+
+On an object store a rename is no single step (`files.py`); write Delta or Iceberg there.
+
+Batches are not merged: readers of Parquet list folders, and would see rows twice or not at all meanwhile.
+Columns that came later are missing in older files; other readers must be told to merge the schemas of files
+(Spark: mergeSchema, DuckDB: union_by_name).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.tables.evolution import AddedColumn
+from kafkapy.pipeline.tables.files import Files
+from kafkapy.pipeline.tables.table import Table
+from kafkapy.pipeline.tables.trimming import at_or_after
+
+_STAGING: Final = "_kafkapy/staging"
+_REPLACED: Final = "_kafkapy/replaced"
+_MARKER: Final = "_kafkapy.json"
+_BATCH: Final = "batch"
+
+
+class ParquetTable(Table):
+    format = "parquet"
+
+    @property
+    def _files(self) -> Files:
+        return Files(self.spark, self.location)
+
+    def exists(self) -> bool:
+        self._restore_replaced()
+        return bool(self._batches())
+
+    def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
+        raise PipelineError(
+            f"{self.name}: Parquet files cannot be updated by key; write delta:PATH or iceberg:PATH, "
+            "or take every record with mode: append"
+        )
+
+    def trim(self, positions: Mapping[int, int]) -> None:
+        condition = at_or_after(positions)
+        self._restore_replaced()
+        if not condition or not self._batches():
+            return
+        rows = self._read(self.spark)
+        counted = rows.groupBy(f.col("_metadata.file_path").alias("path")).agg(
+            f.count_if(f.expr(condition)).alias("after"), f.count("*").alias("all")
+        )
+        before: dict[str, list[int]] = {}
+        for row in counted.collect():
+            (folder,) = (part for part in row.path.split("/") if part.startswith(f"{_BATCH}="))
+            so_far = before.setdefault(folder, [0, 0])
+            before[folder] = [so_far[0] + row.after, so_far[1] + row["all"]]
+        for folder, (after, everything) in sorted(before.items()):
+            if after == everything:
+                self._files.delete(folder)
+            elif after:
+                self._rewrite(folder, f"NOT ({condition})")
+
+    def maintain(self, retain: timedelta) -> list[str]:
+        leftovers = self._files.names(_STAGING)
+        self._files.delete(_STAGING)
+        self._restore_replaced()
+        return [
+            f"deleted {len(leftovers)} unfinished batches",
+            f"left {len(self._batches())} batches as they are: plain Parquet files cannot be merged without "
+            "readers seeing rows twice or not at all; Delta and Iceberg tables can",
+        ]
+
+    # -- batches
+
+    def _batches(self) -> list[str]:
+        return [name for name in self._files.names() if name.startswith(f"{_BATCH}=")]
+
+    def _append(self, rows: DataFrame, batch_id: int, app_id: str) -> None:
+        self._restore_replaced()
+        files, batches = self._files, self._batches()
+        number = 0
+        if batches:
+            newest = self._marker(batches[-1])
+            if newest["app_id"] == app_id and newest["batch_id"] >= batch_id:
+                return
+            number = int(batches[-1].partition("=")[2]) + 1
+        files.delete(_STAGING)
+        name = f"{_BATCH}={number:08d}"
+        marker = {"app_id": app_id, "batch_id": batch_id, "schema": rows.schema.jsonValue()}
+        self._stage(rows, name, marker)
+        if any(one.endswith(".parquet") or "=" in one for one in files.names(f"{_STAGING}/{name}")):
+            files.rename(f"{_STAGING}/{name}", name)
+
+    def _stage(self, rows: DataFrame, name: str, marker: Mapping[str, Any]) -> None:
+        writer = rows.write.mode("overwrite").partitionBy(*self.partitioning.names)
+        writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        writer.parquet(self._files.uri(f"{_STAGING}/{name}"))
+        self._files.write_text(f"{_STAGING}/{name}/{_MARKER}", json.dumps(marker))
+
+    def _rewrite(self, folder: str, condition: str) -> None:
+        files = self._files
+        marker = self._marker(folder)
+        schema = StructType.fromJson(marker["schema"])
+        self._stage(
+            self.spark.read.schema(schema).parquet(files.uri(folder)).where(condition), folder, marker
+        )
+        files.rename(folder, f"{_REPLACED}/{folder}")
+        files.rename(f"{_STAGING}/{folder}", folder)
+        files.delete(f"{_REPLACED}/{folder}")
+
+    def _restore_replaced(self) -> None:
+        files = self._files
+        for folder in files.names(_REPLACED):
+            if files.exists(folder):
+                files.delete(f"{_REPLACED}/{folder}")
+            else:
+                files.rename(f"{_REPLACED}/{folder}", folder)
+
+    # -- the table
+
+    def _read(self, session: SparkSession) -> DataFrame:
+        return session.read.schema(self._stored_schema(session)).parquet(self.location).drop(_BATCH)
+
+    def _stored_schema(self, session: SparkSession) -> StructType:
+        return StructType.fromJson(self._marker(self._batches()[-1])["schema"])
+
+    def _marker(self, folder: str) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self._files.read_text(f"{folder}/{_MARKER}")))
+        except Py4JJavaError:
+            raise PipelineError(
+                f"{self.name}: {folder} was not written by a pipeline; name an empty or a new folder"
+            ) from None
+
+    def _present_partitioning(self) -> list[str]:
+        names, folder = [], self._batches()[-1]
+        while inner := [name for name in self._files.names(folder) if "=" in name]:
+            names.append(inner[0].partition("=")[0])
+            folder = f"{folder}/{inner[0]}"
+        return names
+
+    def _create(self, rows: DataFrame) -> StructType:
+        return rows.schema  # the first batch makes the table
+
+    def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
+        """Each file has the columns of its time."""
+
+    def _problem(self, schema: StructType) -> str | None:
+        for name in schema.names:
+            if name.lower() == _BATCH:
+                return (
+                    f"the column {name} has the name of the folders that hold the batches; "
+                    "give the format a schema with another name, or write delta:PATH"
+                )
+        for field in self.partitioning.fields:
+            if field.name.startswith(("_", ".")):
+                return (
+                    f"partition_by: readers of Parquet skip folders like {field.name}=...; "
+                    "divide by another column, or write delta:PATH"
+                )
+        return None

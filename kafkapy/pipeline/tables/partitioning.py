@@ -1,0 +1,154 @@
+"""How a table is divided into folders: `partition_by` as people write it, and as each format takes it.
+
+    country              the values of a column
+    day(ordered_at)      also hour, month, year: of a timestamp or date, in UTC
+    day(timestamp)       `timestamp` is the record's own timestamp, the column `_timestamp`; a column of the
+                         data that has this name is written in back quotes: day(`timestamp`)
+    bucket(16, id)       a hash of any column
+
+Iceberg keeps such transforms itself and hides them. Delta and Parquet get a further column with the value,
+`ordered_at_day`, and for a column that begins with an underscore the name without it, `timestamp_day`: most
+readers of Parquet skip folders that begin with an underscore. The value is computed in UTC, so that it is the
+same whatever time zone a session has:
+
+    year     INT      2025
+    month    DATE     2025-01-01, the first day
+    day      DATE     2025-01-31
+    hour     STRING   2025-01-31-23
+    bucket   INT      below the number of buckets
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
+
+TIME_TRANSFORMS: Final = ("year", "month", "day", "hour")
+_TRANSFORMS: Final = (*TIME_TRANSFORMS, "bucket")
+_CALL = re.compile(r"(\w+)\s*\((.*)\)", re.DOTALL)
+_MICROSECONDS_A_DAY: Final = 86_400_000_000
+_MICROSECONDS_AN_HOUR: Final = 3_600_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionField:
+    """One part of `partition_by`; `transform` is identity, bucket or one of TIME_TRANSFORMS."""
+
+    column: str
+    transform: str = "identity"
+    buckets: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> PartitionField:
+        text = text.strip()
+        call = _CALL.fullmatch(text)
+        if call is None:
+            return cls(column=_column(text, text))
+        transform, argument = call[1].lower(), call[2].strip()
+        singular = transform.removesuffix("s")  # Spark and Iceberg write days(...)
+        if singular in TIME_TRANSFORMS:
+            column = "_timestamp" if argument == "timestamp" else _column(argument, text)
+            return cls(column=column, transform=singular)
+        if transform != "bucket":
+            raise PipelineError(
+                f"partition_by: unknown transform in {text!r}{did_you_mean(transform, _TRANSFORMS)}; "
+                "expected a column, or year(), month(), day(), hour() of one, or bucket(N, column)"
+            )
+        count, comma, column = argument.partition(",")
+        if not comma or not count.strip().isdecimal() or not 0 < int(count) < 2**31:
+            raise PipelineError(f"partition_by: expected bucket(N, column), not {text!r}")
+        return cls(column=_column(column.strip(), text), transform="bucket", buckets=int(count))
+
+    @property
+    def derived(self) -> bool:
+        """Whether Delta and Parquet need a further column for it."""
+        return self.transform != "identity"
+
+    @property
+    def name(self) -> str:
+        """The column by which Delta and Parquet divide."""
+        return f"{self.column.lstrip('_')}_{self.transform}" if self.derived else self.column
+
+    def expression(self, column: str, kind: str) -> str:
+        """The value as Spark SQL, of `column` (quoted), whose type is `kind` (as Spark shows types)."""
+        if self.transform == "bucket":
+            return f"pmod(hash({column}), {self.buckets})"
+        if kind == "timestamp":
+            days = f"floor(unix_micros({column}) / {_MICROSECONDS_A_DAY}BD)"
+            date = f"date_from_unix_date(CAST({days} AS INT))"
+            hours = f"floor(unix_micros({column}) / {_MICROSECONDS_AN_HOUR}BD)"
+            hour = f"lpad(CAST(pmod({hours}, 24) AS STRING), 2, '0')"
+        else:
+            date = f"CAST({column} AS DATE)"
+            hour = f"date_format({column}, 'HH')"
+        return {
+            "year": f"year({date})",
+            "month": f"trunc({date}, 'MM')",
+            "day": date,
+            "hour": f"concat(CAST({date} AS STRING), '-', {hour})",
+        }[self.transform]
+
+    def check_type(self, kind: str) -> None:
+        """Raises PipelineError when a column of this type (as Spark shows types) cannot be divided so."""
+        fitting = {
+            "identity": r"string|boolean|tinyint|smallint|int|bigint|date|timestamp(_ntz)?|decimal\(.*",
+            "hour": r"timestamp(_ntz)?",
+            "bucket": r"string|binary|int|bigint|tinyint|smallint|date|timestamp(_ntz)?|decimal\(.*",
+        }.get(self.transform, r"date|timestamp(_ntz)?")
+        if not re.fullmatch(fitting, kind):
+            raise PipelineError(f"partition_by: {self} does not go with the type of the column, {kind}")
+
+    def __str__(self) -> str:
+        if self.transform == "bucket":
+            return f"bucket({self.buckets}, {self.column})"
+        return f"{self.transform}({self.column})" if self.derived else self.column
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """All of `partition_by`, in order; empty for a table that is not divided."""
+
+    fields: tuple[PartitionField, ...] = ()
+
+    @classmethod
+    def parse(cls, texts: Sequence[str]) -> Partitioning:
+        """Raises PipelineError for what no table could be divided by."""
+        fields = tuple(PartitionField.parse(text) for text in texts)
+        seen: dict[tuple[str, bool], PartitionField] = {}
+        for field in fields:
+            # Iceberg refuses two times of one column as redundant: the hours of a day lie in that day.
+            place = (field.name.lower(), False)
+            if field.transform in TIME_TRANSFORMS:
+                place = (field.column.lower(), True)
+            if place in seen:
+                raise PipelineError(
+                    f"partition_by: {seen[place]} and {field} are of the same column; keep the finer one"
+                )
+            seen[place] = field
+        return cls(fields)
+
+    @property
+    def names(self) -> list[str]:
+        return [field.name for field in self.fields]
+
+    @property
+    def derived(self) -> list[PartitionField]:
+        return [field for field in self.fields if field.derived]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.fields)) or "nothing"
+
+
+def _column(text: str, whole: str) -> str:
+    if len(text) > 2 and text[0] == text[-1] == "`":
+        return text[1:-1].replace("``", "`")
+    if not text or re.search(r"[`(),]", text):
+        raise PipelineError(
+            f"partition_by: expected a column, or day(column), not {whole!r}; "
+            "a name with other characters stands in back quotes"
+        )
+    return text

@@ -1,0 +1,49 @@
+"""Spark SQL's text for names, types and values, and the settings under which tables are written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def dotted(path: tuple[str, ...]) -> str:
+    return ".".join(quoted(name) for name in path)
+
+
+def text(value: str) -> str:
+    """A string literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def ddl(kind: DataType) -> str:
+    """The type as DDL, every name in it quoted; equal for types that differ in nullability only."""
+    if isinstance(kind, StructType):
+        return f"struct<{', '.join(f'{quoted(field.name)}: {ddl(field.dataType)}' for field in kind)}>"
+    if isinstance(kind, ArrayType):
+        return f"array<{ddl(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"map<{ddl(kind.keyType)}, {ddl(kind.valueType)}>"
+    return str(kind.simpleString())
+
+
+@contextlib.contextmanager
+def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Sets options of a session and puts back what they were."""
+    before = {name: session.conf.get(name, None) for name in values}
+    try:
+        for name, value in values.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, former in before.items():
+            if former is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, former)

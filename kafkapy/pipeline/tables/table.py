@@ -1,0 +1,212 @@
+"""A table that a pipeline writes, one batch after the other; the formats are in modules of their own.
+
+A row is the parsed columns and, from the record:
+
+    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key BINARY,
+    _headers ARRAY<STRUCT<key STRING, value BINARY>>
+
+**Exactly once.** Spark runs a batch again, with the same id and the same rows, when the driver died before it
+noted the batch as done. `append` and `upsert` may be killed between any two steps; done again, with the same
+`app_id` and `batch_id`, they leave the table as if done once, and no reader ever sees part of a batch (an
+upsert by columns is two commits, `upserts.py`). Batches come in order, and `app_id` stands for one
+incarnation of the pipeline: batch ids repeat only in another.
+
+Statements run in the session of the rows: `foreachBatch` gets a clone of the session that opened the table.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import ClassVar, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructField, StructType
+
+from kafkapy.pipeline.definition import TableTarget
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.tables.evolution import AddedColumn, Evolution, fitted
+from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
+from kafkapy.pipeline.tables.sql import ddl, quoted, settings
+from kafkapy.pipeline.tables.upserts import DELETED
+
+RECORD_COLUMNS: Final = StructType.fromDDL(
+    "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key BINARY, "
+    "_headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+
+
+class Table(ABC):
+    """A table of one format at one location; nothing is made before the first batch is written."""
+
+    format: ClassVar[str]
+    # A stream's session has adaptive execution off, and a MERGE there would write as many files as there are
+    # shuffle partitions. A batch is a query of its own: nothing of the stream depends on it.
+    session_settings: ClassVar[Mapping[str, str]] = {"spark.sql.adaptive.enabled": "true"}
+    derives_columns: ClassVar[bool] = True
+    """Whether a partition transform needs a column of its own."""
+
+    def __init__(self, spark: SparkSession, target: TableTarget, partitioning: Partitioning) -> None:
+        path = target.local_path
+        self.spark = spark
+        self.location = target.location.rstrip("/") if path is None else str(path.absolute())
+        self.partitioning = partitioning
+        self.name = f"{target.format}:{self.location}"
+
+    # -- reading
+
+    @abstractmethod
+    def exists(self) -> bool: ...
+
+    def schema(self) -> StructType:
+        """The columns of the rows, without those that partition transforms added."""
+        return self._without_derived(self._stored_schema(self.spark))
+
+    def read(self) -> DataFrame:
+        """All rows, with the columns of `schema`."""
+        derived = {field.name.lower() for field in self._derived()}
+        rows = self._read(self.spark)
+        return rows.select(*(quoted(name) for name in rows.columns if name.lower() not in derived))
+
+    def check_shape(self, schema: StructType | None = None) -> None:
+        """Raises PipelineError when there is a table that no pipeline with this partitioning made, or one to
+        which rows of `schema` (the columns of the data) cannot be added."""
+        if not self.exists():
+            if schema is not None:
+                self._check_names(schema)
+            return
+        stored = self._stored_schema(self.spark)
+        if lacking := Evolution(stored, RECORD_COLUMNS, self.name).added:
+            raise PipelineError(
+                f"{self.name}: a table of another shape, without the column {lacking[0].path[0]}; "
+                "name an empty or a new folder"
+            )
+        present = self._present_partitioning()
+        if present != self._wanted_partitioning():
+            raise PipelineError(
+                f"{self.name}: the table is partitioned by {', '.join(present) or 'nothing'}, not by "
+                f"{', '.join(self._wanted_partitioning()) or 'nothing'}; keep partition_by as it was, "
+                "or write to a new table"
+            )
+        if schema is not None:
+            self._check_names(schema)
+            Evolution(stored, schema, self.name)
+
+    # -- writing
+
+    def append(self, rows: DataFrame, batch_id: int, app_id: str) -> None:
+        """Adds a batch, unless it is there already. `rows`: the parsed columns and RECORD_COLUMNS."""
+        with settings(rows.sparkSession, self.session_settings):
+            self._append(self._in_few_files(self._prepare(rows)), batch_id, app_id)
+
+    @abstractmethod
+    def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
+        """Brings the table to the last record of each key. `keys`: columns, or none for the record's key.
+
+        `rows` have the column `_deleted BOOLEAN` too: true for a tombstone, whose parsed columns are null.
+        """
+
+    @abstractmethod
+    def trim(self, positions: Mapping[int, int]) -> None:
+        """Deletes the rows at and after an offset of each partition; partitions not named stay."""
+
+    @abstractmethod
+    def maintain(self, retain: timedelta) -> list[str]:
+        """Merges small files and deletes files that no version of the table needs which is younger than
+        `retain`; lines that say what was done. No batch may be written meanwhile."""
+
+    # -- what each format does its own way
+
+    @abstractmethod
+    def _read(self, session: SparkSession) -> DataFrame: ...
+
+    @abstractmethod
+    def _present_partitioning(self) -> list[str]: ...
+
+    @abstractmethod
+    def _create(self, rows: DataFrame) -> StructType:
+        """Makes an empty table for such rows; its columns."""
+
+    @abstractmethod
+    def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None: ...
+
+    @abstractmethod
+    def _append(self, rows: DataFrame, batch_id: int, app_id: str) -> None: ...
+
+    def _problem(self, schema: StructType) -> str | None:
+        """Why the format cannot have a table with these names."""
+        return None
+
+    def _wanted_partitioning(self) -> list[str]:
+        return self.partitioning.names
+
+    # -- what is common
+
+    def _stored_schema(self, session: SparkSession) -> StructType:
+        return self._read(session).schema
+
+    def _derived(self) -> list[PartitionField]:
+        """The columns that stand for partition transforms."""
+        return self.partitioning.derived if self.derives_columns else []
+
+    def _without_derived(self, schema: StructType) -> StructType:
+        derived = {field.name.lower() for field in self._derived()}
+        return StructType([field for field in schema if field.name.lower() not in derived])
+
+    def _prepare(self, rows: DataFrame) -> DataFrame:
+        """`rows` with exactly the columns of the table, which is made or given more columns before."""
+        self._check_columns(rows.schema)
+        for field in self._derived():
+            kind = ddl(_field_of(rows.schema, field.column, self.name).dataType)
+            field.check_type(kind)
+            rows = rows.withColumn(field.name, f.expr(field.expression(quoted(field.column), kind)))
+        plain = StructType([field for field in rows.schema if field.name != DELETED])
+        if self.exists():
+            stored = self._stored_schema(rows.sparkSession)
+        else:
+            stored = self._create(fitted(rows.limit(0), Evolution(StructType(), plain, self.name).schema))
+        evolution = Evolution(stored, plain, self.name)
+        if evolution.added:
+            self._add_columns(rows.sparkSession, evolution.added)
+        deleted = [field for field in rows.schema if field.name == DELETED]
+        return fitted(rows, StructType([*evolution.schema, *deleted]))
+
+    def _check_names(self, schema: StructType) -> None:
+        if problem := self._problem(schema):
+            raise PipelineError(f"{self.name}: {problem}")
+        seen: dict[str, str] = {}
+        derived = {field.name.lower(): str(field) for field in self._derived()}
+        for name in schema.names:
+            if name.lower() in seen:
+                raise PipelineError(
+                    f"{self.name}: the columns {seen[name.lower()]} and {name} differ only in case, which "
+                    "Spark does not tell apart; give the format a schema with other names"
+                )
+            if name.lower() in derived:
+                raise PipelineError(
+                    f"{self.name}: the column {name} of the data has the name that partition_by "
+                    f"{derived[name.lower()]} needs; give the format a schema with another name"
+                )
+            seen[name.lower()] = name
+
+    def _check_columns(self, schema: StructType) -> None:
+        self._check_names(schema)
+        for field in self.partitioning.fields:
+            field.check_type(ddl(_field_of(schema, field.column, self.name).dataType))
+
+    def _in_few_files(self, rows: DataFrame) -> DataFrame:
+        """Not more files than tasks run at once, or about one for each value of partition columns."""
+        if self.partitioning.fields:
+            return rows.hint("rebalance", *(f.col(quoted(name)) for name in self.partitioning.names))
+        return rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism)
+
+
+def _field_of(schema: StructType, name: str, table: str) -> StructField:
+    for field in schema:
+        if field.name.lower() == name.lower():
+            return field
+    raise PipelineError(
+        f"{table}: partition_by: the data has no column {name}; it has {', '.join(schema.names[:20])}"
+    )

@@ -1,0 +1,135 @@
+"""Bringing a table to the last record of each key, by SQL MERGE.
+
+**Which record is later.** Of two records of one partition, that with the higher offset. A key is in one
+partition until the number of partitions changes; of two records of different partitions, that with the later
+timestamp, and at the same timestamp that of the higher partition. Of a batch only the last record of each key
+goes into the MERGE, which changes a row of the table only for a later record: a batch that runs again, or
+one that reads old offsets again, changes nothing.
+
+**By the record's key** one MERGE inserts, updates and deletes. **By columns** (`key: id`) a tombstone has no
+columns, so it deletes the rows whose `_key` is its own: a second MERGE, only for a batch with tombstones.
+Killed between the two, the batch runs again and both are done. A row that a later tombstone of the same batch
+deletes is not inserted by the first, and takes an older row of the same columns with it.
+
+Null is a value like any other in a key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.tables.sql import quoted
+
+DELETED: Final = "_deleted"
+RECORD_KEY: Final = "_key"
+
+
+class Upsert:
+    """`table`, as it stands in a statement, brought to the last record of each of `keys` (none: the record's
+    key); `partition` is the column with the record's partition."""
+
+    def __init__(self, table: str, keys: Sequence[str], partition: str = "_partition") -> None:
+        self._table = table
+        self._keys = tuple(keys) or (RECORD_KEY,)
+        self._partition = partition
+
+    def run(self, rows: DataFrame) -> None:
+        """`rows`: the columns of the table, and `_deleted`."""
+        present = [name.lower() for name in rows.columns]
+        for key in self._keys:
+            if key.lower() not in present:
+                shown = ", ".join(rows.columns[:20])
+                raise PipelineError(f"key: the data has no column {key}; it has {shown}")
+        if self._keys == (RECORD_KEY,):
+            with _stored(self._last_of_each(rows, self._keys)) as source:
+                self._merge(source)
+        else:
+            with _stored(rows) as batch:
+                self._by_columns(batch)
+
+    def _by_columns(self, batch: DataFrame) -> None:
+        place = (self._partition, "_offset", "_timestamp")
+        tombstones = batch.where(f"{DELETED} AND {RECORD_KEY} IS NOT NULL").select(RECORD_KEY, *place)
+        source = self._last_of_each(batch.where(~f.col(DELETED)), self._keys)
+        with _stored(self._last_of_each(tombstones, (RECORD_KEY,))) as last_tombstones:
+            if last_tombstones.isEmpty():
+                with _stored(source) as rows:
+                    self._merge(rows)
+            else:
+                with _stored(self._marked_deleted(source, last_tombstones)) as rows:
+                    self._merge(rows)
+                self._delete(last_tombstones)
+
+    def _later(self, one: str, other: str) -> str:
+        """Whether the record at `one` comes after that at `other`, both aliases."""
+        partition, other_partition = f"{one}.{self._partition}", f"{other}.{self._partition}"
+        return (
+            f"CASE WHEN {partition} = {other_partition} THEN {one}._offset > {other}._offset "
+            f"ELSE {one}._timestamp > {other}._timestamp "
+            f"OR ({one}._timestamp = {other}._timestamp AND {partition} > {other_partition}) END"
+        )
+
+    def _last_of_each(self, rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+        """One shuffle, by the key; the last of each key and partition by offset, and of those the last."""
+        columns = [f.col(quoted(key)) for key in keys]
+        partition = f.col(self._partition)
+        within = Window.partitionBy(*columns, partition).orderBy(f.col("_offset").desc())
+        among = Window.partitionBy(*columns).orderBy(f.col("_timestamp").desc(), partition.desc())
+        last = rows.repartition(*columns)
+        for window in (within, among):
+            last = last.withColumn("_rank", f.row_number().over(window)).where("_rank = 1").drop("_rank")
+        return last
+
+    def _marked_deleted(self, source: DataFrame, tombstones: DataFrame) -> DataFrame:
+        """`source` with `_deleted` where a later tombstone has the same record key."""
+        same = f.expr(f"s.{RECORD_KEY} = d.{RECORD_KEY} AND {self._later('d', 's')}")
+        joined = source.alias("s").join(tombstones.alias("d"), same, "left")
+        columns = [f.col(f"s.{quoted(name)}") for name in source.columns if name != DELETED]
+        return joined.select(*columns, f.col("d._offset").isNotNull().alias(DELETED))
+
+    def _merge(self, source: DataFrame) -> None:
+        names = [quoted(name) for name in source.columns if name != DELETED]
+        same = " AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in self._keys)
+        with _view(source) as view:
+            source.sparkSession.sql(
+                f"MERGE INTO {self._table} t USING {view} s ON {same} "
+                f"WHEN MATCHED AND ({self._later('s', 't')}) AND s.{DELETED} THEN DELETE "
+                f"WHEN MATCHED AND ({self._later('s', 't')}) THEN "
+                f"UPDATE SET {', '.join(f't.{name} = s.{name}' for name in names)} "
+                f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN "
+                f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+            )
+
+    def _delete(self, tombstones: DataFrame) -> None:
+        with _view(tombstones) as view:
+            tombstones.sparkSession.sql(
+                f"MERGE INTO {self._table} t USING {view} s ON t.{RECORD_KEY} = s.{RECORD_KEY} "
+                f"WHEN MATCHED AND ({self._later('s', 't')}) THEN DELETE"
+            )
+
+
+@contextlib.contextmanager
+def _stored(rows: DataFrame) -> Iterator[DataFrame]:
+    """Computes the rows once: a MERGE reads its source twice, to find the files and to write."""
+    stored = rows.persist()
+    try:
+        yield stored
+    finally:
+        stored.unpersist()
+
+
+@contextlib.contextmanager
+def _view(rows: DataFrame) -> Iterator[str]:
+    name = f"kafkapy_batch_{uuid.uuid4().hex}"
+    rows.createTempView(name)
+    try:
+        yield name
+    finally:
+        rows.sparkSession.catalog.dropTempView(name)
