@@ -8,7 +8,7 @@ from kafkapy.log_source.read_options import EARLIEST, LATEST, Bound
 from kafkapy.protocol.types import TopicPartition
 
 
-def resolve(bound: Bound, name: str, log: OfflineLog, limit: int) -> int:
+def resolve(bound: Bound, log: OfflineLog, limit: int) -> int:
     """The offset in `log` that a bound stands for. `limit` is where the reader must stop, which is LATEST.
 
     Raises:
@@ -23,7 +23,7 @@ def resolve(bound: Bound, name: str, log: OfflineLog, limit: int) -> int:
             offset = bound.offsets[topic_partition]
         except KeyError:
             raise LogSourceError(
-                f"{name} leaves out {topic_partition}: name every partition; -2 stands for earliest, -1 for "
+                f"{bound.name} leaves out {topic_partition}: name every partition; -2 stands for earliest, -1 for "
                 f"latest."
             ) from None
     if offset == EARLIEST:
@@ -31,12 +31,14 @@ def resolve(bound: Bound, name: str, log: OfflineLog, limit: int) -> int:
     if offset == LATEST:
         return limit
     if offset > limit:
-        raise LogSourceError(f"{name} asks for offset {offset} of {topic_partition}, which ends at {limit}.")
+        raise LogSourceError(
+            f"{bound.name} asks for offset {offset} of {topic_partition}, but it ends at {limit}."
+        )
     return offset
 
 
 def require_kept(topic_partition: TopicPartition, start: int, log_start_offset: int, *, fail: bool) -> int:
-    """Where to start: at `start`, or at the log start offset where that has moved beyond and it may not `fail`.
+    """Where to start: at `start`, or where the log starts by now if it may not `fail`.
 
     Raises:
         LogSourceError: records that were to be read are deleted.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkapy.log_source.bounds import require_kept, resolve
 from kafkapy.log_source.data_directory import PartitionDirectory, find_partitions
+from kafkapy.log_source.log_source_error import LogSourceError
 from kafkapy.log_source.offline_log import OfflineLog, read_log
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
 from kafkapy.log_source.read_options import ReadOptions
@@ -18,16 +19,34 @@ def plan_batch(files: ReadOnlyFiles, options: ReadOptions) -> list[OffsetRange]:
         LogSourceError: it is not there, or cannot be read.
     """
     ranges: list[OffsetRange] = []
-    for directory in find_partitions(files, options.paths, options.topics):
+    for directory in choose(find_partitions(files, options.paths, options.topics), options):
         ranges += read_log(files, directory, lambda log: _plan(log, options))
     return ranges
+
+
+def choose(directories: list[PartitionDirectory], options: ReadOptions) -> list[PartitionDirectory]:
+    """Those of the partitions that were asked for.
+
+    Raises:
+        LogSourceError: one of them is not there.
+    """
+    if options.partitions is None:
+        return directories
+    known = {directory.topic_partition.partition for directory in directories}
+    if missing := sorted(options.partitions - known):
+        there = ", ".join(map(str, sorted(known)))
+        raise LogSourceError(
+            f"There is no partition {missing[0]} of {options.topics[0]} in {', '.join(options.paths)}; there "
+            f"{'is' if len(known) == 1 else 'are'} {there}."
+        )
+    return [each for each in directories if each.topic_partition.partition in options.partitions]
 
 
 def _plan(log: OfflineLog, options: ReadOptions) -> list[OffsetRange]:
     tracker = TransactionTracker()
     limit = readable_end(log, tracker, options)
-    start = resolve(options.starting, "startingOffsets", log, limit)
-    end = resolve(options.ending, "endingOffsets", log, limit)
+    start = resolve(options.starting, log, limit)
+    end = resolve(options.ending, log, limit)
     return ranges_between(log, tracker, start, end, options)
 
 

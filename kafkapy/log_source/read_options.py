@@ -50,9 +50,10 @@ _FOR_BATCHES = ("endingOffsets", "endingTimestamp")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where to start or to end."""
+    """Where to start or to end; `name` is the option that says so."""
 
-    everywhere: int = EARLIEST
+    name: str
+    everywhere: int
     """EARLIEST or LATEST."""
     timestamp: int | None = None
     offsets: Mapping[TopicPartition, int] | None = None
@@ -65,12 +66,14 @@ class ReadOptions:
 
     paths: tuple[str, ...]
     topics: tuple[str, ...]
-    starting: Bound = Bound(EARLIEST)
-    ending: Bound = Bound(LATEST)
+    starting: Bound = Bound("startingOffsets", EARLIEST)
+    ending: Bound = Bound("endingOffsets", LATEST)
     read_committed: bool = True
     include_headers: bool = True
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
+    partitions: frozenset[int] | None = None
+    """Of each topic; None for all. No option of the data source, where a filter does as well."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, stream: bool) -> ReadOptions:
@@ -136,13 +139,13 @@ def _bound(given: Mapping[str, str], which: str, default: int) -> Bound:
     if timestamp is not None:
         if text is not None:
             raise LogSourceError(f"{by_offset} and {by_time} are both set: leave one out.")
-        return Bound(default, timestamp=timestamp)
+        return Bound(by_time, default, timestamp=timestamp)
     if text is None:
-        return Bound(default)
+        return Bound(by_offset, default)
     words = {"earliest": EARLIEST, "latest": LATEST}
     if text.strip().lower() in words:
-        return Bound(words[text.strip().lower()])
-    return Bound(default, offsets=parse_offsets(by_offset, text))
+        return Bound(by_offset, words[text.strip().lower()])
+    return Bound(by_offset, default, offsets=parse_offsets(by_offset, text))
 
 
 def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:

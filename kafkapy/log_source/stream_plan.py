@@ -38,7 +38,7 @@ class StreamPlanner:
 
             def start(log: OfflineLog) -> int:
                 limit = readable_end(log, self._tracker(log), options)
-                return resolve(options.starting, "startingOffsets", log, limit)
+                return resolve(options.starting, log, limit)
 
             found = [
                 (each.topic_partition, read_log(self._files, each, start)) for each in self._partitions()
@@ -89,8 +89,8 @@ class StreamPlanner:
             limit = readable_end(log, tracker, self._options)
             if end > limit and self._options.fail_on_data_loss:
                 raise LogSourceError(
-                    f"{directory.topic_partition} ends at offset {limit}, but the stream read up to {end}: its log "
-                    f"was cut or made anew. Start with a new checkpoint, or set failOnDataLoss to false."
+                    f"{directory.topic_partition} ends at offset {limit}, but the stream read up to {end}: "
+                    f"it was cut or made anew. Start with a new checkpoint, or set failOnDataLoss to false."
                 )
             first = log.log_start_offset if start is None else start
             return ranges_between(log, tracker, first, min(end, limit), self._options)
