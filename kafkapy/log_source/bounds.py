@@ -23,8 +23,8 @@ def resolve(bound: Bound, log: OfflineLog, limit: int) -> int:
             offset = bound.offsets[topic_partition]
         except KeyError:
             raise LogSourceError(
-                f"{bound.name} leaves out {topic_partition}: name every partition; -2 stands for earliest, -1 for "
-                f"latest."
+                f"{bound.name} leaves out {topic_partition}: name every partition; -2 stands for earliest, "
+                f"-1 for latest."
             ) from None
     if offset == EARLIEST:
         return log.log_start_offset

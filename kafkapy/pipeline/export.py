@@ -6,9 +6,9 @@ The target is a folder of files TOPIC-PARTITION-OFFSET.parquet, each with a run 
 their order, and the columns of the source kafkapy-log (log_source/arrow_columns.py). An export without rows
 has one file that has only the columns.
 
-Crash story: the files are written and synced in a hidden folder beside the target, `.NAME.XXXXXXXX.partial`, which
-is renamed as the last step: a reader finds all of the export or nothing. A killed export leaves that folder,
-which can be deleted; one that fails or is interrupted removes it.
+Crash story: the files are written and synced in a hidden folder beside the target, `.NAME.XXXXXXXX.partial`,
+which is renamed as the last step: a reader finds all of the export or nothing. A killed export leaves that
+folder, which can be deleted; one that fails or is interrupted removes it.
 """
 
 from __future__ import annotations

@@ -77,15 +77,14 @@ def _bound(option: str, topic: str, text: str, default: int) -> Bound:
 
     words = {"earliest": EARLIEST, "latest": LATEST}
     if text in words:
-        return Bound(words[text])
+        return Bound(option, words[text])
     if text.lstrip().startswith("{"):
-        return Bound(default, offsets=parse_offsets(option, f"{{{json.dumps(topic)}: {text}}}"))
+        return Bound(option, default, offsets=parse_offsets(option, f"{{{json.dumps(topic)}: {text}}}"))
     try:
-        return Bound(default, timestamp=timestamp_ms(text))
+        return Bound(option, default, timestamp=timestamp_ms(text))
     except PipelineError as error:
-        raise PipelineError(
-            f"{option}: {error}, nor earliest, latest or offsets like '{{\"0\": 12}}'"
-        ) from None
+        offsets = "offsets such as '{\"0\": 12}'"
+        raise PipelineError(f"{option}: {error}; or else earliest, latest, {offsets}") from None
 
 
 def _export(options: ReadOptions, target: Path) -> ExportResult:
