@@ -36,7 +36,10 @@ class Pipeline:
     @classmethod
     def load(cls, path_or_table: Pathlike) -> Pipeline:
         """Of a YAML file, or of a table that a pipeline has written."""
-        definition = PipelineDefinition.load(os.fspath(path_or_table))
+        return cls.of(PipelineDefinition.load(os.fspath(path_or_table)))
+
+    @classmethod
+    def of(cls, definition: PipelineDefinition) -> Pipeline:
         return cls(definition.topic)._with(**definition.to_mapping())
 
     def _with(self, **values: Any) -> Pipeline:

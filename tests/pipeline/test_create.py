@@ -33,7 +33,8 @@ def test_the_file_says_what_was_asked_and_how_to_go_on(
     assert f"{topic} (2 partitions, cleanup.policy=delete, append) -> delta:{here}/lake/orders" in done.output
     assert f"Next: kafkapy pipeline run {topic}.yaml --once" in done.output
     assert (here / f"{topic}.yaml").read_text() == (
-        f"name: {topic}\nbootstrap: {bootstrap}\ntopic: {topic}\ntable: delta:lake/orders\nformat: raw\nstart: earliest\n"
+        f"name: {topic}\nbootstrap: {bootstrap}\ntopic: {topic}\n"
+        "table: delta:lake/orders\nformat: raw\nstart: earliest\n"
     )
     assert not (here / "lake").exists()
 
