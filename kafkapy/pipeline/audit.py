@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.audit_report import NOTES, AuditReport, Bounds, Finding
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.driver import spark_for
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.sessions import spark_for
+from kafkapy.pipeline.spark_failures import spark_failures
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 
@@ -38,7 +39,6 @@ def audit(
     *,
     examples: int = 10,
     deep: bool = False,
-    master: str | None = None,
 ) -> AuditReport:
     """The report, with the first `examples` of each finding; PipelineError when there is nothing to compare.
 
@@ -51,7 +51,7 @@ def audit(
     start = _start(definition, state)
     topics = Topics(definition.bootstrap, definition.kafka)
     topics.partitions(definition.topic)  # fails before Spark starts
-    with spark_for(definition, "audit", spark, master=master) as session:
+    with spark_for(definition, spark) as session, spark_failures(definition):
         return _audit(definition, session, state, topics, start, examples, deep)
 
 
@@ -80,7 +80,8 @@ def _audit(
     from kafkapy.pipeline.audit_sides import AuditSides
 
     policy = topics.cleanup_policy(definition.topic)
-    mode = definition.mode_for(policy)
+    former = state.definition  # the policy may have been changed since; the table is as it was written
+    mode = definition.mode or (former and former.mode) or definition.mode_for(policy)
     sides = AuditSides(definition, spark, topics, upsert=mode == "upsert", deep=deep)
     batch = checkpoint.committed_batch(state)
     committed = checkpoint.committed_offsets(state) or start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import click
@@ -32,7 +33,10 @@ def audit(
     from kafkapy.pipeline.audit import audit as compare
 
     try:
-        found = compare(PipelineDefinition.load(pipeline), examples=examples, deep=deep, master=master)
+        definition = PipelineDefinition.load(pipeline)
+        if master is not None:
+            definition = dataclasses.replace(definition, master=master)
+        found = compare(definition, examples=examples, deep=deep)
     except UserError as error:
         click.echo(f"kafkapy: {error}", err=True)
         return IMPOSSIBLE

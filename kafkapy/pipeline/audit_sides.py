@@ -19,7 +19,8 @@ from pyspark.sql import functions as f
 from kafkapy.pipeline.audit_report import Bounds
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats import open_format
-from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.formats.json_parsing import parse_json
+from kafkapy.pipeline.formats.spark_types import struct_of
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import open_table
 from kafkapy.pipeline.topics import Topics
@@ -45,10 +46,8 @@ class AuditSides:
     def rows(self) -> DataFrame:
         table = open_table(self._spark, self._definition.table, partition_by=self._definition.partition_by)
         if not table.exists():
-            raise PipelineError(
-                f"there is no table at {self._definition.table}, though its pipeline has run; "
-                "kafkapy pipeline reset --to earliest reads the topic again"
-            )
+            # The first good record makes the table; as many columns of the same types, and no rows.
+            return self.records((), {}).limit(0).withColumn("topic", f.lit(None).cast("string"))
         content = table.read()
         columns = [f.col(f"_{name}").alias(name) for name in ("topic", "partition", "offset")]
         if self._upsert:
@@ -66,7 +65,7 @@ class AuditSides:
         records = self._read(self._definition.topic, starting=first, ending=last)
         by_columns = self._upsert and bool(self._definition.key)
         if by_columns or self._deep:
-            records = open_format(self._definition, State(self._definition.table.location)).parse(records)
+            records = self._parsed(records)
         columns: list[Column | str] = ["partition", "offset"]
         if self._upsert:
             unparsed = f.col("_error").isNotNull() if by_columns else f.lit(False)
@@ -114,6 +113,13 @@ class AuditSides:
             ending=ending,
             options={f"kafka.{name}": value for name, value in self._definition.kafka.items()},
         )
+
+    def _parsed(self, records: DataFrame) -> DataFrame:
+        state = State(self._definition.table.location)
+        if self._definition.format.kind == "json" and self._definition.format.schema is None:
+            # The format itself would look for further columns, and write them to the state.
+            return parse_json(records, state.schema or struct_of([]), None)
+        return open_format(self._definition, state).parse(records)
 
     def _identity(self, key: str, column: str) -> Column:
         if not self._definition.key:
