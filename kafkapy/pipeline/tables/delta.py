@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings
-from kafkapy.pipeline.tables.table import Table
+from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
 from kafkapy.pipeline.tables.upserts import Upsert
 
@@ -44,7 +44,7 @@ class DeltaTable(Table):
 
     def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
         with settings(rows.sparkSession, self.session_settings):
-            Upsert(self._sql, keys).run(self._prepare(rows))
+            Upsert(self._sql, keys).run(self._prepare(rows, marked=True))
 
     def trim(self, positions: Mapping[int, int]) -> None:
         if condition := at_or_after(positions):
@@ -64,7 +64,7 @@ class DeltaTable(Table):
         deleted = ended.operationMetrics["numDeletedFiles"]
         return [
             f"merged {optimized.numFilesRemoved} files into {optimized.numFilesAdded} (OPTIMIZE)",
-            f"deleted {deleted} files that no version of the last {hours:g} hours needs (VACUUM)",
+            f"deleted {deleted} files that no version of the last {spoken(retain)} needs (VACUUM)",
         ]
 
     def _read(self, session: SparkSession) -> DataFrame:
@@ -73,10 +73,10 @@ class DeltaTable(Table):
     def _present_partitioning(self) -> list[str]:
         return list(self.spark.sql(f"DESCRIBE DETAIL {self._sql}").head().partitionColumns)
 
-    def _create(self, rows: DataFrame) -> StructType:
-        writer = rows.write.format("delta").mode("ignore")
+    def _create(self, empty: DataFrame) -> StructType:
+        writer = empty.write.format("delta").mode("ignore")
         writer.partitionBy(*self.partitioning.names).save(self.location)
-        return self._stored_schema(rows.sparkSession)
+        return self._stored_schema(empty.sparkSession)
 
     def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
         columns = ", ".join(f"{dotted(one.path)} {ddl(one.kind)}" for one in added)

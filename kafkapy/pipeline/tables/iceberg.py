@@ -31,7 +31,7 @@ from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.partitioning import PartitionField
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings, text
-from kafkapy.pipeline.tables.table import Table
+from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
 from kafkapy.pipeline.tables.upserts import Upsert
 
@@ -51,11 +51,15 @@ class IcebergTable(Table):
     derives_columns = False
 
     def exists(self) -> bool:
-        return Files(self.spark, self.location).exists("metadata/version-hint.text")
+        files = Files(self.spark, self.location)
+        # A creation that was killed may lack the hint; Iceberg finds the version without.
+        return files.exists("metadata/version-hint.text") or any(
+            name.endswith(".metadata.json") for name in files.names("metadata")
+        )
 
     def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
         with settings(rows.sparkSession, self.session_settings):
-            prepared = _stored_names(self._prepare(rows))
+            prepared = _stored_names(self._prepare(rows, marked=True))
             Upsert(self._in_catalog(rows.sparkSession), keys, _PARTITION).run(prepared)
 
     def trim(self, positions: Mapping[int, int]) -> None:
@@ -81,7 +85,7 @@ class IcebergTable(Table):
         return [
             f"merged {rewritten['rewritten_data_files_count']} files into "
             f"{rewritten['added_data_files_count']} (rewrite_data_files)",
-            f"deleted {deleted} files that no snapshot of the last {retain} needs (expire_snapshots)",
+            f"deleted {deleted} files that no snapshot of the last {spoken(retain)} needs (expire_snapshots)",
             f"deleted {orphans.count()} files that no snapshot knows (remove_orphan_files)",
         ]
 
@@ -155,13 +159,15 @@ class IcebergTable(Table):
         # Of a divided table Iceberg brings the rows of a partition together itself.
         return rows if self.partitioning.fields else super()._in_few_files(rows)
 
-    def _create(self, rows: DataFrame) -> StructType:
-        writer = _stored_names(rows).writeTo(self._in_catalog(rows.sparkSession)).using("iceberg")
+    def _create(self, empty: DataFrame) -> StructType:
+        writer = _stored_names(empty).writeTo(self._in_catalog(empty.sparkSession)).using("iceberg")
         writer = writer.tableProperty("format-version", "2")
+        # A commit for each batch would leave a metadata file each.
+        writer = writer.tableProperty("write.metadata.delete-after-commit.enabled", "true")
         if fields := self.partitioning.fields:
             writer = writer.partitionedBy(*map(_transform, fields))
         writer.create()
-        return self._stored_schema(rows.sparkSession)
+        return self._stored_schema(empty.sparkSession)
 
     def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
         columns = ", ".join(f"{dotted(one.path)} {ddl(one.kind)}" for one in added)

@@ -161,8 +161,8 @@ class ParquetTable(Table):
             folder = f"{folder}/{inner[0]}"
         return names
 
-    def _create(self, rows: DataFrame) -> StructType:
-        return rows.schema  # the first batch makes the table
+    def _create(self, empty: DataFrame) -> StructType:
+        return empty.schema  # the first batch makes the table
 
     def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
         """Each file has the columns of its time."""

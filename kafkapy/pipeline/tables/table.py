@@ -23,18 +23,33 @@ from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from kafkapy.pipeline.definition import TableTarget
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.tables.evolution import AddedColumn, Evolution, fitted
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
 from kafkapy.pipeline.tables.sql import ddl, quoted, settings
-from kafkapy.pipeline.tables.upserts import DELETED
 
-RECORD_COLUMNS: Final = StructType.fromDDL(
-    "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key BINARY, "
-    "_headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+RECORD_COLUMNS: Final = StructType(
+    [
+        StructField("_topic", StringType()),
+        StructField("_partition", IntegerType()),
+        StructField("_offset", LongType()),
+        StructField("_timestamp", TimestampType()),
+        StructField("_key", BinaryType()),
+        StructField("_headers", ArrayType(_HEADER)),
+    ]
 )
 
 
@@ -73,9 +88,9 @@ class Table(ABC):
     def check_shape(self, schema: StructType | None = None) -> None:
         """Raises PipelineError when there is a table that no pipeline with this partitioning made, or one to
         which rows of `schema` (the columns of the data) cannot be added."""
+        if schema is not None:
+            self._check_columns(StructType([*schema, *RECORD_COLUMNS]))
         if not self.exists():
-            if schema is not None:
-                self._check_names(schema)
             return
         stored = self._stored_schema(self.spark)
         if lacking := Evolution(stored, RECORD_COLUMNS, self.name).added:
@@ -91,7 +106,6 @@ class Table(ABC):
                 "or write to a new table"
             )
         if schema is not None:
-            self._check_names(schema)
             Evolution(stored, schema, self.name)
 
     # -- writing
@@ -105,7 +119,7 @@ class Table(ABC):
     def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
         """Brings the table to the last record of each key. `keys`: columns, or none for the record's key.
 
-        `rows` have the column `_deleted BOOLEAN` too: true for a tombstone, whose parsed columns are null.
+        The last column of `rows` is `_deleted BOOLEAN`: true for a tombstone, whose parsed columns are null.
         """
 
     @abstractmethod
@@ -126,8 +140,8 @@ class Table(ABC):
     def _present_partitioning(self) -> list[str]: ...
 
     @abstractmethod
-    def _create(self, rows: DataFrame) -> StructType:
-        """Makes an empty table for such rows; its columns."""
+    def _create(self, empty: DataFrame) -> StructType:
+        """Makes a table of these columns; what they have become."""
 
     @abstractmethod
     def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None: ...
@@ -155,34 +169,37 @@ class Table(ABC):
         derived = {field.name.lower() for field in self._derived()}
         return StructType([field for field in schema if field.name.lower() not in derived])
 
-    def _prepare(self, rows: DataFrame) -> DataFrame:
-        """`rows` with exactly the columns of the table, which is made or given more columns before."""
-        self._check_columns(rows.schema)
+    def _prepare(self, rows: DataFrame, *, marked: bool = False) -> DataFrame:
+        """`rows` with exactly the columns of the table, which is made or given more columns before; if
+        `marked`, with the column `_deleted`."""
+        mark = [rows.schema[-1]] if marked else []
+        plain = StructType(rows.schema[:-1] if marked else list(rows.schema))
+        self._check_columns(plain, [field.name for field in mark])
         for field in self._derived():
-            kind = ddl(_field_of(rows.schema, field.column, self.name).dataType)
-            field.check_type(kind)
+            kind = ddl(_field_of(plain, field.column, self.name).dataType)
             rows = rows.withColumn(field.name, f.expr(field.expression(quoted(field.column), kind)))
-        plain = StructType([field for field in rows.schema if field.name != DELETED])
+            plain = StructType([*plain, rows.schema[field.name]])
         if self.exists():
             stored = self._stored_schema(rows.sparkSession)
         else:
-            stored = self._create(fitted(rows.limit(0), Evolution(StructType(), plain, self.name).schema))
+            no_rows = rows.sparkSession.range(0).select()
+            stored = self._create(fitted(no_rows, Evolution(StructType(), plain, self.name).schema))
         evolution = Evolution(stored, plain, self.name)
         if evolution.added:
             self._add_columns(rows.sparkSession, evolution.added)
-        deleted = [field for field in rows.schema if field.name == DELETED]
-        return fitted(rows, StructType([*evolution.schema, *deleted]))
+        return fitted(rows, StructType([*evolution.schema, *mark]))
 
-    def _check_names(self, schema: StructType) -> None:
+    def _check_columns(self, schema: StructType, taken: Sequence[str] = ()) -> None:
         if problem := self._problem(schema):
             raise PipelineError(f"{self.name}: {problem}")
-        seen: dict[str, str] = {}
+        seen = {name: name for name in taken}
         derived = {field.name.lower(): str(field) for field in self._derived()}
         for name in schema.names:
             if name.lower() in seen:
+                why = "are two" if name == seen[name.lower()] else "differ only in case"
                 raise PipelineError(
-                    f"{self.name}: the columns {seen[name.lower()]} and {name} differ only in case, which "
-                    "Spark does not tell apart; give the format a schema with other names"
+                    f"{self.name}: the columns {seen[name.lower()]} and {name} {why}, which Spark does not "
+                    "tell apart; give the format a schema with other names"
                 )
             if name.lower() in derived:
                 raise PipelineError(
@@ -190,9 +207,6 @@ class Table(ABC):
                     f"{derived[name.lower()]} needs; give the format a schema with another name"
                 )
             seen[name.lower()] = name
-
-    def _check_columns(self, schema: StructType) -> None:
-        self._check_names(schema)
         for field in self.partitioning.fields:
             field.check_type(ddl(_field_of(schema, field.column, self.name).dataType))
 
@@ -201,6 +215,11 @@ class Table(ABC):
         if self.partitioning.fields:
             return rows.hint("rebalance", *(f.col(quoted(name)) for name in self.partitioning.names))
         return rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism)
+
+
+def spoken(retain: timedelta) -> str:
+    hours = retain / timedelta(hours=1)
+    return f"{retain.days} days" if hours % 24 == 0 else f"{hours:g} hours"
 
 
 def _field_of(schema: StructType, name: str, table: str) -> StructField:

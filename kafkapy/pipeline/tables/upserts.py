@@ -11,7 +11,7 @@ columns, so it deletes the rows whose `_key` is its own: a second MERGE, only fo
 Killed between the two, the batch runs again and both are done. A row that a later tombstone of the same batch
 deletes is not inserted by the first, and takes an older row of the same columns with it.
 
-Null is a value like any other in a key.
+A key is never null here: such records are dead letters (`batches.py`).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Upsert:
 
     def _merge(self, source: DataFrame) -> None:
         names = [quoted(name) for name in source.columns if name != DELETED]
-        same = " AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in self._keys)
+        same = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in self._keys)
         with _view(source) as view:
             source.sparkSession.sql(
                 f"MERGE INTO {self._table} t USING {view} s ON {same} "
@@ -118,11 +118,12 @@ class Upsert:
 @contextlib.contextmanager
 def _stored(rows: DataFrame) -> Iterator[DataFrame]:
     """Computes the rows once: a MERGE reads its source twice, to find the files and to write."""
-    stored = rows.persist()
+    # Not in the cache of queries: Delta refuses a MERGE whose source is there.
+    stored = rows.localCheckpoint(eager=False)
     try:
         yield stored
     finally:
-        stored.unpersist()
+        stored._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
 @contextlib.contextmanager

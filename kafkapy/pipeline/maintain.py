@@ -1,0 +1,40 @@
+"""Keeping a pipeline's table in order: small files merged, files deleted that nothing needs any more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.driver_lock import driver_lock
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.sessions import spark_for
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.tables import check_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def maintain(
+    definition: PipelineDefinition, *, retain: timedelta, spark: SparkSession | None = None
+) -> list[str]:
+    """Lines that say what was done. Refuses while the pipeline runs: its batches would meet the changes.
+
+    Versions of the table that are younger than `retain` stay readable.
+    """
+    state = State(definition.table.location)
+    check_location(definition.table)
+    if state.incarnation is None:
+        raise PipelineError(f"{definition.name} has no table yet: kafkapy pipeline run writes it")
+    with (
+        state.lock(),
+        spark_for(definition, spark) as session,
+        driver_lock(definition, state, session),
+    ):
+        from kafkapy.pipeline.tables import open_table
+
+        table = open_table(session, definition.table, partition_by=definition.partition_by)
+        if not table.exists():
+            raise PipelineError(f"{definition.table}: there is no table yet: kafkapy pipeline run writes it")
+        return table.maintain(retain)

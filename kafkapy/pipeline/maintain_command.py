@@ -1,0 +1,36 @@
+"""`kafkapy pipeline maintain PIPELINE [--retain 7d]`"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import click
+
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.fields import seconds
+from kafkapy.pipeline.pipeline_error import PipelineError
+
+
+@click.command()
+@click.argument("pipeline", metavar="PIPELINE")
+@click.option(
+    "--retain",
+    metavar="TIME",
+    default="7d",
+    show_default=True,
+    help="How long versions of the table stay readable, for example 12h.",
+)
+def maintain(pipeline: str, retain: str) -> None:
+    """Merge the small files of PIPELINE's table, a YAML file or a table, and delete what nothing needs.
+
+    Delta: OPTIMIZE and VACUUM. Iceberg: rewrite_data_files, expire_snapshots and remove_orphan_files.
+    Parquet: only what killed runs left. The pipeline must not run meanwhile.
+    """
+    from kafkapy.pipeline.maintain import maintain as carry_out
+
+    try:
+        retained = timedelta(seconds=seconds(retain))
+    except PipelineError as error:
+        raise PipelineError(f"--retain: {error}") from None
+    for line in carry_out(PipelineDefinition.load(pipeline), retain=retained):
+        click.echo(line)
