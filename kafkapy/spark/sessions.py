@@ -12,6 +12,7 @@ Settings, each of which `conf` overrides:
     spark.sql.extensions, .catalog.*   what the lake formats need
     spark.sql.shuffle.partitions       of a local master twice its cores: Spark's 200 are tiny tasks there
     spark.driver.defaultJavaOptions    log4j2.properties beside this file; Spark's default logs warnings
+    spark.*.defaultJavaOptions         no Avro string of more than 100 MB: a damaged length ends the JVM else
     spark.ui.showConsoleProgress       false: the bar would be drawn into the caller's output
 """
 
@@ -40,6 +41,10 @@ _EXTENSIONS = {
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
 _DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+# BinaryDecoder allocates the length that it reads, before it looks whether the bytes are there.
+_AVRO_LIMITS = " ".join(
+    f"-Dorg.apache.avro.limits.{kind}.maxLength={100 << 20}" for kind in ("bytes", "string")
+)
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _AVRO = "org.apache.spark.sql.avro.AvroFileFormat"
 
@@ -126,9 +131,11 @@ def _defaults(spark: Spark, lakes: Sequence[str], master: str) -> dict[str, str]
         defaults["spark.sql.catalog.spark_catalog"] = _DELTA_CATALOG
     if master.startswith("local"):
         defaults["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
+    # Not extraJavaOptions, which spark-defaults.conf may set and which come behind these.
+    defaults["spark.executor.defaultJavaOptions"] = _AVRO_LIMITS
+    defaults["spark.driver.defaultJavaOptions"] = _AVRO_LIMITS
     if not (_conf_folder(spark) / "log4j2.properties").exists():
-        # Not extraJavaOptions, which spark-defaults.conf may set and which come behind these.
-        defaults["spark.driver.defaultJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"
+        defaults["spark.driver.defaultJavaOptions"] += f" -Dlog4j2.configurationFile={_LOG4J.as_uri()}"
     return defaults
 
 
