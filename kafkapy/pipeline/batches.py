@@ -148,15 +148,15 @@ class Batches:
 
     def _sorting_out(self, parsed: DataFrame, batch_id: int) -> tuple[int, int]:
         """Writes dead letters, then the others."""
-        kept = parsed.persist()
+        # Not in the cache of queries: Delta refuses a MERGE whose source is there.
+        kept = parsed.localCheckpoint(eager=False)
         try:
-            bad = kept.filter(f.col("_error").isNotNull())
-            write_dead_letters(bad, self._definition)
+            write_dead_letters(kept.filter(f.col("_error").isNotNull()), self._definition)
             self._store(kept.filter(f.col("_error").isNull()), batch_id)
-            rows, errors = _counts(kept)
+            records, errors = _counts(kept)
         finally:
-            kept.unpersist()
-        return rows - errors, errors
+            kept._jdf.queryExecution().logical().rdd().unpersist(False)
+        return records - errors, errors
 
     def _store(self, good: DataFrame, batch_id: int) -> None:
         columns = [f.col("_data.*"), *(f.col(name).alias(f"_{name}") for name in _RECORD_COLUMNS)]
@@ -169,7 +169,7 @@ class Batches:
     def _refusal(self, found: dict[str, object], batch_id: int) -> PipelineError:
         return PipelineError(
             f"{self._definition.name}: the record {found['topic']}-{found['partition']}-{found['offset']} "
-            f"{found.get('error')}; nothing of batch {batch_id} was written; to go on without such records, "
+            f"{found['error']}; nothing of batch {batch_id} was written; to go on without such records, "
             f"keep them in a topic: dead_letter: {self._definition.topic}.dlq"
         )
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkapy.pipeline.dead_letters import make_topic
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.fields import seconds
 from kafkapy.pipeline.formats import open_format
@@ -120,7 +121,7 @@ class _Job:
         self._mode = definition.mode_for(self._topics.cleanup_policy(definition.topic))
         self._check_former()
         if definition.dead_letter is not None:
-            self._topics.create(definition.dead_letter)
+            make_topic(self._topics, definition)
         incarnation = self.state.incarnation
         if incarnation is None or incarnation.starting_offsets is None:
             self._starting = definition.start if definition.start_ms is None else definition.start_ms
