@@ -15,9 +15,26 @@ def spark_failures(definition: PipelineDefinition) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     try:
-        yield
+        with _silent():
+            yield
     except (PySparkException, Py4JError) as error:
         raise explain(error, definition).error from error
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """pyspark 4 also prints each error as a line of JSON with its stack trace."""
+    from pyspark.logger import PySparkLogger
+
+    names = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+    loggers = [logger for name in names if not (logger := PySparkLogger.getLogger(name)).disabled]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.disabled = False
 
 
 def first_line(error: Exception) -> str:

@@ -1,0 +1,76 @@
+"""What an audit reports, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from kafkapy.pipeline.audit_report import AuditReport, Bounds, Example, Finding
+
+BOUNDS = (Bounds(partition=0, start=0, committed=2_000, planned=2_000, log_start=5, end=2_010),)
+
+
+def report(*findings: Finding, **notes: int) -> AuditReport:
+    return AuditReport(
+        pipeline="orders",
+        table="delta:/lake/orders",
+        topic="orders",
+        mode="append",
+        batch=7,
+        bounds=BOUNDS,
+        notes=notes,
+        findings=findings,
+    )
+
+
+def test_a_report_without_findings_is_clean() -> None:
+    clean = report(matching=1_995, expired=5)
+    assert clean.ok
+    text = str(clean)
+    assert "orders -> delta:/lake/orders (append), up to batch 7" in text
+    assert "Clean" in text
+    assert "1,995" in text
+
+
+def test_consecutive_offsets_are_one_line() -> None:
+    found = Finding("missing", 1_001, (Example(0, 1_000, 1_999, "orders"), Example(0, 7, 7, "orders")))
+    lines = str(report(found)).splitlines()
+    assert "  orders-0: 1000..1999" in lines
+    assert "  orders-0: 7" in lines
+    assert lines[-1] == "Not clean: 1,001 missing."
+
+
+def test_a_report_says_when_it_shows_only_the_first_examples() -> None:
+    found = Finding("duplicated", 30, (Example(0, 1, 10, "orders"),))
+    assert "  … the first 1 only" in str(report(found)).splitlines()
+
+
+def test_an_upsert_finding_names_the_key_and_the_record_that_should_have_decided() -> None:
+    example = Example(0, 12, 12, "orders", key="'k7'", expected=40)
+    assert str(example) == "orders-0: 12 key 'k7', the last is 40"
+
+
+def test_a_row_without_a_place_is_shown_as_such() -> None:
+    assert str(Example(None, None, None, "?")) == "?-?: ?"
+
+
+def test_json_has_everything_that_the_text_has() -> None:
+    found = Finding("missing", 10, (Example(0, 1_000, 1_009, "orders"),))
+    value = json.loads(report(found, matching=1_985).to_json())
+    assert not value["ok"]
+    assert value["batch"] == 7
+    assert value["partitions"] == [
+        {"partition": 0, "start": 0, "committed": 2_000, "planned": 2_000, "log_start": 5, "end": 2_010}
+    ]
+    assert value["notes"] == {"matching": 1_985}
+    (finding,) = value["findings"]
+    assert (finding["kind"], finding["count"]) == ("missing", 10)
+    assert (finding["examples"][0]["first"], finding["examples"][0]["last"]) == (1_000, 1_009)
+
+
+def test_counts_are_of_findings_and_notes_alike() -> None:
+    found = report(Finding("missing", 10, ()), matching=5)
+    assert (found.count("missing"), found.count("matching"), found.count("stale")) == (10, 5, 0)
+
+
+def test_comparing_begins_where_both_the_pipeline_and_the_topic_begin() -> None:
+    assert BOUNDS[0].first == 5
