@@ -61,6 +61,10 @@ def open_format(definition: PipelineDefinition, state: State) -> Format:
         from kafkapy.pipeline.formats.json_format import JsonFormat
 
         return JsonFormat(definition.format)
+    if kind == "avro":
+        from kafkapy.pipeline.formats.avro_format import AvroFormat
+
+        return AvroFormat(definition.format, state)
     from kafkapy.pipeline.formats.raw_format import RawFormat
 
     return RawFormat()

@@ -48,7 +48,8 @@ class InferredJsonFormat(Format):
     @property
     def columns(self) -> Struct | None:
         columns: Struct | None = self._state.schema
-        return columns
+        # Another format may have read the topic before.
+        return columns if columns and columns.get("type") == "struct" else None
 
     def parse(self, records: DataFrame) -> DataFrame:
         from kafkapy.pipeline.formats.json_parsing import parse_json
