@@ -10,7 +10,7 @@
     time-millis, time-micros, timestamp-nanos          INT, BIGINT: the number that Avro stores
     union of null and one type                         the type
     union of int and long, of float and double         BIGINT, DOUBLE
-    any other union                                    STRUCT of member_string, member_NAME ... of which one is set
+    any other union                                    STRUCT of member_string, member_NAME ..., one set
 
 A schema whose root is no record makes one column, `value`.
 """

@@ -157,9 +157,39 @@ class _Reader:
             if not _NAME.fullmatch(name) or "." in name:
                 raise PipelineError(f"{where}: a field's name has letters, digits and _ only, not {name!r}")
             path = name if where == "the schema" else f"{where}.{name}"
-            kept = {key: one[key] for key in ("name", "default", "aliases") if key in one}
-            read.append({**kept, "type": self.read(one["type"], namespace, path)})
+            kept = {key: one[key] for key in ("name", "aliases") if key in one}
+            kept["type"] = self.read(one["type"], namespace, path)
+            if "default" in one and self._fits(one["default"], kept["type"]):
+                kept["default"] = one["default"]
+            read.append(kept)
         return read
+
+    def _fits(self, default: Any, kind: Any) -> bool:
+        """Whether a default is one of the type; a union's is one of its first branch. Others count as none."""
+        if isinstance(kind, list):
+            return bool(kind) and self._fits(default, kind[0])
+        definition = kind if isinstance(kind, dict) else self.named.get(kind, {"type": kind})
+        name = definition["type"]
+        if name == "record":
+            return isinstance(default, dict) and all(
+                "default" in one
+                if one["name"] not in default
+                else self._fits(default[one["name"]], one["type"])
+                for one in definition.get("fields", ())
+            )
+        if name == "array":
+            return isinstance(default, list) and all(self._fits(one, definition["items"]) for one in default)
+        if name == "map":
+            return isinstance(default, dict) and all(
+                self._fits(one, definition["values"]) for one in default.values()
+            )
+        if name in ("int", "long"):
+            return isinstance(default, int) and not isinstance(default, bool)
+        if name in ("float", "double"):
+            return isinstance(default, int | float) and not isinstance(default, bool)
+        if name == "enum":
+            return default in definition["symbols"]
+        return isinstance(default, {"null": type(None), "boolean": bool}.get(name, str))
 
 
 def _full_name(name: str, namespace: str | None) -> str:
