@@ -60,7 +60,7 @@ class OfflineSegment(Segment):
         return self._file
 
     def _open(self) -> File:
-        for suffix in ("", SWAP_SUFFIX, DELETED_SUFFIX):
+        for suffix in (self.suffix, "", SWAP_SUFFIX, DELETED_SUFFIX):
             with contextlib.suppress(FileNotFoundError):
                 return self._files.open(self.path + suffix)
         # The swap ended between the first look and the second.
@@ -103,10 +103,13 @@ class OfflineSegment(Segment):
         """Whether a batch that was begun there may end later: it is cut short by the end of the file, or
         nothing but zeros follows."""
         head = self.read(position, _ZEROS_LOOKED_AT)
-        if len(head) < HEADER_SIZE or not any(head):
+        if not any(head):
             return True
-        header = read_header(head)
-        return header.magic == MAGIC and header.size > self.size - position
+        try:
+            header = read_header(head)
+        except DecodeError:
+            return len(head) < HEADER_SIZE
+        return header.magic in (0, 1, MAGIC) and header.size > self.size - position
 
     def _not_a_batch(self, error: BadBatchError, offset: int) -> LogSourceError:
         data = self.read(error.position, self.size - error.position)
