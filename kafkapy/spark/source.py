@@ -4,8 +4,8 @@ Columns: key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, t
 timestampType INT, headers ARRAY<STRUCT<key STRING, value BINARY>>.
 
 Positions are "earliest", "latest", a time (epoch milliseconds as int, a datetime or its ISO text; UTC unless
-it names a zone) or offsets as {partition: offset}, which then must name every partition: -2 is earliest, -1
-latest. A stream's checkpoint wins over `starting`.
+it names a zone) or offsets as {partition: offset}, which then must name every partition; there -2 is earliest
+and -1 latest. A stream's checkpoint wins over `starting`.
 """
 
 from __future__ import annotations
