@@ -140,6 +140,6 @@ def test_without_jars_and_without_a_network_the_remedy_is_told_before_spark_star
     ended = run("import kafkapy.spark; kafkapy.spark.session()", tmp_path)
     assert ended.stderr.splitlines()[-1] == (
         "kafkapy.spark.setup_error.SparkSetupError: org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 "
-        "cannot be fetched, Maven Central does not answer: where there is a network run `kafkapy spark jars --to DIR`, "
-        "and let KAFKAPY_SPARK_JARS=DIR name it here"
+        "cannot be fetched, Maven Central does not answer: where there is a network run "
+        "`kafkapy spark jars --to DIR`, and let KAFKAPY_SPARK_JARS=DIR name it here"
     )

@@ -11,7 +11,7 @@ Settings, each of which `conf` overrides:
     spark.sql.session.timeZone         UTC, so that day(timestamp) is the same day on every machine
     spark.sql.extensions, .catalog.*   what the lake formats need
     spark.sql.shuffle.partitions       of a local master twice its cores: Spark's 200 are tiny tasks there
-    …delta.snapshotPartitions          of a local master its cores, not 50: each commit reads the last snapshot,
+    …delta.snapshotPartitions          of a local master its cores, not 50: a commit reads the last snapshot,
                                        and a MERGE into a small table took 5 s instead of 30 on busy cores
     spark.driver.defaultJavaOptions    log4j2.properties beside this file; Spark's default logs warnings
     spark.*.defaultJavaOptions         no Avro string of more than 100 MB: a damaged length ends the JVM else
