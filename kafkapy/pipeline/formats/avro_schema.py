@@ -165,16 +165,14 @@ class _Reader:
         return read
 
     def _fits(self, default: Any, kind: Any) -> bool:
-        """Whether a default is one of the type; a union's is one of its first branch. Others count as none."""
+        """Whether a default is of the type; a union's is of its first branch. Others count as none."""
         if isinstance(kind, list):
             return bool(kind) and self._fits(default, kind[0])
         definition = kind if isinstance(kind, dict) else self.named.get(kind, {"type": kind})
         name = definition["type"]
         if name == "record":
             return isinstance(default, dict) and all(
-                "default" in one
-                if one["name"] not in default
-                else self._fits(default[one["name"]], one["type"])
+                self._fits(default[one["name"]], one["type"]) if one["name"] in default else "default" in one
                 for one in definition.get("fields", ())
             )
         if name == "array":

@@ -65,6 +65,10 @@ def open_format(definition: PipelineDefinition, state: State) -> Format:
         from kafkapy.pipeline.formats.avro_format import AvroFormat
 
         return AvroFormat(definition.format, state)
+    if kind == "protobuf":
+        from kafkapy.pipeline.formats.protobuf_format import ProtobufFormat
+
+        return ProtobufFormat(definition.format)
     from kafkapy.pipeline.formats.raw_format import RawFormat
 
     return RawFormat()
