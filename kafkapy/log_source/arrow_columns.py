@@ -11,7 +11,8 @@
 
 Keys and values are cut out of the buffer that was read without an object for each: an array over the whole
 buffer, whose elements are by turns what lies between two values and a value, is built from the positions
-alone, and `take` copies the values out of it.
+alone, and `take` copies the values out of it. Numbers are handed over as buffers: `pyarrow.array` imports
+pandas where it is installed, which takes each Spark worker longer than reading a hundred thousand records.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ def record_batch(topic_partition: TopicPartition, columns: RecordColumns, *, hea
         _cut(columns.data, columns.keys),
         _cut(columns.data, columns.values),
         _repeated(topic_partition.topic, rows),
-        pa.array(np.full(rows, topic_partition.partition, np.int32)),
-        pa.array(columns.offsets),
+        _numbers(pa.int32(), np.full(rows, topic_partition.partition, np.int32)),
+        _numbers(pa.int64(), columns.offsets),
         _microseconds(columns.timestamps),
-        pa.array(columns.timestamp_types),
+        _numbers(pa.int32(), columns.timestamp_types),
     ]
     if headers:
         arrays.append(_headers(columns))
@@ -68,8 +69,6 @@ def record_batch(topic_partition: TopicPartition, columns: RecordColumns, *, hea
 def _cut(data: Buffer, fields: Fields) -> pa.Array:
     """The fields' bytes, which lie in `data` in their order."""
     rows = len(fields.at)
-    if not rows:
-        return pa.array([], pa.binary())
     edges = np.empty(2 * rows + 1, np.int32)
     edges[0] = 0
     edges[1::2] = fields.at
@@ -77,9 +76,20 @@ def _cut(data: Buffer, fields: Fields) -> pa.Array:
     pieces = pa.Array.from_buffers(
         pa.binary(), 2 * rows, [None, pa.py_buffer(edges), pa.py_buffer(data)], null_count=0
     )
-    nulls = fields.lengths < 0
-    wanted = pa.array(np.arange(1, 2 * rows, 2, dtype=np.int32), mask=nulls if nulls.any() else None)
-    return pieces.take(wanted)
+    there = fields.lengths >= 0
+    wanted = np.arange(1, 2 * rows, 2, dtype=np.int32)
+    return pieces.take(_numbers(pa.int32(), wanted, None if there.all() else there))
+
+
+def _numbers(
+    kind: pa.DataType, values: npt.NDArray[np.generic], there: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """The numbers as an Arrow array of the same layout, null where one is not `there`."""
+    return pa.Array.from_buffers(kind, len(values), [_bits(there), pa.py_buffer(values)])
+
+
+def _bits(there: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    return None if there is None else pa.py_buffer(np.packbits(there, bitorder="little"))
 
 
 def _repeated(text: str, rows: int) -> pa.Array:
@@ -91,7 +101,7 @@ def _repeated(text: str, rows: int) -> pa.Array:
 def _microseconds(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
     if milliseconds.size and max(int(milliseconds.max()), -int(milliseconds.min())) > _MAX_MILLISECONDS:
         raise DecodeError("a timestamp that microseconds have no room for")
-    return pa.array(milliseconds * 1000).cast(_TIMESTAMP_TYPE)
+    return _numbers(_TIMESTAMP_TYPE, milliseconds * 1000)
 
 
 def _headers(columns: RecordColumns) -> pa.Array:
@@ -105,8 +115,7 @@ def _headers(columns: RecordColumns) -> pa.Array:
     )
     edges = np.zeros(rows + 1, np.int32)
     np.cumsum(counts, out=edges[1:])
-    there = np.packbits(counts > 0, bitorder="little")
-    buffers = [pa.py_buffer(there), pa.py_buffer(edges)]
+    buffers = [_bits(counts > 0), pa.py_buffer(edges)]
     return pa.Array.from_buffers(pa.list_(HEADER_TYPE), rows, buffers, children=[pairs])
 
 
