@@ -81,11 +81,14 @@ class Streaming:
         self._batches.failure = None
         try:
             query = begin(self._batches)
-            while not query.awaitTermination(_LOOK):
-                self._look(query)
-                if self._stopping.asked.is_set():
-                    self._stop(query)
-                    break
+            try:
+                while not self._stopping.asked.is_set():
+                    ended = query.awaitTermination(_LOOK)
+                    self._look(query)
+                    if ended:
+                        break
+            finally:
+                self._stop(query)
             self._look(query)
         except (PySparkException, Py4JError, OSError) as error:
             return explain(self._batches.failure or error, self._definition)
@@ -94,6 +97,8 @@ class Streaming:
         return None
 
     def _stop(self, query: StreamingQuery) -> None:
+        if not query.isActive:
+            return
         deadline = time.monotonic() + _GRACE
         while not self._batches.close(_LOOK):
             if self._stopping.abandon.is_set() or time.monotonic() >= deadline:
@@ -122,7 +127,8 @@ class Streaming:
         self._told = told.batchId
         (source,) = told.sources
         end, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
-        self._lag = sum(max(offset - end.get(partition, 0), 0) for partition, offset in latest.items())
+        if latest:
+            self._lag = sum(max(offset - end.get(partition, 0), 0) for partition, offset in latest.items())
         self._tell(last=told.batchId)
         self._publish(end)
 
@@ -155,6 +161,6 @@ class Streaming:
 
 
 def _offsets(text: str | None) -> dict[int, int]:
-    """`{"topic": {"0": 12}}`, as the Kafka source tells its offsets."""
-    value = json.loads(text) if text else {}
+    """`{"topic": {"0": 12}}`, as the Kafka source tells its offsets; of a batch that is run again not all."""
+    value = json.loads(text) if text and text.startswith("{") else {}
     return {int(partition): offset for one in value.values() for partition, offset in one.items()}

@@ -1,0 +1,293 @@
+"""Runs of pipelines on real tables: what lands, what is refused, and how a run ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from interop.conftest import MakeTopic
+from interop.support.waiting import wait_until
+from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
+from kafkapy.pipeline.progress import BatchReport, Progress
+from kafkapy.pipeline.run import RunResult, run
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.tables import open_table
+from kafkapy.pipeline.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "id BIGINT, name STRING"
+Record = tuple[str | None, str | None]
+
+
+def produce(bootstrap: str, topic: str, records: list[Record], **where: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for key, value in records:
+        producer.produce(topic, value, key, **where)
+    assert producer.flush(30) == 0
+
+
+def numbered(numbers: range) -> list[Record]:
+    return [(f"key {number}", json.dumps({"id": number, "name": f"name {number}"})) for number in numbers]
+
+
+def rows(definition: PipelineDefinition, spark: SparkSession) -> DataFrame:
+    return open_table(spark, definition.table).read()
+
+
+def ids(definition: PipelineDefinition, spark: SparkSession) -> list[int]:
+    return sorted(row.id for row in rows(definition, spark).select("id").collect())
+
+
+class Told(Progress):
+    def __init__(self) -> None:
+        self.batches: list[BatchReport] = []
+        self.notes: list[str] = []
+
+    def note(self, line: str) -> None:
+        self.notes.append(line)
+
+    def batch(self, report: BatchReport) -> None:
+        self.batches.append(report)
+
+
+@contextlib.contextmanager
+def following(definition: PipelineDefinition, spark: SparkSession, **how: Any) -> Iterator[Future[RunResult]]:
+    """A run in a thread, asked to stop at the end."""
+    stop, done = threading.Event(), Future[RunResult]()
+
+    def follow() -> None:
+        try:
+            done.set_result(run(definition, every="200ms", spark=spark, stop=stop, **how))
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        yield done
+    finally:
+        stop.set()
+        thread.join(120)
+        assert not thread.is_alive()
+
+
+def forget_last_commit(definition: PipelineDefinition) -> None:
+    """As a kill between the commit of the table and Spark's leaves the checkpoint."""
+    state = State(definition.table.location)
+    last = checkpoint.committed_batch(state)
+    for name in (f"{last}", f".{last}.crc"):
+        Path(state.checkpoint, "commits", name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_a_topic_is_appended_in_batches_and_a_further_run_goes_on(
+    kind: str, spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=2)
+    produce(bootstrap_servers, topic, numbered(range(500)), partition=0)
+    produce(bootstrap_servers, topic, numbered(range(500, 1_000)), partition=1)
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA)
+    pipeline = getattr(pipeline, f"to_{kind}")(tmp_path / "table")
+    definition = replace(pipeline.definition, max_offsets_per_trigger=600)
+    told = Told()
+    result = run(definition, once=True, spark=spark, progress=told)
+    assert result == RunResult(batches=2, rows=1_000, dead_letters=0, stopped=False)
+    assert [(batch.batch, batch.lag) for batch in told.batches] == [(0, 400), (1, 0)]
+    assert told.batches[1].read == 1_000
+    assert ids(definition, spark) == list(range(1_000))
+
+    assert run(definition, once=True, spark=spark).rows == 0
+    produce(bootstrap_servers, topic, numbered(range(1_000, 1_100)))
+    assert run(definition, once=True, spark=spark).rows == 100
+    assert ids(definition, spark) == list(range(1_100))
+
+    forget_last_commit(definition)
+    assert run(definition, once=True, spark=spark).batches == 1
+    assert ids(definition, spark) == list(range(1_100))
+    progress = State(definition.table.location).progress
+    assert progress is not None
+    assert (progress.batch, progress.rows, progress.total_rows) == (2, 100, 1_100)
+
+    row = rows(definition, spark).where("id = 7").head()
+    record = {"_topic": topic, "_key": b"key 7", "_headers": None, "name": "name 7"}
+    assert {name: row[name] for name in record} == record
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_compacted_topic_is_upserted_by_its_keys(
+    kind: str, spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=2, cleanup_policy="compact")
+    older = [(key, value.replace("name", "older")) for key, value in numbered(range(100)) if value]
+    produce(bootstrap_servers, topic, [*older, *older, *numbered(range(0, 100, 2))])
+    produce(bootstrap_servers, topic, [(f"key {number}", None) for number in range(0, 100, 10)])
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).max_offsets_per_trigger(150)
+    definition = getattr(pipeline, f"to_{kind}")(tmp_path / "table").definition
+    assert run(definition, once=True, spark=spark).rows == 260
+
+    expected = {
+        number: f"name {number}" if number % 2 == 0 else f"older {number}"
+        for number in range(100)
+        if number % 10
+    }
+    assert {row.id: row.name for row in rows(definition, spark).collect()} == expected
+    forget_last_commit(definition)
+    assert run(definition, once=True, spark=spark).batches == 1
+    assert {row.id: row.name for row in rows(definition, spark).collect()} == expected
+    progress = State(definition.table.location).progress
+    assert progress is not None
+    assert progress.total_rows == 260
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_rows_are_upserted_by_a_column_and_what_has_no_key_is_a_dead_letter(
+    kind: str, spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    records: list[Record] = [
+        ("a", '{"id": 1, "name": "first"}'),
+        ("b", '{"id": 2, "name": "deleted"}'),
+        ("c", '{"name": "without id"}'),
+        ("d", '{"id": 1, "name": "second"}'),
+        ("b", None),
+        (None, None),
+    ]
+    produce(bootstrap_servers, topic, records)
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).upsert("id")
+    definition = getattr(pipeline, f"to_{kind}")(tmp_path / "table").dead_letter(f"{topic}.dlq").definition
+    result = run(definition, once=True, spark=spark)
+    assert (result.rows, result.dead_letters) == (4, 2)
+    assert [(row.id, row.name) for row in rows(definition, spark).collect()] == [(1, "second")]
+    letters = {
+        dict(message.headers())["kafkapy.source"]: dict(message.headers())["kafkapy.error"]
+        for message in Topics(bootstrap_servers).consume(f"{topic}.dlq")
+    }
+    assert letters == {
+        f"{topic}-0-2".encode(): b"has no value in the key column id",
+        f"{topic}-0-5".encode(): b"is a tombstone without a key",
+    }
+
+
+def test_records_that_do_not_parse_go_to_the_dead_letters_and_the_batch_goes_on(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    produce(bootstrap_servers, topic, [("a", '{"id": 1}'), ("b", "broken"), ("c", '{"id": 3}')])
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).to_delta(tmp_path / "table")
+    with pytest.raises(PipelineError) as refused:
+        run(pipeline.definition, once=True, spark=spark)
+    assert str(refused.value).startswith(f"{topic}: the record {topic}-0-1 ")
+    remedy = f"to go on without such records, keep them in a topic: dead_letter: {topic}.dlq"
+    assert f"nothing of batch 0 was written; {remedy}" in str(refused.value)
+    assert not list(tmp_path.glob("table/**/*.parquet")) or not ids(pipeline.definition, spark)
+
+    definition = pipeline.dead_letter(f"{topic}.dlq").max_offsets_per_trigger(2).definition
+    produce(bootstrap_servers, topic, [("d", '{"id": "four"}'), ("e", '{"id": 5}'), ("f", '{"id": 6}')])
+    result = run(definition, once=True, spark=spark)
+    assert (result.rows, result.dead_letters) == (4, 2)
+    assert ids(definition, spark) == [1, 3, 5, 6]
+    letters = list(Topics(bootstrap_servers).consume(f"{topic}.dlq"))
+    assert [(message.key(), message.value()) for message in letters] == [
+        (b"b", b"broken"),
+        (b"d", b'{"id": "four"}'),
+    ]
+    progress = State(definition.table.location).progress
+    assert progress is not None
+    assert (progress.total_rows, progress.dead_letters) == (4, 2)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_columns_that_come_later_are_added(
+    kind: str, spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json()
+    definition = getattr(pipeline, f"to_{kind}")(tmp_path / "table").definition
+    produce(bootstrap_servers, topic, [("a", '{"id": 1}')])
+    run(definition, once=True, spark=spark)
+    produce(bootstrap_servers, topic, [("b", '{"id": 2, "colour": "red"}')])
+    run(definition, once=True, spark=spark)
+    assert sorted((row.id, row.colour) for row in rows(definition, spark).collect()) == [
+        (1, None),
+        (2, "red"),
+    ]
+
+
+def test_a_run_that_follows_writes_what_comes_and_ends_when_it_is_asked_to(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    produce(bootstrap_servers, topic, numbered(range(10)))
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).group(f"{topic}-table")
+    definition = pipeline.to_parquet(tmp_path / "table").definition
+    state = State(definition.table.location)
+
+    def written() -> int:
+        return state.progress.total_rows if state.progress else 0
+
+    with following(definition, spark) as done:
+        wait_until(lambda: written() == 10 or done.done(), timeout=120)
+        with pytest.raises(PipelineError, match="its pipeline is running already"):
+            run(definition, once=True, spark=spark)
+        produce(bootstrap_servers, topic, numbered(range(10, 15)))
+        wait_until(lambda: written() == 15 or done.done(), timeout=120)
+    result = done.result()
+    assert (result.rows, result.stopped) == (15, True)
+    # What was written is Spark's too: nothing is run again.
+    assert checkpoint.committed_offsets(state) == checkpoint.planned_offsets(state) == {0: 15}
+    assert run(definition, once=True, spark=spark).batches == 0
+    assert group_offsets(bootstrap_servers, f"{topic}-table") == {(topic, 0): 15}
+
+
+def group_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    return {(place.topic, place.partition): place.offset for place in future.result(30).topic_partitions}
+
+
+def test_records_that_expired_unread_are_named_and_a_reset_goes_on_without_them(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    produce(bootstrap_servers, topic, numbered(range(10)))
+    definition = (
+        Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).to_delta(tmp_path / "table").definition
+    )
+    run(definition, once=True, spark=spark)
+    produce(bootstrap_servers, topic, numbered(range(10, 20)))
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    for future in admin.delete_records([TopicPartition(topic, 0, 14)]).values():
+        future.result(30)
+    with pytest.raises(PipelineError, match=r"partition 0 10 to 13 \(4 offsets\).*reset .* --to available"):
+        run(definition, once=True, spark=spark)
+
+
+def test_a_table_that_is_another_pipelines_is_refused(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic, other = make_topic(), make_topic()
+    produce(bootstrap_servers, topic, numbered(range(3)))
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).to_delta(tmp_path / "table")
+    run(pipeline.definition, once=True, spark=spark)
+    with pytest.raises(PipelineError, match=f"holds the topic {topic}, not {other}"):
+        run(replace(pipeline.definition, topic=other), once=True, spark=spark)
+    with pytest.raises(PipelineError, match="was written with mode append, not upsert"):
+        run(pipeline.upsert().definition, once=True, spark=spark)
+    with pytest.raises(PipelineError, match="the column name is STRING in the table and INT in the topic"):
+        run(pipeline.json("id BIGINT, name INT").definition, once=True, spark=spark)
+
+    spark.range(3).write.format("delta").save(str(tmp_path / "foreign"))
+    with pytest.raises(PipelineError, match="a table of another shape"):
+        run(pipeline.to_delta(tmp_path / "foreign").definition, once=True, spark=spark)
