@@ -23,6 +23,7 @@ from kafkapy.pipeline.formats.json_parsing import parse_json
 from kafkapy.pipeline.formats.spark_types import struct_of
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import open_table
+from kafkapy.pipeline.tables.table import RECORD_COLUMNS
 from kafkapy.pipeline.topics import Topics
 from kafkapy.spark import read_topic
 
@@ -53,7 +54,14 @@ class AuditSides:
         if self._upsert:
             columns += [f.col("_key").alias("key"), self._identity("_key", "{}").alias("identity")]
         if self._deep:
-            columns.append(_digest("_key", "_timestamp", [c for c in content.columns if c[0] != "_"], "{}"))
+            columns.append(
+                _digest(
+                    "_key",
+                    "_timestamp",
+                    [name for name in content.columns if name not in RECORD_COLUMNS.names],
+                    "{}",
+                )
+            )
         return content.select(*columns)
 
     def records(self, bounds: Sequence[Bounds], earliest: Mapping[int, int]) -> DataFrame:

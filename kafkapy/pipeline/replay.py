@@ -18,13 +18,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline.client_options import librdkafka_options
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.formats.schema_text import schema_bytes
+from kafkapy.pipeline.map_in_arrow import map_in_arrow
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.replay_protobuf import ProtobufEncoder
 from kafkapy.pipeline.replay_task import ANSWER, COLUMNS, ReplayTask
 from kafkapy.pipeline.replay_values import encoded
 from kafkapy.pipeline.sessions import spark_for
@@ -95,6 +98,7 @@ def replay(
             target=to,
             partitions=len(target.partitions(to)),
             client={**librdkafka_options(definition.kafka), "bootstrap.servers": target.bootstrap},
+            encode=_encoder(definition),
         )
         with _watched(target, to, total, progress):
             return _produce(encoded(definition, rows), task, total, last + 1, rate)
@@ -115,6 +119,13 @@ def _rows(definition: PipelineDefinition, spark: SparkSession, where: str | None
         raise PipelineError(f"--where: {first_line(error)}") from None
 
 
+def _encoder(definition: PipelineDefinition) -> Callable[[Any], bytes] | None:
+    if definition.format.kind != "protobuf":
+        return None
+    assert definition.format.schema is not None
+    return ProtobufEncoder(schema_bytes(definition.format.schema), definition.format.message)
+
+
 def _produce(
     rows: DataFrame, task: ReplayTask, total: int, partitions: int, rate: float | None
 ) -> ReplayResult:
@@ -123,7 +134,7 @@ def _produce(
     if rate is not None:
         task = dataclasses.replace(task, rate=rate / tasks)
     begun = time.monotonic()
-    answers = _in_tasks(rows, tasks).select(*COLUMNS).mapInArrow(task, ANSWER).collect()
+    answers = map_in_arrow(_in_tasks(rows, tasks).select(*COLUMNS), task, ANSWER).collect()
     result = ReplayResult(
         topic=task.target,
         records=sum(answer["written"] for answer in answers),

@@ -7,6 +7,8 @@ partition's number, modulo the target's partitions.
 The producer is idempotent, so its retries neither repeat nor reorder. A task that Spark runs again (a lost
 executor) does repeat: readers drop what they have by the header `kafkapy.source`. A failed delivery ends the
 task without an exception, lest Spark run it again; its answer tells what was written before.
+
+librdkafka takes a timestamp of 0 for the present time: so do records of that very millisecond of 1970.
 """
 
 from __future__ import annotations
@@ -59,12 +61,16 @@ class Pace:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayTask:
-    """What every task needs; sent to the executors. `rate` is records a second of one task."""
+    """What every task needs; sent to the executors, where kafkapy and confluent-kafka must be installed.
+
+    `rate` is records a second of one task; `encode` makes the value of what the column `value` holds.
+    """
 
     target: str
     partitions: int
     client: dict[str, Any] = field(default_factory=dict)
     rate: float | None = None
+    encode: Callable[[Any], bytes] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -102,7 +108,7 @@ class _Run:
             self._send(
                 source,
                 key=key,
-                value=value,
+                value=value if self._task.encode is None or value is None else self._task.encode(value),
                 headers=_headers(headers, source),
                 timestamp=timestamp,
                 **({"partition": partition % self._task.partitions} if key is None else {}),

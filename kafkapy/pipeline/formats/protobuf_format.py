@@ -1,7 +1,7 @@
 """Protobuf by a descriptor set, bare or in the registry's framing.
 
 Decoded in Python, beside Spark's executors, so that it needs no jar: executors need kafkapy, protobuf and
-pyarrow installed. `DataFrame.mapInArrow` would insist on pandas, though no row passes through it.
+pyarrow installed.
 
 Evolution is a newer descriptor set: fields that were added are new columns, and those of the older one that
 records have not are null or their default.
@@ -10,7 +10,7 @@ records have not are null or their default.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkapy.pipeline.definition import FormatDefinition
 from kafkapy.pipeline.formats.format import Format
@@ -18,6 +18,7 @@ from kafkapy.pipeline.formats.protobuf_columns import protobuf_columns
 from kafkapy.pipeline.formats.protobuf_descriptors import descriptor_of, message_class
 from kafkapy.pipeline.formats.schema_text import schema_bytes
 from kafkapy.pipeline.formats.spark_types import Struct
+from kafkapy.pipeline.map_in_arrow import map_in_arrow
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 if TYPE_CHECKING:
@@ -58,15 +59,4 @@ class ProtobufFormat(Format):
             StructField("_schema_id", IntegerType()),
         ]
         decode = functools.partial(decode_batches, self._descriptor_set, self._message)
-        return _map_in_arrow(records, decode, StructType([*records.schema.fields, *added]))
-
-
-def _map_in_arrow(records: DataFrame, function: Any, schema: Any) -> DataFrame:
-    """What DataFrame.mapInArrow does, without asking for pandas."""
-    from pyspark.sql import DataFrame as SparkDataFrame
-    from pyspark.sql.udf import UserDefinedFunction
-    from pyspark.util import PythonEvalType
-
-    udf = UserDefinedFunction(function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    column = udf(*[records[f"`{name}`"] for name in records.columns])
-    return SparkDataFrame(records._jdf.mapInArrow(column._jc, False, None), records.sparkSession)
+        return map_in_arrow(records, decode, StructType([*records.schema.fields, *added]))
