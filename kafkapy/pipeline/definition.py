@@ -192,9 +192,10 @@ class PipelineDefinition:
             if not _ADDRESSES.fullmatch(address.strip()):
                 raise PipelineError(f"bootstrap: expected HOST:PORT[,HOST:PORT], not {shown(self.bootstrap)}")
         self._check_mode()
-        from kafkapy.pipeline.tables.partitioning import Partitioning
+        if self.partition_by:
+            from kafkapy.pipeline.tables.partitioning import Partitioning
 
-        Partitioning.parse(self.partition_by)
+            Partitioning.parse(self.partition_by)
         if self.start not in STARTS:
             _within("start", timestamp_ms, self.start)
         if self.every is not None:
