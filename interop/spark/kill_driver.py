@@ -1,0 +1,61 @@
+"""A driver of several pipelines at once: `python -m interop.spark.kill_driver follow|once FILE...`
+
+It starts Spark, prints "ready", waits for a line, and runs the pipelines of the YAML files in threads of one
+session until SIGTERM, or to the end of their topics. One Spark for all of them: a start costs more than many
+batches. Ends with status 1 if any pipeline failed.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+from interop.spark.conftest import SMALL
+from kafkapy.errors import UserError
+from kafkapy.pipeline import PipelineDefinition
+from kafkapy.pipeline.progress import Lines
+from kafkapy.pipeline.run import run
+from kafkapy.spark import session
+
+
+class Named(Lines):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def note(self, line: str) -> None:
+        super().note(f"{self._name}: {line}")
+
+
+def main(how: str, *files: str) -> int:
+    # Short-lived: what is compiled thoroughly is never used long enough.
+    conf = {**SMALL, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    spark = session(["delta", "iceberg"], master="local[2]", conf=conf)
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        return 0
+    stop, failed = threading.Event(), threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+
+    def one(file: str) -> None:
+        definition = PipelineDefinition.load(file)
+        progress = Named(definition.name)
+        try:
+            every = None if how == "once" else "100ms"
+            run(definition, once=how == "once", every=every, spark=spark, stop=stop, progress=progress)
+        except UserError as error:
+            progress.note(f"failed: {error}")
+            failed.set()
+
+    threads = [threading.Thread(target=one, args=(file,)) for file in files]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if not failed.is_set():
+        spark.stop()
+    return int(failed.is_set())
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

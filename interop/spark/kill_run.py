@@ -1,0 +1,246 @@
+"""Kills drivers and the broker of five pipelines, again and again, at moments that matter.
+
+A driver process runs three appends and two upserts at once (`kill_driver.py`). The next one starts its Spark
+while the present one works, and takes over when that is killed. What is killed is the driver with its JVM,
+Python alone (its JVM ends by itself, and must not write beside the next driver), or the JVM alone (Python
+must end by itself). The moment is chosen by watching the files that a batch makes, in their order:
+
+    planned      Spark's checkpoint has the offsets of a batch
+    dead         the dead-letter topic has grown: before the commit of the table
+    staged       Parquet files are being written
+    committed    the table has the batch, Spark's checkpoint has not
+    noted        progress.json tells of it
+    done         Spark has noted it: the next batch begins
+
+The broker is killed every one to two seconds meanwhile, and started again on the same port and directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import yaml
+
+from interop.support.kafkapy_process import KafkapyProcess
+from interop.support.waiting import wait_until
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PIPELINES = {
+    "delta": "events",
+    "iceberg": "events",
+    "parquet": "events",
+    "delta-upsert": "accounts",
+    "iceberg-upsert": "accounts",
+}
+MOMENTS = {
+    "planned": "*/_kafkapy/checkpoint/*/offsets/[0-9]*",
+    "staged": "parquet/_kafkapy/staging/batch=*/_temporary",
+    "committed": "*/_delta_log/*.json */metadata/v*.metadata.json parquet/batch=*",
+    "noted": "*/_kafkapy/progress.json",
+    "done": "*/_kafkapy/checkpoint/*/commits/[0-9]*",
+}
+
+
+class Driver:
+    """A process with a session, which runs pipelines when it is told to go."""
+
+    def __init__(self, folder: Path, how: str, files: list[Path]) -> None:
+        self.log = folder / "drivers.log"
+        command = [sys.executable, "-m", "interop.spark.kill_driver", how, *map(str, files)]
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                cwd=CHECKOUT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def go(self) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout.readline() == b"ready\n", self.told()
+        self._process.stdin.write(b"go\n")
+        self._process.stdin.flush()
+
+    def kill(self, what: str) -> None:
+        """`driver`: all of it; `python` or `jvm`: that process alone, and the other ends by itself."""
+        if what == "driver":
+            os.killpg(self._process.pid, signal.SIGKILL)
+        elif what == "python":
+            self._process.kill()
+        else:
+            children = psutil.Process(self._process.pid).children(recursive=True)
+            (jvm,) = (one for one in children if one.name() == "java")
+            jvm.kill()
+            assert self._process.wait(120) != 0
+        self._process.wait()
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self, timeout: float) -> int:
+        return self._process.wait(timeout)
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def told(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+
+    def end(self) -> None:
+        """Nothing of it stays."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class KillRun:
+    """The pipelines in `folder`; counts what was killed when."""
+
+    def __init__(self, folder: Path, broker: KafkapyProcess, seed: int) -> None:
+        self.folder, self.broker, self._chance = folder, broker, random.Random(seed)
+        self.tables = folder / "tables"
+        self.kills: Counter[str] = Counter()
+        self.moments: Counter[str] = Counter()
+        self.broker_kills = 0
+        self._drivers: list[Driver] = []
+        self.files = [self._write(name, topic) for name, topic in PIPELINES.items()]
+
+    def _write(self, name: str, topic: str) -> Path:
+        file = self.folder / f"{name}.yaml"
+        definition = {
+            "name": name,
+            "bootstrap": self.broker.bootstrap_servers,
+            "topic": topic,
+            "table": f"{name.partition('-')[0]}:tables/{name}",
+            "format": {"kind": "json", "schema": "id BIGINT, text STRING"},
+            "dead_letter": f"{name}.dlq",
+            "max_offsets_per_trigger": 1_500,
+        }
+        file.write_text(yaml.safe_dump(definition))
+        return file
+
+    def _driver(self, how: str) -> Driver:
+        driver = Driver(self.folder, how, self.files)
+        self._drivers.append(driver)
+        return driver
+
+    def kill_many(self, count: int) -> None:
+        """Each of the kinds and moments in turn, in an order of chance."""
+        whats = ["driver", "driver", "python", "driver", "jvm"]
+        moments = [*MOMENTS, "dead", "committed"]
+        present = self._driver("follow")
+        with self._broker_dying():
+            for number in range(count):
+                if number % len(moments) == 0:
+                    self._chance.shuffle(moments)
+                present.go()
+                following = self._driver("follow")
+                self._wait_for_a_batch(present)
+                self._kill(present, whats[number % len(whats)], moments[number % len(moments)])
+                present = following
+        present.end()
+
+    def _wait_for_a_batch(self, driver: Driver) -> None:
+        """A pipeline goes on after the last kill: Spark commits a batch."""
+        committed = self._appears(MOMENTS["done"])
+        wait_until(lambda: committed() or self._ended(driver), timeout=180)
+
+    def _kill(self, driver: Driver, what: str, moment: str) -> None:
+        seen = self._dead_letter_grows() if moment == "dead" else self._appears(MOMENTS[moment])
+        deadline = time.monotonic() + 20  # dead letters come in stretches
+        while not seen() and time.monotonic() < deadline and not self._ended(driver):
+            time.sleep(0.001)
+        time.sleep(self._chance.choice((0, 0, 0.002, 0.02, 0.2)))
+        self.kills[what] += 1
+        for found in self._unfinished():
+            self.moments[found] += 1
+        driver.kill(what)
+
+    def _ended(self, driver: Driver) -> bool:
+        assert driver.running, f"the driver ended by itself:\n{driver.told()}"
+        return False
+
+    def _appears(self, patterns: str) -> Callable[[], bool]:
+        """Whether there is a file now that was not there, or not of that age, before."""
+
+        def present() -> set[tuple[Path, int]]:
+            found = set()
+            for pattern in patterns.split():
+                for path in self.tables.glob(pattern):
+                    with contextlib.suppress(FileNotFoundError):
+                        found.add((path, path.stat().st_mtime_ns))
+            return found
+
+        before = present()
+        return lambda: not present() <= before
+
+    def _dead_letter_grows(self) -> Callable[[], bool]:
+        def size() -> int:
+            return sum(path.stat().st_size for path in self.broker.data.glob("*.dlq-0/*.log"))
+
+        before = size()
+        return lambda: size() > before
+
+    def _unfinished(self) -> Iterator[str]:
+        """How far the batches are that a kill now interrupts."""
+        for table in (self.tables / name for name in PIPELINES):
+            plans = table.glob("_kafkapy/checkpoint/*/offsets/[0-9]*")
+            plan = max(plans, key=lambda path: int(path.name), default=None)
+            if plan is None or (plan.parents[1] / "commits" / plan.name).exists():
+                continue
+            since = plan.stat().st_mtime_ns
+            commits = [path for pattern in MOMENTS["committed"].split() for path in self.tables.glob(pattern)]
+            written = any(path.is_relative_to(table) and path.stat().st_mtime_ns > since for path in commits)
+            yield "between the table's commit and Spark's" if written else "before the table's commit"
+
+    @contextlib.contextmanager
+    def _broker_dying(self) -> Iterator[None]:
+        stop, failures = threading.Event(), []
+
+        def kill() -> None:
+            chance = random.Random(self._chance.random())
+            while not stop.wait(chance.uniform(1, 2)):
+                self.broker.kill()
+                self.broker_kills += 1
+                try:
+                    self.broker.start()
+                except Exception as error:
+                    failures.append(error)
+                    return
+
+        thread = threading.Thread(target=kill, name="broker-killer")
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+        assert not failures, failures
+
+    def finish(self) -> None:
+        """To the end of the topics, undisturbed."""
+        for file in self.files:
+            definition = yaml.safe_load(file.read_text())
+            file.write_text(yaml.safe_dump({**definition, "max_offsets_per_trigger": 100_000}))
+        last = self._driver("once")
+        last.go()
+        assert last.wait(600) == 0, last.told()
+
+    def end(self) -> None:
+        for driver in self._drivers:
+            driver.end()
