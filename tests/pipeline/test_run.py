@@ -1,0 +1,165 @@
+"""What a run finds out before it starts Spark: one line, and neither table nor state is made."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+
+from kafkapy.errors import UserError
+from kafkapy.pipeline import Pipeline, PipelineError
+from kafkapy.pipeline import run as run_module
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.progress import Progress
+from kafkapy.pipeline.run import RunResult, run
+from kafkapy.pipeline.run_command import run as run_command
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.topics import Topics
+from tests.pipeline.conftest import MakeTopic, delete_records
+from tests.pipeline.spark_checkpoint import commit
+
+
+class SparkStartedError(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextlib.contextmanager
+    def started(*_: Any) -> Iterator[None]:
+        raise SparkStartedError
+        yield
+
+    monkeypatch.setattr(run_module, "spark_for", started)
+    monkeypatch.setattr(run_module, "check_setup", lambda lake: None)
+
+
+def refusal(definition: PipelineDefinition, **how: Any) -> str:
+    with pytest.raises(UserError) as refused:
+        run(definition, once=True, **how)
+    return str(refused.value)
+
+
+def test_spark_starts_when_all_is_well(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    definition = Pipeline(make_topic(), bootstrap=bootstrap).to_parquet(tmp_path / "table").definition
+    with pytest.raises(SparkStartedError):
+        run(definition)
+    assert State(definition.table.location).running is None
+
+
+def test_a_broker_that_does_not_answer(tmp_path: Path) -> None:
+    definition = Pipeline("orders", bootstrap="127.0.0.1:1").to_parquet(tmp_path / "table").definition
+    assert refusal(definition).startswith("cannot reach a Kafka broker at 127.0.0.1:1 (")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_topic_that_is_not_there(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    topic = make_topic(name="payments")
+    definition = Pipeline(f"{topic}s", bootstrap=bootstrap).to_parquet(tmp_path / "table").definition
+    expected = f"there is no topic '{topic}s' at {bootstrap} (did you mean '{topic}'?); "
+    assert refusal(definition).startswith(expected)
+
+
+def test_a_compacted_topic_and_parquet(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    topic = make_topic(cleanup_policy="compact")
+    definition = Pipeline(topic, bootstrap=bootstrap).to_parquet(tmp_path / "table").definition
+    assert "Parquet files cannot be upserted into" in refusal(definition)
+
+
+def test_a_schema_that_cannot_be_read(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    pipeline = Pipeline(make_topic(), bootstrap=bootstrap).to_parquet(tmp_path / "table")
+    assert "nowhere.json" in refusal(pipeline.json(tmp_path / "nowhere.json").definition)
+    assert "id has an unknown type 'BIGIN'" in refusal(pipeline.json("id BIGIN").definition)
+
+
+def test_a_folder_of_other_things(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    definition = Pipeline(make_topic(), bootstrap=bootstrap).to_parquet(tmp_path).definition
+    assert "the folder is not empty" in refusal(definition)
+
+
+def test_positions_that_have_expired(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    topic = make_topic(records=10)
+    definition = Pipeline(topic, bootstrap=bootstrap).to_parquet(tmp_path / "table").definition
+    state = State(definition.table.location)
+    state.begin()
+    commit(state, topic, 0, {0: 4})
+    delete_records(bootstrap, topic, {0: 6})
+    assert "deleted records before they were read: partition 0 4 to 5 (2 offsets)" in refusal(definition)
+    assert state.running is None
+
+
+def test_a_table_that_another_driver_writes(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    definition = Pipeline(make_topic(), bootstrap=bootstrap).to_parquet(tmp_path / "table").definition
+    with State(definition.table.location).lock():
+        assert "its pipeline is running already (process " in refusal(definition)
+
+
+def test_a_table_that_was_written_otherwise(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    pipeline = Pipeline(make_topic(), bootstrap=bootstrap).json("id BIGINT").to_delta(tmp_path / "table")
+    state = State(tmp_path / "table")
+    state.definition = pipeline.append().definition
+    assert "was written with mode append, not upsert; set mode: append" in refusal(
+        pipeline.upsert().definition
+    )
+    state.definition = pipeline.upsert("id").definition
+    assert "has one row for each id, not the record key; keep key" in refusal(upserted)
+    state.definition = replace(pipeline.append().definition, topic="other")
+    assert "this table holds the topic other, not " in refusal(pipeline.append().definition)
+
+
+def test_the_dead_letter_topic_is_made(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap).json("id BIGINT").to_delta(tmp_path / "table")
+    with pytest.raises(SparkStartedError):
+        run(pipeline.dead_letter(f"{topic}.dlq").definition)
+    assert Topics(bootstrap).exists(f"{topic}.dlq")
+
+
+def test_times_that_make_no_sense(tmp_path: Path) -> None:
+    definition = Pipeline("orders").to_parquet(tmp_path / "table").definition
+    with pytest.raises(PipelineError, match="exclude each other"):
+        run(definition, once=True, every="1s")
+    with pytest.raises(PipelineError, match="expected a time like 30s"):
+        run(definition, every="soon")
+
+
+def test_the_command_hands_its_options_on_and_tells_what_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text("topic: orders\ntable: delta:table\nmax_offsets_per_trigger: 10\n")
+    calls: list[tuple[PipelineDefinition, dict[str, Any]]] = []
+
+    def running(definition: PipelineDefinition, **how: Any) -> RunResult:
+        calls.append((definition, how))
+        return RunResult(batches=2, rows=1_234, dead_letters=5, stopped="every" in how and bool(how["every"]))
+
+    monkeypatch.setattr(run_module, "run", running)
+    runner = click.testing.CliRunner()
+    told = runner.invoke(run_command, [str(file), "--once", "--master", "local[3]"])
+    assert told.exit_code == 0
+    assert told.output.startswith("orders: 1,234 rows in 2 batches, 5 dead letters, ")
+    assert told.output.endswith(f" s; delta:{tmp_path}/table\n")
+    told = runner.invoke(run_command, [str(file), "--every", "30s", "--max-rows-per-batch", "7", "--quiet"])
+    assert (told.exit_code, told.output) == (0, "")
+    (first, how), (second, other) = calls
+    assert (first.master, first.max_offsets_per_trigger, how["once"], how["every"]) == (
+        "local[3]",
+        10,
+        True,
+        None,
+    )
+    assert (second.master, second.max_offsets_per_trigger, other["once"], other["every"]) == (
+        None,
+        7,
+        False,
+        "30s",
+    )
+    assert type(other["progress"]) is Progress
+    assert runner.invoke(run_command, [str(file), "--once", "--every", "1s"]).exit_code == 2
