@@ -108,7 +108,7 @@ def test_a_table_that_was_written_otherwise(bootstrap: str, make_topic: MakeTopi
         pipeline.upsert().definition
     )
     state.definition = pipeline.upsert("id").definition
-    assert "has one row for each id, not the record key; keep key" in refusal(upserted)
+    assert "has one row for each id, not the record key; keep key" in refusal(pipeline.upsert().definition)
     state.definition = replace(pipeline.append().definition, topic="other")
     assert "this table holds the topic other, not " in refusal(pipeline.append().definition)
 
