@@ -28,7 +28,8 @@ class Target:
 
     def __post_init__(self) -> None:
         self.meter = Meter(self.server.pid)
-        self.admin = AdminClient({"bootstrap.servers": self.server.bootstrap_servers})
+        # What fails is raised; librdkafka would also print that the server was stopped.
+        self.admin = AdminClient({"bootstrap.servers": self.server.bootstrap_servers, "log_level": 0})
 
     @property
     def bootstrap_servers(self) -> str:

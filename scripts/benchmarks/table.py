@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scripts.benchmarks.load import Figures
-from scripts.benchmarks.loads import LOADS
 from scripts.benchmarks.servers import DESCRIPTIONS
 
 # load name -> server name -> one Figures per repetition
@@ -32,8 +31,13 @@ def as_json(results: Results) -> dict[str, Any]:
     }
 
 
-def markdown(results: Results, servers: Sequence[str], date: str, conditions: str) -> str:
-    """One table: a row per figure, a column per server, how many times the last column's figure each is."""
+def markdown(
+    results: Results, titles: Mapping[str, str], servers: Sequence[str], date: str, conditions: str
+) -> str:
+    """One table: a row per figure, a column per server, how many times the last column's figure each is.
+
+    `titles` are those of the loads, by name.
+    """
     reference, others = servers[-1], servers[:-1]
     lines = [f"Measured {date} on {machine()}; {conditions}. Ratios are to `{reference}`.", ""]
     lines += [f"- `{server}`: {DESCRIPTIONS[server]}" for server in servers]
@@ -41,7 +45,7 @@ def markdown(results: Results, servers: Sequence[str], date: str, conditions: st
     lines += ["", _row(heads), _row(["---", "---", *["---:"] * (len(heads) - 2)])]
     for load, by_server in results.items():
         figures = {server: medians(repetitions) for server, repetitions in by_server.items()}
-        title = LOADS[load].title
+        title = titles[load]
         for metric in dict.fromkeys(metric for each in figures.values() for metric in each):
             values = [figures.get(server, {}).get(metric) for server in servers]
             ratios = [_ratio(value, values[-1]) for value in values[:-1]]

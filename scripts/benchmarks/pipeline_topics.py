@@ -1,0 +1,59 @@
+"""The topic of the pipeline benchmark: JSON records of about 100 bytes, the same in every server.
+
+Keys are the account's number: each account has ten records, all in one partition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from confluent_kafka import Producer
+
+from scripts.benchmarks.load import Target
+
+PARTITIONS = 4
+RECORDS_PER_KEY = 10
+SCHEMA = "id BIGINT, account STRING, amount DOUBLE, currency STRING, note STRING"
+
+_ROWS = 10_000
+
+
+def fill(target: Target, rows: int) -> str:
+    """A new topic with so many records; its name."""
+    topic = target.new_topic(PARTITIONS)
+    producer = Producer(
+        {
+            "bootstrap.servers": target.bootstrap_servers,
+            "acks": "all",
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
+    for first in range(0, rows, _ROWS):
+        for partition in range(PARTITIONS):
+            left = list(
+                _records(range(first, min(first + _ROWS, rows)), partition, max(rows // RECORDS_PER_KEY, 1))
+            )
+            while producer.produce_batch(topic, left, partition=partition) < len(left):
+                left = [row for row in left if row.pop("_error", None)]  # the queue is full
+                producer.poll(0.01)
+            producer.poll(0)
+    if unsent := producer.flush(120):
+        raise RuntimeError(f"{unsent} records were not acknowledged")
+    return topic
+
+
+def _records(numbers: range, partition: int, accounts: int) -> Iterator[dict[str, bytes]]:
+    """Those of the records with these numbers that belong to the partition."""
+    for number in numbers:
+        account = number * 7919 % accounts
+        if account % PARTITIONS == partition:
+            value = {
+                "id": number,
+                "account": f"account-{account:07}",
+                "amount": number % 100_000 / 100,
+                "currency": "EUR",
+                "note": f"order {number}",
+            }
+            yield {"key": b"%d" % account, "value": json.dumps(value).encode()}
