@@ -118,8 +118,8 @@ class Upsert:
 @contextlib.contextmanager
 def _stored(rows: DataFrame) -> Iterator[DataFrame]:
     """Computes the rows once: a MERGE reads its source twice, to find the files and to write."""
-    # Not in the cache of queries: Delta refuses a MERGE whose source is there. At once, because an observation
-    # within `rows` (`batches.py` counts them so) ends with this call, and would end without having seen any.
+    # Not in the cache of queries: Delta refuses a MERGE whose source is there. At once, because an
+    # observation within `rows` (`batches.py` counts by one) ends with this call, and would have seen nothing.
     stored = rows.localCheckpoint()
     try:
         yield stored
