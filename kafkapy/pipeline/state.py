@@ -5,6 +5,7 @@
     checkpoint/ID/     Spark's checkpoint of that incarnation
     schema.json        the schema that an inferring format has found so far
     progress.json      the last batch and the counts
+    dlq.json           which dead letters were replayed (dead_letter_replay.py)
     lock               held (flock) by the driver while it runs; its process id
 
 Readers of Delta, Iceberg and Parquet ignore names that begin with an underscore; who deletes the table
@@ -172,21 +173,22 @@ class State:
     # -- one driver at a time
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Holds the pipeline for this process. A store without locks (S3, HDFS) is not locked."""
+    def lock(self, name: str = "lock", *, held: str = "its pipeline is running already") -> Iterator[None]:
+        """Holds the pipeline for this process. A store without locks (S3, HDFS) is not locked.
+
+        Another `name` is another lock; `held` says what another process does that has it.
+        """
         if self._local is None:
             yield
             return
         self.filesystem.create_dir(self.root)
-        descriptor = os.open(f"{self.root}/lock", os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(f"{self.root}/{name}", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             deadline = time.monotonic() + _LOCK_PATIENCE
             while not _try_lock(descriptor, fcntl.LOCK_EX):
                 if time.monotonic() >= deadline:
                     owner = os.pread(descriptor, 20, 0).decode() or "unknown"
-                    raise PipelineError(
-                        f"{self.location}: its pipeline is running already (process {owner}); stop that first"
-                    )
+                    raise PipelineError(f"{self.location}: {held} (process {owner}); stop that first")
                 time.sleep(0.02)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)

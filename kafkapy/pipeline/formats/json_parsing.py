@@ -156,7 +156,7 @@ def _misfit(columns: Struct) -> Column:
         if any("'" in step for step in path):  # a path of get_json_object has no way to write it
             continue
         given = f.get_json_object("_text", "$" + "".join(f"['{step}']" for step in path))
-        quoted = f.concat(f.lit(f"{name} is not {sql_name(kind)}: "), f.left(given, f.lit(60)))
+        quoted = f.concat(f.lit(f"{name} is not {sql_name(kind)} but "), f.left(given, f.lit(60)))
         found.append(f.when(_at(path).isNull() & given.isNotNull(), quoted))
     within = f"a value within {' or '.join(containers)}" if containers else "a field"
     return f.coalesce(*found, f.lit(f"{within} is of another type"))
