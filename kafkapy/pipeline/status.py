@@ -54,7 +54,7 @@ class Status:
                 "seconds": progress.seconds,
                 "rows_per_second": round(progress.rows_per_second, 1),
             },
-            "rows": progress.total_rows if progress else 0,
+            "rows_written": progress.total_rows if progress else 0,
             "dead_letters": progress.dead_letters if progress else 0,
             "lag": self.lag,
             "expired": self.expired,
@@ -93,7 +93,7 @@ class Status:
                     f"{progress.batch}, {progress.finished}: {progress.rows:,} rows in "
                     f"{progress.seconds:.1f} s ({progress.rows_per_second:,.0f} rows/s)",
                 ),
-                ("rows", f"{progress.total_rows:,}"),
+                ("rows written", f"{progress.total_rows:,}"),
                 ("dead letters", f"{progress.dead_letters:,}"),
             ]
         return lines

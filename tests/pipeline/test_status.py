@@ -91,7 +91,7 @@ def test_a_running_pipeline_is_seen(definition: PipelineDefinition, tmp_path: Pa
         assert shown in text
     assert value["running"]
     assert value["last_batch"]["rows_per_second"] == 1000
-    assert (value["rows"], value["dead_letters"], value["lag"], value["batch"]) == (1200, 3, 3, 7)
+    assert (value["rows_written"], value["dead_letters"], value["lag"], value["batch"]) == (1200, 3, 3, 7)
     assert value["partitions"][2] == {
         "partition": 2,
         "start": 0,
