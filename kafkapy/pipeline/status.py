@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.positions import PartitionPosition, positions, publish
+from kafkapy.pipeline.positions import PartitionPosition, positions
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.topics import Topics
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-__all__ = ["Status", "publish", "status_of"]
 
 
 @dataclass(frozen=True, kw_only=True)

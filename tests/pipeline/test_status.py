@@ -15,9 +15,9 @@ from kafkapy.pipeline.cli import pipeline
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline import Pipeline
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.positions import expired
+from kafkapy.pipeline.positions import expired, publish
 from kafkapy.pipeline.state import Progress, State
-from kafkapy.pipeline.status import publish, status_of
+from kafkapy.pipeline.status import status_of
 from kafkapy.pipeline.topics import Topics
 from tests.pipeline import spark_checkpoint as spark
 from tests.pipeline.conftest import MakeTopic, delete_records
