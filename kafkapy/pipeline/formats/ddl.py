@@ -122,7 +122,8 @@ class _Parser:
             self._require("null")
             nullable = False
         if self._take("comment"):
-            self._next += 1
+            while self._peek().startswith(("'", '"')):  # '' within a text makes it two
+                self._next += 1
         return field(name, kind, nullable=nullable)
 
     def _type(self, name: str) -> SparkType:

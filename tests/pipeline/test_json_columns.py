@@ -1,0 +1,63 @@
+"""Columns that inferring JSON adds, batch by batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkapy.pipeline.formats.ddl import parse_ddl
+from kafkapy.pipeline.formats.json_columns import merged_columns
+from kafkapy.pipeline.formats.spark_types import Struct, sql_name, struct
+
+
+def merged(known: str, found: str) -> tuple[str, list[str]]:
+    columns, refused = merged_columns(parse_ddl(known) if known else struct({}), parse_ddl(found))
+    return sql_name(columns).removeprefix("STRUCT<")[:-1], [f"{one.name} {one.reason}" for one in refused]
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "columns"),
+    [
+        ("", "b BIGINT, a STRING", "b: BIGINT, a: STRING"),
+        ("a BIGINT", "b STRING", "a: BIGINT, b: STRING"),
+        ("a BIGINT", "a DOUBLE", "a: BIGINT"),
+        ("a DOUBLE", "a BIGINT", "a: DOUBLE"),
+        ("a STRING", "a STRUCT<x: BIGINT>", "a: STRING"),
+        ("s STRUCT<x: BIGINT>", "s STRUCT<x: STRING, y: STRING>", "s: STRUCT<x: BIGINT, y: STRING>"),
+        (
+            "a ARRAY<STRUCT<x: BIGINT>>",
+            "a ARRAY<STRUCT<y: DOUBLE>>",
+            "a: ARRAY<STRUCT<x: BIGINT, y: DOUBLE>>",
+        ),
+        ("", "a DECIMAL(20,0), b ARRAY<DECIMAL(25,0)>", "a: DECIMAL(38,0), b: ARRAY<DECIMAL(38,0)>"),
+        ("", "a BIGINT, a BIGINT", "a: BIGINT"),
+        ("", "a BIGINT, a BOOLEAN", "a: STRING"),
+    ],
+)
+def test_columns_are_added_and_keep_their_type(known: str, found: str, columns: str) -> None:
+    assert merged(known, found) == (columns, [])
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "columns", "refused"),
+    [
+        ("id BIGINT", "ID STRING", "id: BIGINT", "ID differs from the column id by case only"),
+        ("", "s STRUCT<a: INT, A: INT>", "s: STRUCT<a: INT>", "s.A differs from the column a by case only"),
+        ("", "a ARRAY<STRUCT<x: INT, X: INT>>", "a: ARRAY<STRUCT<x: INT>>",
+         "a[].X differs from the column x by case only"),
+        ("", "_OFFSET INT, n INT", "n: INT", "_OFFSET bears the name of one of the table's own columns"),
+    ],
+)  # fmt: skip
+def test_fields_that_no_column_can_take_are_told(known: str, found: str, columns: str, refused: str) -> None:
+    assert merged(known, found) == (columns, [refused])
+
+
+def test_a_batch_that_is_run_again_finds_the_same_columns() -> None:
+    first: Struct = parse_ddl("a BIGINT, s STRUCT<x: BIGINT>")
+    batch = parse_ddl("a STRING, A INT, s STRUCT<y: DECIMAL(20,0), X: INT>, l ARRAY<STRUCT<b: INT>>")
+    once, refused = merged_columns(first, batch)
+    assert merged_columns(once, batch) == (once, refused)
+
+
+def test_refused_fields_are_found_in_the_text_by_their_path() -> None:
+    _, refused = merged_columns(struct({}), parse_ddl("a ARRAY<STRUCT<`x y`: INT, `X Y`: INT>>"))
+    assert [one.json_path for one in refused] == ["$['a'][*]['X Y']"]
