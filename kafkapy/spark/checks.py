@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kafkapy.errors import UserError
 from kafkapy.spark.installation import LAKES, find_java, find_spark
-from kafkapy.spark.jars import cached, default_cache, find_jars, megabytes
+from kafkapy.spark.jars import cached, default_cache, find_jars, size
 from kafkapy.spark.setup_error import SparkSetupError
 
 _NEEDED_MEMORY = 2_000  # MB: a driver's heap of 1 GB, and what Java and Python need besides
@@ -157,7 +157,7 @@ def _jars(lakes: Sequence[str]) -> str:
         if found := package.among(shipped):
             told.append(f"{package} installed as {found}")
         elif jars := cached(package, default_cache()):
-            told.append(f"{package} fetched ({len(jars)} jars, {megabytes(jars):.1f} MB)")
+            told.append(f"{package} fetched ({size(jars)})")
         else:
             told.append(f"{package} not here yet, the first session fetches it")
     return "; ".join(told)

@@ -8,7 +8,7 @@ import click
 
 from kafkapy.spark.checks import as_lakes, doctor
 from kafkapy.spark.installation import LAKES, find_spark
-from kafkapy.spark.jars import default_cache, fetch_to, megabytes
+from kafkapy.spark.jars import default_cache, fetch_to, size
 
 _lake = click.option(
     "--lake",
@@ -28,7 +28,7 @@ def spark() -> None:
 @_lake
 @click.option("--bootstrap", metavar="HOST:PORT", help="See whether this broker answers, too.")
 def doctor_command(lakes: tuple[str, ...], bootstrap: str | None) -> int:
-    """Look for what Spark lacks on this machine, and say what to do about it.
+    """See what Spark lacks here, with the remedies.
 
     Exit status 0 when all is well, 1 when something is missing.
     """
@@ -52,9 +52,9 @@ def doctor_command(lakes: tuple[str, ...], bootstrap: str | None) -> int:
 )
 @_lake
 def jars_command(folder: Path, lakes: tuple[str, ...]) -> None:
-    """Fetch the jars that a session needs, for machines without a network.
+    """Fetch jars for machines without a network.
 
     Set KAFKAPY_SPARK_JARS=DIR there, or call kafkapy.spark.session(jars=DIR).
     """
     copied = fetch_to(folder, find_spark(), as_lakes(lakes), default_cache())
-    click.echo(f"{len(copied)} jars, {megabytes(copied):.1f} MB, in {folder}")
+    click.echo(f"{size(copied)}, in {folder}")

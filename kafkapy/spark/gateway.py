@@ -1,7 +1,8 @@
 """The JVM of a session, its standard error relayed line by line.
 
 Java announces the module that Spark uses for vectors on every start, whatever the log settings are; the relay
-drops that line. The last lines are kept: when the JVM ends before it answers, they say why.
+drops that line. What the JVM says before it answers is held back: when it ends, one line of it is the reason,
+and the stack trace under it helps nobody.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from kafkapy.spark.setup_error import SparkSetupError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
 
 _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
+_NO_REASON = ("NOTE: ", "Picked up ", "WARNING")  # Java's words on options in its environment
 
 
 def launch(conf: SparkConf) -> Any:
@@ -26,20 +27,22 @@ def launch(conf: SparkConf) -> Any:
     from pyspark.java_gateway import launch_gateway
 
     receiving, sending = os.pipe()
-    last: deque[str] = deque(maxlen=20)
-    relay = threading.Thread(target=_relay, args=(receiving, last), name="spark-stderr", daemon=True)
+    relay = _Relay(receiving)
     relay.start()
     try:
-        return launch_gateway(conf, {"stderr": sending})
+        gateway = launch_gateway(conf, {"stderr": sending})
     except PySparkException:
-        told = None
+        gateway = None
     finally:
         os.close(sending)
-    relay.join(5)
-    told = next((line for line in last if "Error" in line or "Exception" in line), "it said nothing")
-    raise SparkSetupError(
-        f"Spark's JVM ended at once ({told})", "`kafkapy spark doctor` looks for the reason"
-    )
+    if gateway is None:
+        relay.join(5)
+        raise SparkSetupError(
+            f"Spark's JVM ended at once ({relay.reason()})",
+            "correct the settings, or see `kafkapy spark doctor`",
+        )
+    relay.release()
+    return gateway
 
 
 def end_jvm() -> None:
@@ -55,10 +58,38 @@ def end_jvm() -> None:
     left.proc.wait()
 
 
-def _relay(receiving: int, last: deque[str]) -> None:
-    # Not through sys.stderr, whose lock a daemon thread may hold while the interpreter ends.
-    with open(receiving, "rb") as lines, contextlib.suppress(OSError):
-        for line in lines:
-            if not line.startswith(_NOISE):
-                last.append(line.decode(errors="replace").strip())
-                os.write(2, line)
+class _Relay(threading.Thread):
+    """Copies what comes from a pipe to standard error, from `release` on."""
+
+    def __init__(self, receiving: int) -> None:
+        super().__init__(name="spark-stderr", daemon=True)
+        self._receiving = receiving
+        self._held: list[bytes] | None = []
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        with open(self._receiving, "rb") as lines, contextlib.suppress(OSError):
+            for line in lines:
+                if not line.startswith(_NOISE):
+                    with self._lock:
+                        self._tell(line)
+
+    def _tell(self, line: bytes) -> None:
+        if self._held is None:
+            # Not through sys.stderr, whose lock a daemon thread may hold while the interpreter ends.
+            os.write(2, line)
+        else:
+            self._held.append(line)
+
+    def release(self) -> None:
+        with self._lock:
+            held, self._held = self._held or [], None
+            for line in held:
+                self._tell(line)
+
+    def reason(self) -> str:
+        """The first line that was held back, without the name of an exception before it."""
+        with self._lock:
+            lines = [line.decode(errors="replace").strip() for line in self._held or []]
+        said = [line for line in lines if line and not line.startswith(_NO_REASON)]
+        return said[0].rpartition("Exception: ")[2] if said else "it said nothing"

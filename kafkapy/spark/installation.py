@@ -47,15 +47,18 @@ class Package:
         return f"{self.organisation}:{self.artifact}:{self.version}"
 
     def among(self, jars: Iterable[Path]) -> Path | None:
-        """The jar that serves for this package; raises SparkSetupError when only another version is there."""
+        """The jar that serves for this package; raises SparkSetupError when another version is there."""
         family = [jar for jar in jars if jar.name.startswith(self.family)]
-        for jar in family:
-            if jar.name == f"{self.artifact}-{self.version}.jar":
-                return jar
-        if family and self.organisation == "org.apache.spark":
+        if self.organisation == "org.apache.spark":
+            for jar in family:
+                if jar.name != f"{self.artifact}-{self.version}.jar":
+                    raise SparkSetupError(
+                        f"{jar} is not of Spark's version {self.version}",
+                        "remove it; the right one is fetched by itself, or by `kafkapy spark jars`",
+                    )
+        if len(family) > 1:
             raise SparkSetupError(
-                f"{family[0]} is not of Spark's version {self.version}",
-                "remove it, `kafkapy spark jars` fetches the right one",
+                f"{family[0]} and {family[1].name} are two versions of one", "remove one of them"
             )
         return family[0] if family else None
 

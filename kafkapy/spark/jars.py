@@ -27,7 +27,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -85,16 +85,21 @@ def cached(package: Package, cache: Path) -> list[Path] | None:
 
 def fetch_to(folder: Path, spark: Spark, lakes: Sequence[str], cache: Path) -> list[Path]:
     """Copy every jar of these packages into `folder`, fetching what is not in the cache."""
-    folder.mkdir(parents=True, exist_ok=True)
-    copies = []
+    jars: list[Path] = []
     for package in spark.packages(lakes):
-        for jar in cached(package, cache) or _fetch_into_cache(package, spark, cache, IVY_SETTINGS):
-            copy = folder / jar.name
+        jars += cached(package, cache) or _fetch_into_cache(package, spark, cache, IVY_SETTINGS)
+    copies = {folder / jar.name: jar for jar in jars}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for copy, jar in copies.items():
             partial = copy.with_suffix(".partial")
             shutil.copyfile(jar, partial)
             partial.replace(copy)
-            copies.append(copy)
-    return list(dict.fromkeys(copies))
+    except OSError as error:
+        raise SparkSetupError(
+            f"{folder} cannot be written ({error.strerror})", "name another folder"
+        ) from None
+    return list(copies)
 
 
 def _classpath_file(package: Package, cache: Path) -> Path:
@@ -172,5 +177,6 @@ def _locked(cache: Path) -> Iterator[None]:
         yield
 
 
-def megabytes(jars: Iterable[Path]) -> float:
-    return sum(jar.stat().st_size for jar in jars) / 1e6
+def size(jars: Sequence[Path]) -> str:
+    megabytes = sum(jar.stat().st_size for jar in jars) / 1e6
+    return f"{len(jars)} jar{'' if len(jars) == 1 else 's'}, {megabytes:.1f} MB"

@@ -101,7 +101,9 @@ def _submitted() -> bool:
 def _start(
     spark: Spark, lakes: Sequence[str], app_name: str, folder: Path | None, settings: dict[str, str]
 ) -> SparkSession:
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     from kafkapy.spark.gateway import end_jvm, launch
@@ -119,10 +121,28 @@ def _start(
     if not _submitted():
         settings |= _jars(spark, lakes, folder, settings)
         end_jvm()
-        spark_conf = SparkConf().setAll(list(settings.items()))
-        SparkContext(conf=spark_conf, gateway=launch(spark_conf))
-    started: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
+    try:
+        if not _submitted():
+            spark_conf = SparkConf().setAll(list(settings.items()))
+            SparkContext(conf=spark_conf, gateway=launch(spark_conf))
+        started: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        reason = _reason(error)
+        if context := SparkContext._active_spark_context:
+            context.stop()
+        raise SparkSetupError(
+            f"Spark does not start with master {master} ({reason})", "correct the settings"
+        ) from None
     return started
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what Spark says, for which Python adds the name of the call before it."""
+    thrown = getattr(error, "java_exception", None)
+    told = str(error if thrown is None else thrown.getMessage() or thrown.getClass().getName())
+    if "stopped SparkContext" in told:  # what stopped it was logged
+        return "no cluster answers there"
+    return told.strip().partition("\n")[0]
 
 
 def _defaults(spark: Spark, lakes: Sequence[str], master: str) -> dict[str, str]:
