@@ -40,12 +40,17 @@ def main(how: str, *files: str) -> int:
     def one(file: str) -> None:
         definition = PipelineDefinition.load(file)
         progress = Named(definition.name)
-        try:
-            every = None if how == "once" else "100ms"
-            run(definition, once=how == "once", every=every, spark=spark, stop=stop, progress=progress)
-        except UserError as error:
-            progress.note(f"failed: {error}")
-            failed.set()
+        every = None if how == "once" else "100ms"
+        while True:
+            try:
+                run(definition, once=how == "once", every=every, spark=spark, stop=stop, progress=progress)
+            except UserError as error:
+                progress.note(f"failed: {error}")
+                # A run begins only when the broker is there, and this one is killed all the time.
+                if "cannot reach a Kafka broker" in str(error):
+                    continue
+                failed.set()
+            return
 
     threads = [threading.Thread(target=one, args=(file,)) for file in files]
     for thread in threads:

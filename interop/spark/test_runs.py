@@ -16,6 +16,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from interop.conftest import MakeTopic
+from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
 from kafkapy.pipeline.progress import BatchReport, Progress
@@ -130,7 +131,7 @@ def test_a_compacted_topic_is_upserted_by_its_keys(
     kind: str, spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     topic = make_topic(partitions=2, cleanup_policy="compact")
-    older = [(key, value.replace("name", "older")) for key, value in numbered(range(100)) if value]
+    older = [(key, value.replace('"name ', '"older ')) for key, value in numbered(range(100)) if value]
     produce(bootstrap_servers, topic, [*older, *older, *numbered(range(0, 100, 2))])
     produce(bootstrap_servers, topic, [(f"key {number}", None) for number in range(0, 100, 10)])
     pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).max_offsets_per_trigger(150)
@@ -272,6 +273,45 @@ def test_records_that_expired_unread_are_named_and_a_reset_goes_on_without_them(
         future.result(30)
     with pytest.raises(PipelineError, match=r"partition 0 10 to 13 \(4 offsets\).*reset .* --to available"):
         run(definition, once=True, spark=spark)
+
+
+def test_a_run_outlasts_a_broker_that_is_away_for_longer_than_its_clients_wait(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with KafkapyProcess(tmp_path / "broker") as broker:
+        topic = "orders"
+        assert Topics(broker.bootstrap_servers).create(topic)
+        produce(broker.bootstrap_servers, topic, numbered(range(10)))
+        pipeline = Pipeline(topic, bootstrap=broker.bootstrap_servers).json(SCHEMA)
+        # A minute otherwise.
+        pipeline = pipeline.kafka(default_api_timeout_ms="1000", request_timeout_ms="500")
+        definition = pipeline.to_parquet(tmp_path / "table").definition
+        told = Told()
+        with following(definition, spark, progress=told) as done:
+            wait_until(lambda: told.batches or done.done(), timeout=120)
+            broker.stop()
+            wait_until(lambda: any("trying again" in note for note in told.notes) or done.done(), timeout=120)
+            broker.start()
+            produce(broker.bootstrap_servers, topic, numbered(range(10, 20)))
+            wait_until(lambda: sum(batch.rows for batch in told.batches) == 20 or done.done(), timeout=120)
+        assert done.result().rows == 20
+        assert ids(definition, spark) == list(range(20))
+
+
+def test_a_topic_that_is_deleted_under_a_run_ends_it_in_one_line(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    produce(bootstrap_servers, topic, numbered(range(10)))
+    definition = (
+        Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).to_parquet(tmp_path / "table").definition
+    )
+    told = Told()
+    with following(definition, spark, progress=told) as done:
+        wait_until(lambda: told.batches or done.done(), timeout=120)
+        AdminClient({"bootstrap.servers": bootstrap_servers}).delete_topics([topic])[topic].result(30)
+        with pytest.raises(PipelineError, match=f"there is no topic '{topic}'"):
+            done.result(timeout=120)
 
 
 def test_a_table_that_is_another_pipelines_is_refused(

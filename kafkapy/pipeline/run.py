@@ -17,7 +17,7 @@ import dataclasses
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.dead_letters import make_topic
 from kafkapy.pipeline.definition import PipelineDefinition
@@ -28,6 +28,7 @@ from kafkapy.pipeline.positions import expired
 from kafkapy.pipeline.progress import Progress
 from kafkapy.pipeline.reset import finish_reset
 from kafkapy.pipeline.sessions import spark_for
+from kafkapy.pipeline.spark_failures import spark_failures
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.stopping import Stopping
 from kafkapy.pipeline.tables import Partitioning, check_location
@@ -86,6 +87,7 @@ def run(
         from kafkapy.pipeline.driver_lock import driver_lock
         from kafkapy.pipeline.streaming import Streaming
 
+        stack.enter_context(spark_failures(definition))
         stack.enter_context(driver_lock(definition, job.state, session))
         streaming = Streaming(definition, job.state, job.batches(session), told, stopping)
         streaming.run(lambda write: job.begin(session, write))
@@ -107,7 +109,6 @@ class _Job:
         self._format = open_format(definition, self.state)
         self._topics = Topics(definition.bootstrap, definition.kafka)
         self._mode = ""
-        self._starting: Any = None
 
     def check(self, *, with_setup: bool) -> None:
         """What can be known without Spark and without the lock."""
@@ -117,16 +118,11 @@ class _Job:
         check_location(definition.table)
         if with_setup:
             check_setup(definition.lake)
-        partitions = self._topics.partitions(definition.topic)
+        self._topics.partitions(definition.topic)  # fails when there is no such topic
         self._mode = definition.mode_for(self._topics.cleanup_policy(definition.topic))
         self._check_former()
         if definition.dead_letter is not None:
             make_topic(self._topics, definition)
-        incarnation = self.state.incarnation
-        if incarnation is None or incarnation.starting_offsets is None:
-            self._starting = definition.start if definition.start_ms is None else definition.start_ms
-        else:  # Spark wants an offset for each partition; -2 is the earliest, of those added since the reset
-            self._starting = {number: incarnation.starting_offsets.get(number, -2) for number in partitions}
 
     def _check_former(self) -> None:
         """What was true of the rows that are in the table must hold of those to come."""
@@ -177,8 +173,10 @@ class _Job:
         return Batches(definition, self._mode, state, self._format, table)
 
     def begin(self, spark: SparkSession, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
+        """Starts the query, unless the topic lacks what is next, which Spark tells late and at length."""
         from kafkapy.spark import read_topic
 
+        self.check_position()
         definition = self.definition
         most = definition.max_offsets_per_trigger or DEFAULT_MAX_OFFSETS
         options = {f"kafka.{name}": value for name, value in definition.kafka.items()}
@@ -190,7 +188,7 @@ class _Job:
             definition.topic,
             bootstrap=definition.bootstrap,
             stream=True,
-            starting=self._starting,
+            starting=self._starting(),
             max_offsets_per_trigger=most,
             options=options,
         )
@@ -199,3 +197,12 @@ class _Job:
         if self._once:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{int(self._every * 1000)} milliseconds").start()
+
+    def _starting(self) -> str | int | dict[int, int]:
+        """Where to begin without a checkpoint. Spark wants an offset for each partition, or none at all."""
+        offsets = self.state.begin().starting_offsets
+        if offsets is None:
+            moment = self.definition.start_ms
+            return self.definition.start if moment is None else moment
+        # -2 is the earliest: of partitions that were added since the reset
+        return {number: offsets.get(number, -2) for number in self._topics.partitions(self.definition.topic)}

@@ -47,8 +47,10 @@ _KNOWN: Final = (
     ),
     _Known(
         re.compile(r"KAFKA_DATA_LOSS|OffsetOutOfRangeException|Cannot fetch offset|may have been lost"),
-        "the topic {topic} has no more what was to be read next ({line}); to go on with what is there: "
+        "the topic {topic} does not have what was to be read next ({line}); to go on with what is there: "
         "kafkapy pipeline reset {location} --to available",
+        # What is really lost is found, and named, when the query is to be started again (`positions.py`).
+        passing=True,
     ),
     _Known(
         re.compile(r"(SaslAuthentication|SslAuthentication|(Topic|Group|Cluster)Authorization)Exception"),

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.errors import UserError
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.batches import Batches
 from kafkapy.pipeline.definition import PipelineDefinition
@@ -54,7 +55,7 @@ class Streaming:
         self.batches = self.rows = self.dead_letters = 0
 
     def run(self, begin: Begin) -> None:
-        """`begin` starts the query with the function for its batches.
+        """`begin` starts the query with the function for its batches, each time after looking at the topic.
 
         Returns when all is read or when it was asked to stop; raises PipelineError.
         """
@@ -90,7 +91,7 @@ class Streaming:
             finally:
                 self._stop(query)
             self._look(query)
-        except (PySparkException, Py4JError, OSError) as error:
+        except (UserError, PySparkException, Py4JError, OSError) as error:
             return explain(self._batches.failure or error, self._definition)
         finally:
             self._tell(last=self._batches.last)
