@@ -106,10 +106,12 @@ class Spark:
 def find_spark() -> Spark:
     """The Spark that pyspark starts; raises SparkSetupError when there is none that serves."""
     found = importlib.util.find_spec("pyspark")
-    if found is None or not found.submodule_search_locations:
+    if found is None or found.loader is None or not found.submodule_search_locations:
         raise SparkSetupError("pyspark is not installed", _PYSPARK)
     package = Path(found.submodule_search_locations[0])
-    written = re.search(r"__version__[^=]*=\s*[\x22\x27]([^\x22\x27]+)", (package / "version.py").read_text())
+    # By the loader: spark-submit gives its programs a pyspark that is a zip file.
+    source: bytes = found.loader.get_data(str(package / "version.py"))  # type: ignore[attr-defined]
+    written = re.search(r"__version__[^=]*=\s*[\x22\x27]([^\x22\x27]+)", source.decode())
     version = written[1] if written else "unknown"
     if not re.fullmatch(r"4\.\d+\.\d+", version):
         raise SparkSetupError(f"pyspark {version} will not do", _PYSPARK)
