@@ -12,7 +12,8 @@ in the staging folder, which is emptied when the next batch is written.
 
 Trimming replaces the folders that hold rows before and after a position: the new folder is written in the
 staging folder, the old one moved to `_kafkapy/replaced/`, the new one to its place, the old one deleted.
-Killed between the moves, the old folder is alone and is moved back before anything else is done.
+Killed between the moves, the old folder is alone, and is moved back before anything is written. The reset
+that trims is not done until then (`state.py`).
 
 On an object store a rename is no single step (`files.py`); write Delta or Iceberg there.
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -48,13 +50,13 @@ _BATCH: Final = "batch"
 class ParquetTable(Table):
     format = "parquet"
 
-    @property
+    @cached_property
     def _files(self) -> Files:
         return Files(self.spark, self.location)
 
     def exists(self) -> bool:
-        self._restore_replaced()
-        return bool(self._batches())
+        # The only batch may be aside, by a trim that was killed.
+        return bool(self._batches() or self._files.names(_REPLACED))
 
     def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
         raise PipelineError(
@@ -144,7 +146,8 @@ class ParquetTable(Table):
         return session.read.schema(self._stored_schema(session)).parquet(self.location).drop(_BATCH)
 
     def _stored_schema(self, session: SparkSession) -> StructType:
-        return StructType.fromJson(self._marker(self._batches()[-1])["schema"])
+        aside = [f"{_REPLACED}/{name}" for name in self._files.names(_REPLACED)]
+        return StructType.fromJson(self._marker((aside + self._batches())[-1])["schema"])
 
     def _marker(self, folder: str) -> dict[str, Any]:
         try:
