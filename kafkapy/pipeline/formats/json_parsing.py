@@ -21,7 +21,7 @@ UTC, on whatever machine; a value may bear the framing of the schema registry's 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
@@ -103,16 +103,13 @@ def _no_object(text: Column) -> Column:
     return f.when(f.try_parse_json(text).isNull(), "is not valid JSON").otherwise("is not a JSON object")
 
 
-def _leaves(
-    columns: Struct, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
-    """The fields below `columns` that are no structs, and those that may not be null, with their paths."""
+def _fields(columns: Struct, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """The fields of `columns` and of structs within, with their paths; not those within arrays and maps."""
     for one in columns["fields"]:
         inner = (*path, one["name"])
-        if kind_of(one["type"]) != "struct" or not one["nullable"]:
-            yield inner, one
+        yield inner, one
         if kind_of(one["type"]) == "struct":
-            yield from _leaves(one["type"], inner)
+            yield from _fields(one["type"], inner)
 
 
 def _at(path: tuple[str, ...]) -> Column:
@@ -129,7 +126,7 @@ def _missing(columns: Struct) -> list[Column]:
             _at(path[:-1]).isNotNull() & _at(path).isNull(),
             f"does not match the schema: {'.'.join(path)} is missing",
         )
-        for path, one in _leaves(columns)
+        for path, one in _fields(columns)
         if not one["nullable"]
     ]
 
@@ -140,7 +137,7 @@ def _beyond(columns: Struct) -> list[Column]:
             f.unix_seconds(_at(path)) >= _YEAR_10000,
             f"does not match the schema: {'.'.join(path)} is beyond the year 9999 (numbers are seconds)",
         )
-        for path, one in _leaves(columns)
+        for path, one in _fields(columns)
         if one["type"] == "timestamp"
     ]
 
@@ -148,9 +145,8 @@ def _beyond(columns: Struct) -> list[Column]:
 def _misfit(columns: Struct) -> Column:
     """Names the first column that is null though the text has a value for it, and quotes the value."""
     found, containers = [], []
-    for path, one in _leaves(columns):
+    for path, one in _fields(columns):
         kind, name = one["type"], ".".join(path)
-        assert isinstance(kind, str | dict)
         if kind_of(kind) in ("array", "map"):
             containers.append(name)
         if any("'" in step for step in path):  # a path of get_json_object has no way to write it
