@@ -129,7 +129,7 @@ spark.stop()
     ended = run(program % (table, table), tmp_path / "home", KAFKAPY_SPARK_JARS=str(jars))
     assert ended.stdout.splitlines() == [
         "5",
-        "the running Spark has no iceberg: stop it (spark.stop()) before kafkapy.spark.session(['iceberg'])",
+        "the running Spark lacks iceberg: stop it (spark.stop()) before kafkapy.spark.session(['iceberg'])",
     ]
     # Java itself announces the options in its environment.
     assert [line for line in ended.stderr.splitlines() if "JDK_JAVA_OPTIONS" not in line] == []

@@ -48,7 +48,7 @@ _AVRO_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{kind}.maxLength={100 << 20}" for kind in ("bytes", "string")
 )
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
-_AVRO = "org.apache.spark.sql.avro.AvroFileFormat"
+_AVRO = "org.apache.spark.sql.avro.AvroDataToCatalyst"
 
 
 def session(
@@ -236,4 +236,4 @@ def _require(running: SparkSession, lakes: Sequence[str]) -> None:
             remedy = f"spark-submit --packages {','.join(map(str, find_spark().packages(lakes)))}"
         else:
             remedy = f"stop it (spark.stop()) before kafkapy.spark.session({list(lakes)})"
-        raise SparkSetupError(f"the running Spark has no {' and no '.join(dict.fromkeys(lacking))}", remedy)
+        raise SparkSetupError(f"the running Spark lacks {' and '.join(dict.fromkeys(lacking))}", remedy)
