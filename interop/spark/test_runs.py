@@ -309,7 +309,8 @@ def test_a_topic_that_is_deleted_under_a_run_ends_it_in_one_line(
     told = Told()
     with following(definition, spark, progress=told) as done:
         wait_until(lambda: told.batches or done.done(), timeout=120)
-        AdminClient({"bootstrap.servers": bootstrap_servers}).delete_topics([topic])[topic].result(30)
+        admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+        admin.delete_topics([topic])[topic].result(30)
         with pytest.raises(PipelineError, match=f"there is no topic '{topic}'"):
             done.result(timeout=120)
 
