@@ -75,38 +75,36 @@ def _audit(
     examples: int,
     deep: bool,
 ) -> AuditReport:
-    from pyspark import StorageLevel
-
     from kafkapy.pipeline.audit_sides import AuditSides
 
+    incarnation = state.incarnation
     policy = topics.cleanup_policy(definition.topic)
     former = state.definition  # the policy may have been changed since; the table is as it was written
     mode = definition.mode or (former and former.mode) or definition.mode_for(policy)
     sides = AuditSides(definition, spark, topics, upsert=mode == "upsert", deep=deep)
     batch = checkpoint.committed_batch(state)
     committed = checkpoint.committed_offsets(state) or start
-    rows = sides.rows().persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        rows.count()
-        planned = checkpoint.planned_offsets(state) or committed
-        for attempt in range(_ATTEMPTS):
-            bounds = _bounds(topics, definition.topic, start, committed, planned)
-            comparison = _Comparison(
-                sides, rows, bounds, topic=definition.topic, compacted="compact" in policy, examples=examples
-            )
-            try:
-                notes, findings = comparison.upserts() if mode == "upsert" else comparison.appends()
-                if deep:
-                    findings += comparison.changes()
-            except Exception:
-                now = topics.start_offsets(definition.topic)
-                expired = any(now.get(each.partition, 0) > each.log_start for each in bounds)
-                if expired and attempt + 1 < _ATTEMPTS:
-                    continue
-                raise
-            break
-    finally:
-        rows.unpersist()
+    # Neither recomputed, which would show a later table, nor in the cache of queries, which others would hit.
+    rows = sides.rows().localCheckpoint()
+    planned = checkpoint.planned_offsets(state) or committed
+    for attempt in range(_ATTEMPTS):
+        bounds = _bounds(topics, definition.topic, start, committed, planned)
+        comparison = _Comparison(
+            sides, rows, bounds, topic=definition.topic, compacted="compact" in policy, examples=examples
+        )
+        try:
+            notes, findings = comparison.upserts() if mode == "upsert" else comparison.appends()
+            if deep:
+                findings += comparison.changes()
+        except Exception:
+            now = topics.start_offsets(definition.topic)
+            expired = any(now.get(each.partition, 0) > each.log_start for each in bounds)
+            if expired and attempt + 1 < _ATTEMPTS:
+                continue
+            raise
+        break
+    if state.incarnation != incarnation:
+        raise PipelineError(f"pipeline {definition.name} was reset during the audit; audit it again")
     return AuditReport(
         pipeline=definition.name,
         table=str(definition.table),
@@ -134,7 +132,7 @@ def _bounds(
                 start=first,
                 committed=done,
                 planned=max(done, planned.get(partition, 0)),
-                log_start=log_start[partition],
+                log_start=log_start.get(partition, 0),
                 end=end[partition],
             )
         )
