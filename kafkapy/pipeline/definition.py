@@ -115,7 +115,7 @@ class FormatDefinition:
                 f"expected {', '.join(FORMAT_KINDS)}"
             )
         takes = {"raw": (), "json": ("schema",), "avro": ("schema", "registry", "schemas")}.get(
-            self.kind, ("schema", "message", "registry", "schemas")
+            self.kind, ("schema", "message")
         )
         for name in ("schema", "message", "registry", "schemas"):
             if getattr(self, name) and name not in takes:
