@@ -1,9 +1,10 @@
 """The records of many batches as columns of numbers: where each key and value lies, and its other fields.
 
 The format is that of `protocol/records.py`. Of a batch's records only the chain of their lengths must be
-followed one by one; every other varint is decoded for all records of all batches at once, field by field
-(varints.py). Keys and values stay where they are: the columns hold their positions in `data`, which is the
-buffer that was read from the file, or the decompressed records joined where a batch is compressed.
+followed one by one (record_starts.py); every other varint is decoded for all records of all batches at once,
+field by field (varints.py). Keys and values stay where they are: the columns hold their positions in `data`,
+which is the buffer that was read from the file, or the decompressed records joined where a batch is
+compressed.
 
 `decode_columns` is the fast twin of `protocol.records.decode_records` and equals it on every input. What the
 fast path does not expect (a length that contradicts another, a timestamp beyond 64 bits, a record with very
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from kafkapy.log_source import record_starts
 from kafkapy.log_source.varints import Bytes, Integers, OddRecordsError, read_varints
 from kafkapy.protocol.compression import Buffer, decompress
 from kafkapy.protocol.errors import DecodeError
@@ -29,7 +31,6 @@ from kafkapy.protocol.records import (
     Record,
     TimestampType,
     decode_records,
-    read_varint,
 )
 
 MAX_DECOMPRESSED = 1 << 30
@@ -128,7 +129,7 @@ def _payloads(
 def _decode(data: Buffer, regions: list[tuple[int, int]], headers: list[BatchHeader]) -> RecordColumns:
     octets = np.frombuffer(data, np.uint8)
     counts = np.array([header.record_count for header in headers], np.int64)
-    lengths, at = read_varints(octets, _follow_lengths(data, regions, headers), 32)
+    lengths, at = read_varints(octets, _starts(data, regions, headers), 32)
     ends = at + lengths
 
     deltas, at = read_varints(octets, at + 1, 64)
@@ -165,30 +166,20 @@ def _decode(data: Buffer, regions: list[tuple[int, int]], headers: list[BatchHea
     )
 
 
-def _follow_lengths(data: Buffer, regions: list[tuple[int, int]], headers: list[BatchHeader]) -> Integers:
-    """Where each record's length stands. A negative length is left for the caller to find."""
-    octets = bytes(data)
-    starts: list[int] = []
-    add = starts.append
-    try:
-        for (at, end), header in zip(regions, headers, strict=True):
-            if not 0 <= header.record_count <= (end - at) // _MIN_RECORD_SIZE:
-                raise OddRecordsError("an impossible number of records")
-            for _ in range(header.record_count):
-                add(at)
-                length = octets[at]
-                if length < 0x80:
-                    at += (length >> 1) + 1
-                elif (second := octets[at + 1]) < 0x80:
-                    at += (second << 6 | (length & 0x7F) >> 1) + 2
-                else:
-                    length, at = read_varint(octets, at, 32)
-                    at += length
-            if at != end:
-                raise OddRecordsError("the records do not end where their batch does")
-    except (IndexError, DecodeError):
-        raise OddRecordsError("a length that cannot be") from None
-    return np.array(starts, np.int64)
+def _starts(data: Buffer, regions: list[tuple[int, int]], headers: list[BatchHeader]) -> Integers:
+    """Where each record's length stands."""
+    counts = [header.record_count for header in headers]
+    if any(
+        not 0 <= n <= (end - at) // _MIN_RECORD_SIZE for n, (at, end) in zip(counts, regions, strict=True)
+    ):
+        raise OddRecordsError("an impossible number of records")
+    starts = np.empty(sum(counts), np.int64)
+    slot = 0
+    for count, (at, end) in zip(counts, regions, strict=True):
+        if not record_starts.follow_lengths(data, at, end, count, starts[slot : slot + count]):
+            raise OddRecordsError("the records do not end where their batch does")
+        slot += count
+    return starts
 
 
 def _read_fields(data: Bytes, at: Integers) -> tuple[Fields, Integers]:
