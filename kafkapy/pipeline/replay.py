@@ -13,7 +13,6 @@ from; its other settings are the broker's defaults.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.schema_text import schema_bytes
 from kafkapy.pipeline.map_in_arrow import map_in_arrow
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.replay_plan import ReplayPlan, plan_replay
 from kafkapy.pipeline.replay_protobuf import ProtobufEncoder
 from kafkapy.pipeline.replay_task import ANSWER, COLUMNS, ReplayTask
 from kafkapy.pipeline.replay_values import encoded
@@ -89,19 +89,23 @@ def replay(
     exists = target.exists(to)
     with spark_for(definition, spark) as session, spark_failures(definition):
         rows = _rows(definition, session, where)
-        total, last = rows.agg(f.count(f.lit(1)), f.max("_partition")).first()
-        if total and not exists:
-            target.create(to, last + 1)
-        if not total:
+        records = encoded(definition, rows)
+        counts = dict(records.groupBy("partition").count().collect())
+        if not counts:
             return ReplayResult(topic=to, records=0, seconds=0.0)
+        if not exists:
+            target.create(to, max(counts) + 1)
+        plan = plan_replay(counts, session.sparkContext.defaultParallelism, rate)
         task = ReplayTask(
             target=to,
             partitions=len(target.partitions(to)),
             client={**librdkafka_options(definition.kafka), "bootstrap.servers": target.bootstrap},
+            rates=plan.rates,
             encode=_encoder(definition),
         )
+        total = sum(counts.values())
         with _watched(target, to, total, progress):
-            return _produce(encoded(definition, rows), task, total, last + 1, rate)
+            return _produce(_in_tasks(records, plan), task, total)
 
 
 def _rows(definition: PipelineDefinition, spark: SparkSession, where: str | None) -> DataFrame:
@@ -126,15 +130,9 @@ def _encoder(definition: PipelineDefinition) -> Callable[[Any], bytes] | None:
     return ProtobufEncoder(schema_bytes(definition.format.schema), definition.format.message)
 
 
-def _produce(
-    rows: DataFrame, task: ReplayTask, total: int, partitions: int, rate: float | None
-) -> ReplayResult:
-    """With `rate`, as many tasks as run at once, so that the share of each is known."""
-    tasks = partitions if rate is None else min(partitions, rows.sparkSession.sparkContext.defaultParallelism)
-    if rate is not None:
-        task = dataclasses.replace(task, rate=rate / tasks)
+def _produce(records: DataFrame, task: ReplayTask, total: int) -> ReplayResult:
     begun = time.monotonic()
-    answers = map_in_arrow(_in_tasks(rows, tasks).select(*COLUMNS), task, ANSWER).collect()
+    answers = map_in_arrow(records, task, ANSWER).collect()
     result = ReplayResult(
         topic=task.target,
         records=sum(answer["written"] for answer in answers),
@@ -149,20 +147,21 @@ def _produce(
     return result
 
 
-def _in_tasks(rows: DataFrame, tasks: int) -> DataFrame:
-    """Partition n of the source in task n % tasks, in the order of offsets.
+def _in_tasks(records: DataFrame, plan: ReplayPlan) -> DataFrame:
+    """Each partition in its task, in the order of offsets.
 
-    Spark assigns rows to tasks by a hash, which would leave tasks empty: for each task a number is found that
-    hashes to it.
+    Spark assigns rows to tasks by a hash: for each task a number is found that hashes to it.
     """
-    numbers = rows.sparkSession.range(40 * tasks).selectExpr("id", f"pmod(hash(id), {tasks}) AS task")
-    found = {row["task"]: row["id"] for row in numbers.collect()}
-    listed = ", ".join(f"{found[task]}L" for task in range(tasks))
-    task = f"element_at(array({listed}), partition % {tasks} + 1)"
+    numbers = records.sparkSession.range(40 * plan.tasks).selectExpr("id", f"pmod(hash(id), {plan.tasks})")
+    number_of = {task: number for number, task in numbers.collect()}
+    cases = [
+        f.lit(value) for partition, task in plan.task_of.items() for value in (partition, number_of[task])
+    ]
     return (
-        rows.selectExpr("*", f"{task} AS task")
-        .repartition(tasks, "task")
+        records.withColumn("task", f.create_map(*cases)[f.col("partition")])
+        .repartition(plan.tasks, "task")
         .sortWithinPartitions("partition", "offset")
+        .select(*COLUMNS)
     )
 
 

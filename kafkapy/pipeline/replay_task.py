@@ -63,13 +63,14 @@ class Pace:
 class ReplayTask:
     """What every task needs; sent to the executors, where kafkapy and confluent-kafka must be installed.
 
-    `rate` is records a second of one task; `encode` makes the value of what the column `value` holds.
+    `rates` has, for each source partition, the records a second of its task; `encode` makes the value of what
+    the column `value` holds.
     """
 
     target: str
     partitions: int
     client: dict[str, Any] = field(default_factory=dict)
-    rate: float | None = None
+    rates: dict[int, float] | None = None
     encode: Callable[[Any], bytes] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -100,10 +101,11 @@ class _Run:
 
     def produce(self, records: Iterable[tuple[Any, ...]]) -> tuple[int, str | None, str | None]:
         """(records written, the source of the first that was not, why)."""
-        pace = Pace(self._task.rate) if self._task.rate else None
+        pace: Pace | None = None
         for topic, partition, offset, timestamp, key, value, headers in records:
             source = f"{topic}-{partition}-{offset}"
-            if pace is not None:
+            if self._task.rates is not None:
+                pace = pace or Pace(self._task.rates[partition])
                 pace.next()
             self._send(
                 source,

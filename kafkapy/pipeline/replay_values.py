@@ -38,7 +38,7 @@ def encoded(definition: PipelineDefinition, rows: DataFrame) -> DataFrame:
     parsed = [name for name in rows.columns if name not in RECORD_COLUMNS.names]
     return rows.select(
         f.col("_topic").alias("topic"),
-        f.col("_partition").alias("partition"),
+        f.coalesce("_partition", f.lit(0)).alias("partition"),
         f.col("_offset").alias("offset"),
         f.unix_millis("_timestamp").alias("timestamp_ms"),
         f.col("_key").alias("key"),
