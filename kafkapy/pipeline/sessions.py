@@ -18,11 +18,12 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
     if spark is not None:
         yield spark
         return
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
     from kafkapy.spark import session
 
-    borrowed = SparkSession.getActiveSession() is not None
+    # Not the active session, which a thread that did not make it does not have.
+    borrowed = SparkContext._active_spark_context is not None
     found = session(
         definition.lake,
         master=definition.master,
