@@ -165,7 +165,7 @@ def test_ddl_means_what_it_means_to_spark(spark: SparkSession) -> None:
 
 
 def inferred(spark: SparkSession, state: State, *values: str) -> Parsed:
-    return Parsed(spark, InferredJsonFormat(state), [one.encode() for one in values])
+    return Parsed(spark, InferredJsonFormat(state, "delta"), [one.encode() for one in values])
 
 
 def columns(parser: Format) -> str:
@@ -179,13 +179,13 @@ def test_columns_are_inferred_and_only_ever_added(spark: SparkSession, state: St
     assert state.schema is None, "there is nothing to remember yet"
 
     inferred(spark, state, '{"id": 1, "price": 10.0, "mixed": 1}', '{"id": 2, "price": 1, "mixed": "a"}')
-    assert columns(InferredJsonFormat(state)) == "id: BIGINT, mixed: STRING, price: DOUBLE"
+    assert columns(InferredJsonFormat(state, "delta")) == "id: BIGINT, mixed: STRING, price: DOUBLE"
     batch = inferred(
         spark, state,
         '{"id": 3, "nothing": true, "s": {"x": 1}, "l": [{"y": 1}], "big": 99999999999999999999}',
         '{"id": 4, "s": {"z": "now"}, "mixed": [1]}',
     )  # fmt: skip
-    assert columns(InferredJsonFormat(state)) == (
+    assert columns(InferredJsonFormat(state, "delta")) == (
         "id: BIGINT, mixed: STRING, price: DOUBLE, big: DECIMAL(38,0), l: ARRAY<STRUCT<y: BIGINT>>, "
         "nothing: BOOLEAN, s: STRUCT<x: BIGINT, z: STRING>"
     )
@@ -203,7 +203,7 @@ def test_what_does_not_fit_an_inferred_column_is_an_error_and_no_loss(
     batch = inferred(
         spark, state,
         '{"id": 1.5}', '{"id": "x"}', '{"ID": "x"}', '{"ID": null, "id": 5}', '{"l": [{"X": 5}]}',
-        '{"_offset": 1, "id": 1}', '{"price": 3}', "[1]", '{"id": 6} {"new": 1}',
+        '{"_offset": 1, "id": 1}', '{"a b": 1}', '{"price": 3}', "[1]", '{"id": 6} {"new": 1}',
     )  # fmt: skip
     assert [row if isinstance(row, str) else {k: v for k, v in row.items() if v} for row in batch.rows] == [
         "does not match the schema: id is not BIGINT but 1.5",
@@ -212,6 +212,7 @@ def test_what_does_not_fit_an_inferred_column_is_an_error_and_no_loss(
         {"id": 5},
         "has a field l[].X, which differs from the column x by case only",
         "has a field _offset, which bears the name of one of the table's own columns",
+        "has a field a b, which has a name that no column of the table can have",
         {"price": 3.0},
         "is not a JSON object",
         "is not valid JSON",

@@ -116,8 +116,8 @@ def show(pipeline: str, limit: int, source: str | None) -> None:
 def replay(pipeline: str, to: str | None, where_error: str | None) -> None:
     """Send dead letters back into their topic, for the pipeline to read them again.
 
-    Each is sent once: those that were replayed before are left out. In a table that is upserted into, a
-    replayed record counts as the newest of its key.
+    Each is sent once: those that were replayed before are left out. All readers of the topic get them; in
+    a table that is upserted into, a replayed record counts as the newest of its key.
     """
     from kafkapy.pipeline.dead_letter_replay import replay_dead_letters
 

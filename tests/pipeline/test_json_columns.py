@@ -61,3 +61,11 @@ def test_a_batch_that_is_run_again_finds_the_same_columns() -> None:
 def test_refused_fields_are_found_in_the_text_by_their_path() -> None:
     _, refused = merged_columns(struct({}), parse_ddl("a ARRAY<STRUCT<`x y`: INT, `X Y`: INT>>"))
     assert [one.json_path for one in refused] == ["$['a'][*]['X Y']"]
+
+
+def test_names_that_the_table_does_not_take_are_no_columns() -> None:
+    columns, refused = merged_columns(
+        struct({}), parse_ddl("`a b` INT, s STRUCT<`x;`: INT, y: INT>, e STRUCT<`;`: INT>"), " ;"
+    )
+    assert sql_name(columns) == "STRUCT<s: STRUCT<y: INT>>"
+    assert [one.path for one in refused] == [("a b",), ("s", "x;"), ("e", ";")]

@@ -56,7 +56,7 @@ def open_format(definition: PipelineDefinition, state: State) -> Format:
     if kind == "json" and definition.format.schema is None:
         from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat
 
-        return InferredJsonFormat(state)
+        return InferredJsonFormat(state, definition.table.format)
     if kind == "json":
         from kafkapy.pipeline.formats.json_format import JsonFormat
 

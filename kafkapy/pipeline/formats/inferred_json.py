@@ -11,6 +11,7 @@ columns known so far. Columns are only ever added, and keep the type that they w
 - Later on the column's type counts: a value that does not fit makes its record a dead letter (10.5 or "ten"
   for a BIGINT; neither Delta nor Iceberg can turn one into a DOUBLE), as does a field that differs from a
   column by case only, or bears the name of one of the table's own columns. A schema of one's own avoids it.
+- So does a field in a Delta table whose name has a space or one of ,;{}()=, which Delta does not take.
 - A field whose name is empty is ignored.
 
 The schema is written before the batch is: a driver that is killed and runs the batch again finds in it what
@@ -39,8 +40,9 @@ _MOST_FIELDS: Final = 2_000
 
 
 class InferredJsonFormat(Format):
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, table_format: str) -> None:
         self._state = state
+        self._forbidden = " ,;{}()=\n\t" if table_format == "delta" else ""
 
     def check(self) -> None:
         """There is no schema file to be wrong."""
@@ -55,7 +57,7 @@ class InferredJsonFormat(Format):
         from kafkapy.pipeline.formats.json_parsing import parse_json
 
         known = self.columns or struct_of([])
-        columns, refused = merged_columns(known, _found_in(records))
+        columns, refused = merged_columns(known, _found_in(records), self._forbidden)
         if columns != known:
             if sum(1 for _ in all_types(columns)) > _MOST_FIELDS:
                 raise PipelineError(

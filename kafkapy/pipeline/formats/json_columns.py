@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkapy.pipeline.formats.spark_types import (
@@ -32,30 +33,68 @@ class Refused:
         return "$" + "".join("[*]" if step == "*" else f"['{step}']" for step in self.path)
 
 
-def merged_columns(known: Struct, found: Struct) -> tuple[Struct, list[Refused]]:
+def merged_columns(known: Struct, found: Struct, forbidden: str = "") -> tuple[Struct, list[Refused]]:
     """The known columns with what is new in `found`, and the fields of `found` that cannot be columns.
 
-    merged_columns(merged, found) is merged again: nothing is ever taken away or changed.
+    `forbidden` are the characters that a column's name may not have in the table. merged_columns(merged,
+    found) is merged again: nothing is ever taken away or changed.
     """
-    refused: list[Refused] = []
-    return _merged_struct(known, found, (), refused), refused
+    merging = _Merging(forbidden)
+    return merging.structs(known, found, ()), merging.refused
 
 
-def _merged_struct(known: Struct, found: Struct, path: tuple[str, ...], refused: list[Refused]) -> Struct:
-    fields = {one["name"]: one["type"] for one in known["fields"]}
-    by_lower_case = {name.lower(): name for name in fields}
-    for name, kind in _once_each(found).items():
-        where = (*path, name)
-        holder = by_lower_case.setdefault(name.lower(), name)
+class _Merging:
+    def __init__(self, forbidden: str) -> None:
+        self._forbidden = frozenset(forbidden)
+        self.refused: list[Refused] = []
+
+    def structs(self, known: Struct, found: Struct, path: tuple[str, ...]) -> Struct:
+        fields = {one["name"]: one["type"] for one in known["fields"]}
+        by_lower_case = {name.lower(): name for name in fields}
+        for name, kind in _once_each(found).items():
+            where = (*path, name)
+            if reason := self._why_not(name, path, by_lower_case):
+                self.refused.append(Refused(path=where, reason=reason))
+                continue
+            by_lower_case[name.lower()] = name
+            merged = self._types(fields[name], kind, where) if name in fields else self._new(kind, where)
+            if not _is_empty(merged):
+                fields[name] = merged
+        return struct_of([field(name, kind) for name, kind in fields.items()])
+
+    def _why_not(self, name: str, path: tuple[str, ...], by_lower_case: Mapping[str, str]) -> str | None:
+        """Completes "a field, which ...": why it cannot be a column; None when it can."""
+        holder = by_lower_case.get(name.lower(), name)
         if not path and name.lower() in OWN_COLUMNS:
-            refused.append(Refused(path=where, reason="bears the name of one of the table's own columns"))
-        elif holder != name:
-            refused.append(Refused(path=where, reason=f"differs from the column {holder} by case only"))
-        elif name in fields:
-            fields[name] = _merged(fields[name], kind, where, refused)
-        else:
-            fields[name] = _new(kind, where, refused)
-    return struct_of([field(name, kind) for name, kind in fields.items()])
+            return "bears the name of one of the table's own columns"
+        if holder != name:
+            return f"differs from the column {holder} by case only"
+        if not self._forbidden.isdisjoint(name):
+            return "has a name that no column of the table can have"
+        return None
+
+    def _types(self, known: SparkType, found: SparkType, path: tuple[str, ...]) -> SparkType:
+        """The known type, with what is new within structs."""
+        if isinstance(known, dict) and isinstance(found, dict) and known["type"] == found["type"]:
+            if known["type"] == "struct":
+                return self.structs(known, found, path)
+            return array(self._types(known["elementType"], found["elementType"], (*path, "*")))
+        return known
+
+    def _new(self, found: SparkType, path: tuple[str, ...]) -> SparkType:
+        if isinstance(found, str):
+            # Of as many digits as the longest number of this batch; the next one may have more.
+            return "decimal(38,0)" if kind_of(found) == "decimal" else found
+        if found["type"] == "struct":
+            return self.structs(struct_of([]), found, path)
+        return array(self._new(found["elementType"], (*path, "*")))
+
+
+def _is_empty(kind: SparkType) -> bool:
+    """A struct of which every field was refused: no table can store it."""
+    if isinstance(kind, dict) and kind["type"] == "array":
+        return _is_empty(kind["elementType"])
+    return isinstance(kind, dict) and not kind["fields"]
 
 
 def _once_each(found: Struct) -> dict[str, SparkType]:
@@ -65,21 +104,3 @@ def _once_each(found: Struct) -> dict[str, SparkType]:
         if fields.setdefault(one["name"], one["type"]) != one["type"]:
             fields[one["name"]] = "string"
     return fields
-
-
-def _merged(known: SparkType, found: SparkType, path: tuple[str, ...], refused: list[Refused]) -> SparkType:
-    """The known type, with what is new within structs."""
-    if isinstance(known, dict) and isinstance(found, dict) and known["type"] == found["type"]:
-        if known["type"] == "struct":
-            return _merged_struct(known, found, path, refused)
-        return array(_merged(known["elementType"], found["elementType"], (*path, "*"), refused))
-    return known
-
-
-def _new(found: SparkType, path: tuple[str, ...], refused: list[Refused]) -> SparkType:
-    if isinstance(found, str):
-        # Of as many digits as the longest number of this batch; the next one may have more.
-        return "decimal(38,0)" if kind_of(found) == "decimal" else found
-    if found["type"] == "struct":
-        return _merged_struct(struct_of([]), found, path, refused)
-    return array(_new(found["elementType"], (*path, "*"), refused))
