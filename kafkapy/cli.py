@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 # name: the module with the click group of that name, the extra it needs, its line in `kafkapy --help`
 _GROUPS = {
-    "pipeline": ("kafkapy.pipeline.cli", "spark", "Turn topics into tables on Spark, exactly once, and back."),
+    "pipeline": ("kafkapy.pipeline.cli", "spark", "Turn topics into tables on Spark, and back."),
     "spark": ("kafkapy.spark.cli", "spark", "See whether Spark can run here; fetch its jars."),
 }
 
