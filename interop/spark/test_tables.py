@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
+from click.testing import CliRunner
 
 from kafkapy.pipeline.definition import TableTarget
+from kafkapy.pipeline.maintain_command import maintain
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import State
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
@@ -421,3 +424,20 @@ def test_maintenance_merges_small_files_and_leaves_the_memory_of_the_pipeline(
     open_table(spark, target).append(numbered(spark, (0, 5)), 5, APP)  # the last batch is still known
     open_table(spark, target).append(numbered(spark, (0, 6)), 6, APP)
     assert ids(table) == list(range(7))
+
+
+def test_the_command_says_what_it_did(spark: SparkSession, tmp_path: Path) -> None:
+    location = str(tmp_path / "orders")
+    open_table(spark, TableTarget(format="iceberg", location=location)).append(
+        numbered(spark, (0, 0)), 0, APP
+    )
+    assert spark.read.format("iceberg").load(location).count() == 1  # as other readers find it
+    State(location).begin()
+    (tmp_path / "orders.yaml").write_text(f"topic: orders\ntable: iceberg:{location}\n")
+    result = CliRunner().invoke(maintain, [str(tmp_path / "orders.yaml"), "--retain", "36h"])
+    assert result.exception is None
+    assert result.output.splitlines() == [
+        "merged 0 files into 0 (rewrite_data_files)",
+        "deleted 0 files that no snapshot of the last 36 hours needs (expire_snapshots)",
+        "deleted 0 files that no snapshot knows (remove_orphan_files)",
+    ]
