@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from kafkapy.pipeline.formats.json_columns import Refused
 
-_MOST_FIELDS: Final = 2_000
+_MOST_FIELDS: Final = 1_000
+_MOST_REFUSED: Final = 100
 
 
 class InferredJsonFormat(Format):
@@ -58,12 +59,12 @@ class InferredJsonFormat(Format):
 
         known = self.columns or struct_of([])
         columns, refused = merged_columns(known, _found_in(records), self._forbidden)
+        if len(refused) > _MOST_REFUSED or sum(1 for _ in all_types(columns)) > _MOST_FIELDS:
+            raise PipelineError(
+                f"the records have more than {_MOST_FIELDS} different fields, or {_MOST_REFUSED} that cannot "
+                "be columns: their names look like data; give a schema with MAP<STRING, ...> (format.schema)"
+            )
         if columns != known:
-            if sum(1 for _ in all_types(columns)) > _MOST_FIELDS:
-                raise PipelineError(
-                    f"the records have more than {_MOST_FIELDS} different fields: names look like data; "
-                    "give a schema with MAP<STRING, ...> (format.schema)"
-                )
             self._state.schema = columns
         return parse_json(records, columns, _refusal(refused))
 
@@ -103,9 +104,15 @@ def _refusal(refused: list[Refused]) -> Column | None:
     """The error of a record that has one of the refused fields, null for all others."""
     from pyspark.sql import functions as f
 
+    text = f.col("_text")
+
+    def may_have(name: str) -> Column:
+        """Much faster than a look at the JSON, for the records that have not."""
+        return f.contains(text, f.lit(name)) | f.contains(text, f.lit("\\"))
+
     errors = [
         f.when(
-            f.get_json_object("_text", one.json_path).isNotNull(),
+            may_have(one.path[-1]) & f.get_json_object(text, one.json_path).isNotNull(),
             f"has a field {one.name}, which {one.reason}",
         )
         for one in refused

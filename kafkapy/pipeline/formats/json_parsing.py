@@ -20,6 +20,7 @@ UTC, on whatever machine; a value may bear the framing of the schema registry's 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,7 +46,9 @@ READER_OPTIONS: Final = {
     "allowSingleQuotes": "false",
     "timeZone": "UTC",
 }
-_YEAR_10000 = 253_402_300_800
+_YEAR_10000: Final = 253_402_300_800
+# Each is code that Spark compiles; in a table of a thousand columns the others are "a field".
+_MOST_NAMED: Final = 100
 
 
 def json_text(records: DataFrame) -> DataFrame:
@@ -145,7 +148,7 @@ def _beyond(columns: Struct) -> list[Column]:
 def _misfit(columns: Struct) -> Column:
     """Names the first column that is null though the text has a value for it, and quotes the value."""
     found, containers = [], []
-    for path, one in _fields(columns):
+    for path, one in itertools.islice(_fields(columns), _MOST_NAMED):
         kind, name = one["type"], ".".join(path)
         if kind_of(kind) in ("array", "map"):
             containers.append(name)
@@ -154,5 +157,5 @@ def _misfit(columns: Struct) -> Column:
         given = f.get_json_object("_text", "$" + "".join(f"['{step}']" for step in path))
         quoted = f.concat(f.lit(f"{name} is not {sql_name(kind)} but "), f.left(given, f.lit(60)))
         found.append(f.when(_at(path).isNull() & given.isNotNull(), quoted))
-    within = f"a value within {' or '.join(containers)}" if containers else "a field"
+    within = f"a value within {' or '.join(containers)}" if 0 < len(containers) <= 5 else "a field"
     return f.coalesce(*found, f.lit(f"{within} is of another type"))
