@@ -65,11 +65,17 @@ class AuditSides:
         return content.select(*columns)
 
     def records(self, bounds: Sequence[Bounds], earliest: Mapping[int, int]) -> DataFrame:
-        """From the first that can be compared, or from `earliest` if that is less, up to the planned end."""
+        """From the first that can be compared, or from `earliest` if that is less, up to the planned end.
+
+        For upserts up to the topic's end.
+        """
         first = {
             b.partition: max(b.log_start, min(b.start, earliest.get(b.partition, b.start))) for b in bounds
         }
-        last = {b.partition: max(first[b.partition], min(b.planned, b.end)) for b in bounds}
+        last = {
+            b.partition: max(first[b.partition], b.end if self._upsert else min(b.planned, b.end))
+            for b in bounds
+        }
         records = self._read(self._definition.topic, starting=first, ending=last)
         by_columns = self._upsert and bool(self._definition.key)
         if by_columns or self._deep:

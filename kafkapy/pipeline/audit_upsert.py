@@ -37,12 +37,12 @@ def judge_upsert(
 
     `rows` has topic, partition, offset, key (of the record) and identity of every row of the table;
     `records` partition, offset, key, identity, deleted and `unparsed` of the topic's records from the first
-    that can be compared up to `planned`; only values that parse need an identity. `dead_letters` has
-    partition and offset.
+    that can be compared up to its end: a record that is still to be read may be why another was compacted
+    away. Only values that parse need an identity. `dead_letters` has partition and offset.
     """
     limits = bounds_frame(rows, bounds)
     records = (
-        records.join(limits.select("partition", "committed"), "partition")
+        records.join(limits.select("partition", "committed", "planned"), "partition")
         .join(
             dead_letters.select("partition", "offset", f.lit(True).alias("dead")),
             ["partition", "offset"],
@@ -51,7 +51,7 @@ def judge_upsert(
         .withColumn("dead_letter", f.expr("unparsed OR coalesce(dead, false)"))
     )
     by_key = _by_key(records)
-    lasts = _last_values(records.where("NOT deleted AND NOT dead_letter"), by_key)
+    lasts = _last_values(records.where("NOT deleted AND NOT dead_letter AND offset < planned"), by_key)
     present = (
         rows.join(by_key, "key", "left")
         .groupBy("identity")
@@ -108,9 +108,9 @@ def _by_key(records: DataFrame) -> DataFrame:
     """(key, tombstones, tombstone_later, newest), one row a record key.
 
     `tombstones` has the offset of the last committed one by partition, `newest` that of the last record of
-    any sort, committed or not.
+    any sort, read or not.
     """
-    tombstone = "deleted AND NOT dead_letter"
+    tombstone = "deleted AND NOT dead_letter AND offset < planned"
     return (
         records.where("key IS NOT NULL")
         .groupBy("key", "partition")
