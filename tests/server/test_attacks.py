@@ -67,7 +67,7 @@ class Watch:
     def check(self) -> None:
         wait, probes, memory = (float(word) for word in self._output.split())
         growth = memory - self._before
-        print(f"memory +{growth / (1 << 20):.1f} MiB, p95 of {probes:.0f} probes {wait * 1000:.0f} ms")
+        print(f"memory +{growth / (1 << 20):.1f} MiB, p90 of {probes:.0f} probes {wait * 1000:.0f} ms")
         assert growth <= ALLOWED_GROWTH
         assert wait <= ALLOWED_WAIT
 
