@@ -18,6 +18,7 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
     if spark is not None:
         yield spark
         return
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     from kafkapy.spark import session
@@ -34,4 +35,5 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
         yield found
     finally:
         if not borrowed:
-            found.stop()
+            with contextlib.suppress(Py4JError, OSError):  # of a JVM that was killed
+                found.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 
 from kafkapy.pipeline.definition import PipelineDefinition
@@ -23,18 +24,27 @@ def spark_failures(definition: PipelineDefinition) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """pyspark 4 also prints each error as a line of JSON with its stack trace."""
+    """What fails is raised, and told in one line. pyspark 4 also prints each error as a line of JSON with its
+    stack trace; py4j prints those that pass between Python and Java, in part to the root logger."""
     from pyspark.logger import PySparkLogger
 
     names = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-    loggers = [logger for name in names if not (logger := PySparkLogger.getLogger(name)).disabled]
+    found = [PySparkLogger.getLogger(name) for name in names]
+    found += [logging.getLogger(name) for name in ("py4j.clientserver", "py4j.java_gateway")]
+    loggers = [logger for logger in found if not logger.disabled]
     for logger in loggers:
         logger.disabled = True
+    logging.root.addFilter(_no_gateway_failures)
     try:
         yield
     finally:
+        logging.root.removeFilter(_no_gateway_failures)
         for logger in loggers:
             logger.disabled = False
+
+
+def _no_gateway_failures(record: logging.LogRecord) -> bool:
+    return not (record.module in ("clientserver", "java_gateway") and record.exc_info)
 
 
 def first_line(error: Exception) -> str:

@@ -37,6 +37,12 @@ class _Known:
 # The first that fits any of the causes.
 _KNOWN: Final = (
     _Known(
+        # What py4j says when nobody is at the other end; the broker is behind Java, and never refuses Python.
+        re.compile(r"^(Py4JNetworkError|Connection\w*Error|BrokenPipeError): "),
+        "Spark's JVM has ended, killed perhaps for its memory (spark: {{spark.driver.memory: 2g}} bounds "
+        "it); start again: it goes on where it stopped",
+    ),
+    _Known(
         re.compile(r"No space left on device|Disk quota exceeded"),
         "the disk is full ({line}); free some space, and start again: it goes on where it stopped",
     ),
@@ -116,8 +122,9 @@ def causes(error: BaseException) -> Iterator[tuple[str, str]]:
             thrown = thrown.getCause()
     except (Py4JError, OSError):  # the JVM has ended
         return
-    if error.__cause__ is not None:
-        yield from causes(error.__cause__)
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if earlier is not None:
+        yield from causes(earlier)
 
 
 def _short(name: str, message: str) -> str:

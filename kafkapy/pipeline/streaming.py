@@ -24,6 +24,7 @@ from kafkapy.pipeline.progress import BatchReport, Progress
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.stopping import Stopping
 from kafkapy.pipeline.stream_failures import Failure, explain
+from kafkapy.pipeline.topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -127,11 +128,19 @@ class Streaming:
             return
         self._told = told.batchId
         (source,) = told.sources
-        end, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
-        if latest:
-            self._lag = sum(max(offset - end.get(partition, 0), 0) for partition, offset in latest.items())
+        end = _offsets(source.endOffset)
+        latest = _offsets(source.latestOffset) or self._ends()
+        self._lag = sum(max(offset - end.get(partition, 0), 0) for partition, offset in latest.items())
         self._tell(last=told.batchId)
         self._publish(end)
+
+    def _ends(self) -> dict[int, int]:
+        """Spark does not ask for them when it runs a batch again."""
+        topics = Topics(self._definition.bootstrap, self._definition.kafka)
+        try:
+            return topics.end_offsets(self._definition.topic)
+        except PipelineError:
+            return {}
 
     def _tell(self, *, last: int) -> None:
         while self._batches.written and self._batches.written[0].id <= last:
