@@ -7,7 +7,7 @@ must end by itself). The moment is chosen by watching the files that a batch mak
 
     planned      Spark's checkpoint has the offsets of a batch
     dead         the dead-letter topic has grown: before the commit of the table
-    staged       Parquet files are being written
+    staged       files of rows are being written
     committed    the table has the batch, Spark's checkpoint has not
     noted        progress.json tells of it
     done         Spark has noted it: the next batch begins
@@ -44,12 +44,13 @@ PIPELINES = {
     "iceberg-upsert": "accounts",
 }
 MOMENTS = {
-    "planned": "*/_kafkapy/checkpoint/*/offsets/[0-9]*",
-    "staged": "parquet/_kafkapy/staging/batch=*/_temporary",
-    "committed": "*/_delta_log/*.json */metadata/v*.metadata.json parquet/batch=*",
-    "noted": "*/_kafkapy/progress.json",
-    "done": "*/_kafkapy/checkpoint/*/commits/[0-9]*",
+    "planned": "{}/_kafkapy/checkpoint/*/offsets/[0-9]*",
+    "staged": "{}/*.parquet {}/data/*.parquet {}/_kafkapy/staging/batch=*/_temporary",
+    "committed": "{}/_delta_log/*.json {}/metadata/v*.metadata.json {}/batch=*",
+    "noted": "{}/_kafkapy/progress.json",
+    "done": "{}/_kafkapy/checkpoint/*/commits/[0-9]*",
 }
+BEFORE, BETWEEN = "before the table's commit", "between the table's commit and Spark's"
 
 
 class Driver:
@@ -115,7 +116,7 @@ class KillRun:
         self.folder, self.broker, self._chance = folder, broker, random.Random(seed)
         self.tables = folder / "tables"
         self.kills: Counter[str] = Counter()
-        self.moments: Counter[str] = Counter()
+        self.moments: Counter[tuple[str, str]] = Counter()
         self.broker_kills = 0
         self._drivers: list[Driver] = []
         self.files = [self._write(name, topic) for name, topic in PIPELINES.items()]
@@ -140,28 +141,34 @@ class KillRun:
         return driver
 
     def kill_many(self, count: int) -> None:
-        """Each of the kinds and moments in turn, in an order of chance."""
-        whats = ["driver", "driver", "python", "driver", "jvm"]
-        moments = [*MOMENTS, "dead", "committed"]
+        """Each of the kinds, moments and pipelines in turn, in an order of chance."""
+        kinds = self._in_turn(["driver", "driver", "python", "driver", "jvm"])
+        moments = self._in_turn([*MOMENTS, "dead", "committed"])
+        pipelines = self._in_turn(list(PIPELINES))
         present = self._driver("follow")
         with self._broker_dying():
-            for number in range(count):
-                if number % len(moments) == 0:
-                    self._chance.shuffle(moments)
+            for _ in range(count):
                 present.go()
                 following = self._driver("follow")
                 self._wait_for_a_batch(present)
-                self._kill(present, whats[number % len(whats)], moments[number % len(moments)])
+                self._kill(present, next(kinds), next(moments), next(pipelines))
                 present = following
         present.end()
 
+    def _in_turn(self, what: list[str]) -> Iterator[str]:
+        while True:
+            yield from self._chance.sample(what, len(what))
+
     def _wait_for_a_batch(self, driver: Driver) -> None:
         """A pipeline goes on after the last kill: Spark commits a batch."""
-        committed = self._appears(MOMENTS["done"])
+        committed = self._appears(MOMENTS["done"], "*")
         wait_until(lambda: committed() or self._ended(driver), timeout=180)
 
-    def _kill(self, driver: Driver, what: str, moment: str) -> None:
-        seen = self._dead_letter_grows() if moment == "dead" else self._appears(MOMENTS[moment])
+    def _kill(self, driver: Driver, what: str, moment: str, pipeline: str) -> None:
+        if moment == "dead":
+            seen = self._dead_letter_grows(pipeline)
+        else:
+            seen = self._appears(MOMENTS[moment], pipeline)
         deadline = time.monotonic() + 20  # dead letters come in stretches
         while not seen() and time.monotonic() < deadline and not self._ended(driver):
             time.sleep(0.001)
@@ -175,13 +182,13 @@ class KillRun:
         assert driver.running, f"the driver ended by itself:\n{driver.told()}"
         return False
 
-    def _appears(self, patterns: str) -> Callable[[], bool]:
+    def _appears(self, patterns: str, pipeline: str) -> Callable[[], bool]:
         """Whether there is a file now that was not there, or not of that age, before."""
 
         def present() -> set[tuple[Path, int]]:
             found = set()
             for pattern in patterns.split():
-                for path in self.tables.glob(pattern):
+                for path in self.tables.glob(pattern.format(pipeline)):
                     with contextlib.suppress(FileNotFoundError):
                         found.add((path, path.stat().st_mtime_ns))
             return found
@@ -189,24 +196,23 @@ class KillRun:
         before = present()
         return lambda: not present() <= before
 
-    def _dead_letter_grows(self) -> Callable[[], bool]:
+    def _dead_letter_grows(self, pipeline: str) -> Callable[[], bool]:
         def size() -> int:
-            return sum(path.stat().st_size for path in self.broker.data.glob("*.dlq-0/*.log"))
+            return sum(path.stat().st_size for path in self.broker.data.glob(f"{pipeline}.dlq-0/*.log"))
 
         before = size()
         return lambda: size() > before
 
-    def _unfinished(self) -> Iterator[str]:
+    def _unfinished(self) -> Iterator[tuple[str, str]]:
         """How far the batches are that a kill now interrupts."""
-        for table in (self.tables / name for name in PIPELINES):
-            plans = table.glob("_kafkapy/checkpoint/*/offsets/[0-9]*")
+        for name in PIPELINES:
+            plans = self.tables.glob(f"{name}/_kafkapy/checkpoint/*/offsets/[0-9]*")
             plan = max(plans, key=lambda path: int(path.name), default=None)
             if plan is None or (plan.parents[1] / "commits" / plan.name).exists():
                 continue
-            since = plan.stat().st_mtime_ns
-            commits = [path for pattern in MOMENTS["committed"].split() for path in self.tables.glob(pattern)]
-            written = any(path.is_relative_to(table) and path.stat().st_mtime_ns > since for path in commits)
-            yield "between the table's commit and Spark's" if written else "before the table's commit"
+            commits = MOMENTS["committed"].format(name, name, name).split()
+            written = (path.stat().st_mtime_ns for pattern in commits for path in self.tables.glob(pattern))
+            yield name, BETWEEN if max(written, default=0) > plan.stat().st_mtime_ns else BEFORE
 
     @contextlib.contextmanager
     def _broker_dying(self) -> Iterator[None]:

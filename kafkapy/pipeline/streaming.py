@@ -69,7 +69,8 @@ class Streaming:
                 return
             if self.batches > before:
                 failing_since, pause = None, 1.0
-            failing_since = failing_since or time.monotonic()
+            if failing_since is None:
+                failing_since = time.monotonic()
             if not failure.passing or time.monotonic() - failing_since > PATIENCE:
                 raise failure.error
             self._progress.note(f"{failure.error}; trying again")

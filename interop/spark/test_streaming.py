@@ -1,0 +1,129 @@
+"""How a run takes what ends its query: again, for some time, or one line at once. No Spark is started."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+from kafkapy.pipeline import Pipeline, PipelineError, streaming
+from kafkapy.pipeline.batches import WrittenBatch
+from kafkapy.pipeline.progress import Progress
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.stopping import Stopping
+from kafkapy.pipeline.stream_failures import explain
+from kafkapy.pipeline.streaming import Streaming
+
+DEFINITION = Pipeline("orders").to_delta("/lake/orders").definition
+AWAY = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment"
+
+
+class NoBatches:
+    """Of a run whose queries fail before, or after, they write one."""
+
+    def __init__(self) -> None:
+        self.failure: BaseException | None = None
+        self.written: deque[WrittenBatch] = deque()
+        self.last = -1
+
+
+class Notes(Progress):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Streaming, Any, Notes, Stopping]:
+    stopping, batches, notes = Stopping(threading.Event()), NoBatches(), Notes()
+    monkeypatch.setattr(stopping.asked, "wait", lambda seconds: False)
+    made: Any = Streaming(DEFINITION, State(tmp_path), batches, notes, stopping)  # type: ignore[arg-type]
+    return made, batches, notes, stopping
+
+
+def test_what_may_pass_is_tried_again_until_patience_ends(
+    run: tuple[Streaming, Any, Notes, Stopping], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, _, notes, _ = run
+    clock = iter(range(0, 10_000, 100))
+    monkeypatch.setattr(streaming.time, "monotonic", lambda: float(next(clock)))
+
+    def begin(write: Any) -> Any:
+        raise Py4JError(AWAY)
+
+    with pytest.raises(PipelineError, match="the broker at 127.0.0.1:9092 does not answer as it should"):
+        stream.run(begin)
+    assert 1 <= len(notes.lines) < streaming.PATIENCE / 100
+    assert all(line.endswith("; trying again") for line in notes.lines)
+
+
+def test_a_batch_that_was_written_renews_patience(
+    run: tuple[Streaming, Any, Notes, Stopping], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, batches, notes, stopping = run
+    clock = iter(range(0, 100_000, 100))
+    monkeypatch.setattr(streaming.time, "monotonic", lambda: float(next(clock)))
+
+    def begin(write: Any) -> Any:
+        batches.last += 1
+        batches.written.append(WrittenBatch(batches.last, 5, 1, 0.1))
+        if batches.last == 50:
+            stopping.asked.set()
+        raise Py4JError(AWAY)
+
+    stream.run(begin)
+    assert len(notes.lines) == 51
+    assert (stream.batches, stream.rows, stream.dead_letters) == (51, 255, 51)
+
+
+def test_what_a_batch_refuses_ends_the_run_at_once(run: tuple[Streaming, Any, Notes, Stopping]) -> None:
+    stream, batches, notes, _ = run
+
+    def begin(write: Any) -> Any:
+        batches.failure = PipelineError("orders: the record orders-0-1 is not valid JSON")
+        raise Py4JError("[STREAM_FAILED] a page of traces")
+
+    with pytest.raises(PipelineError, match="^orders: the record orders-0-1 is not valid JSON$"):
+        stream.run(begin)
+    assert notes.lines == []
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "passing"),
+    [
+        (PipelineError("cannot reach a Kafka broker at x:1; start it"), "cannot reach a Kafka broker", True),
+        (PipelineError("there is no topic 'orders'"), "there is no topic 'orders'", False),
+        (Py4JError("java.io.IOException: No space left on device"), "the disk is full", False),
+        (Py4JError("java.lang.OutOfMemoryError: Java heap space"), "spark.driver.memory: 4g", False),
+        (Py4JError("[KAFKA_DATA_LOSS.START_OFFSET_RESET] ..."), "reset /lake/orders --to available", True),
+        (Py4JError("io.delta.exceptions.ConcurrentAppendException: ..."), "changed the table", True),
+        (Py4JNetworkError("Answer from Java side is empty"), "Spark's JVM has ended", False),
+        (ConnectionRefusedError(111, "Connection refused"), "Spark's JVM has ended", False),
+        (
+            Py4JError("[NONSENSE] first line\nat java.lang.Thread"),
+            "Spark failed: Py4JError: [NONSENSE]",
+            False,
+        ),
+    ],
+)
+def test_failures_are_one_line_and_may_pass_or_not(error: Exception, told: str, passing: bool) -> None:
+    failure = explain(error, DEFINITION)
+    assert told in str(failure.error)
+    assert "\n" not in str(failure.error)
+    assert failure.passing is passing
+
+
+def test_the_cause_of_an_error_is_looked_at() -> None:
+    try:
+        try:
+            raise OSError(28, "No space left on device")
+        except OSError:
+            raise Py4JError("An error occurred while calling o897.parquet")  # noqa: B904
+    except Py4JError as error:
+        assert "the disk is full" in str(explain(error, DEFINITION).error)
