@@ -30,8 +30,6 @@ from kafkapy.pipeline.reset import plan_reset, reset
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-UPSERT_FORMATS = ("delta", "iceberg")
-
 
 def produce(bootstrap: str, topic: str, records: Iterable[tuple[int, Any, Any]]) -> None:
     """(partition, key, value) of each."""
@@ -102,8 +100,7 @@ def test_appended_rows_that_are_missing_repeated_or_made_up_are_found(
     assert (first.count, len(first.examples)) == (55, 1)
 
 
-@pytest.mark.parametrize("kind", UPSERT_FORMATS)
-@pytest.mark.parametrize("key", [None, "id"])
+@pytest.mark.parametrize(("kind", "key"), [("delta", None), ("iceberg", "id")])
 def test_upserted_rows_that_are_stale_or_should_be_gone_are_found(
     spark: SparkSession,
     make_topic: MakeTopic,

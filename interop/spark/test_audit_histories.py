@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SEED = 20_261_121
-HISTORIES = 400
+HISTORIES = 200
 VALUE, TOMBSTONE, BAD = "value", "tombstone", "bad"
 
 
