@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from pathlib import Path
@@ -51,15 +52,15 @@ def test_what_may_pass_is_tried_again_until_patience_ends(
     run: tuple[Streaming, Any, Notes, Stopping], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream, _, notes, _ = run
-    clock = iter(range(0, 10_000, 100))
-    monkeypatch.setattr(streaming.time, "monotonic", lambda: float(next(clock)))
+    clock = itertools.count(0, 100)
+    monkeypatch.setattr("kafkapy.pipeline.streaming.time.monotonic", lambda: float(next(clock)))
 
     def begin(write: Any) -> Any:
         raise Py4JError(AWAY)
 
-    with pytest.raises(PipelineError, match="the broker at 127.0.0.1:9092 does not answer as it should"):
+    with pytest.raises(PipelineError, match="does not answer as it should"):
         stream.run(begin)
-    assert 1 <= len(notes.lines) < streaming.PATIENCE / 100
+    assert len(notes.lines) == streaming.PATIENCE / 100
     assert all(line.endswith("; trying again") for line in notes.lines)
 
 
@@ -67,8 +68,8 @@ def test_a_batch_that_was_written_renews_patience(
     run: tuple[Streaming, Any, Notes, Stopping], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream, batches, notes, stopping = run
-    clock = iter(range(0, 100_000, 100))
-    monkeypatch.setattr(streaming.time, "monotonic", lambda: float(next(clock)))
+    clock = itertools.count(0, 100)
+    monkeypatch.setattr("kafkapy.pipeline.streaming.time.monotonic", lambda: float(next(clock)))
 
     def begin(write: Any) -> Any:
         batches.last += 1
@@ -89,7 +90,7 @@ def test_what_a_batch_refuses_ends_the_run_at_once(run: tuple[Streaming, Any, No
         batches.failure = PipelineError("orders: the record orders-0-1 is not valid JSON")
         raise Py4JError("[STREAM_FAILED] a page of traces")
 
-    with pytest.raises(PipelineError, match="^orders: the record orders-0-1 is not valid JSON$"):
+    with pytest.raises(PipelineError, match="the record orders-0-1 is not valid JSON"):
         stream.run(begin)
     assert notes.lines == []
 
@@ -120,10 +121,6 @@ def test_failures_are_one_line_and_may_pass_or_not(error: Exception, told: str, 
 
 
 def test_the_cause_of_an_error_is_looked_at() -> None:
-    try:
-        try:
-            raise OSError(28, "No space left on device")
-        except OSError:
-            raise Py4JError("An error occurred while calling o897.parquet")  # noqa: B904
-    except Py4JError as error:
-        assert "the disk is full" in str(explain(error, DEFINITION).error)
+    error = Py4JError("An error occurred while calling o897.parquet")
+    error.__context__ = OSError(28, "No space left on device")
+    assert "the disk is full" in str(explain(error, DEFINITION).error)
