@@ -63,13 +63,19 @@ _KNOWN: Final = (
         "the broker refuses this client ({line}); see kafka: in the definition",
     ),
     _Known(
-        # Also what the Kafka source says of a topic whose partitions changed between two of its questions.
+        # Passing when the broker restarts; for good when partitions were added since a batch was killed: its
+        # plan does not have them (SPARK-53560).
+        re.compile(r"WITH_TRIGGER_AVAILABLENOW|_AND_PREFETCHED|_THAN_PREFETCHED"),
+        "the partitions of {topic} are not those that Spark planned with ({line}); run the pipeline without "
+        "--once until it has caught up",
+        passing=True,
+    ),
+    _Known(
         re.compile(
             r"common\.errors\.(Timeout|Disconnect|Network|LeaderNotAvailable|NotLeaderOrFollower|Retriable"
             r"|UnknownTopicOrPartition|CoordinatorNotAvailable|KafkaStorage)\w*Exception"
             r"|java\.net\.(Connect|SocketTimeout)Exception|java\.util\.concurrent\.TimeoutException"
-            r"|Cannot fetch record for offset|WITH_TRIGGER_AVAILABLENOW|_AND_PREFETCHED|_THAN_PREFETCHED"
-            r"|No resolvable bootstrap urls"
+            r"|Cannot fetch record for offset|No resolvable bootstrap urls"
         ),
         "the broker at {bootstrap} does not answer as it should ({line})",
         passing=True,
