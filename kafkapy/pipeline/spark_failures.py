@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import logging
 from collections.abc import Iterator
 
@@ -48,5 +49,6 @@ def _no_gateway_failures(record: logging.LogRecord) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """What is wrong with a piece of SQL, without the plan."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """What is wrong with a piece of SQL, without Spark's names for the error and without the plan."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return re.sub(r"^\[[A-Z0-9_.]+\] |\.? SQLSTATE: .*$", "", line)
