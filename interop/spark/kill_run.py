@@ -50,6 +50,7 @@ MOMENTS = {
     "noted": "{}/_kafkapy/progress.json",
     "done": "{}/_kafkapy/checkpoint/*/commits/[0-9]*",
 }
+_EMPTY_TABLE = ("00000000000000000000.json", "v1.metadata.json")
 BEFORE, BETWEEN = "before the table's commit", "between the table's commit and Spark's"
 
 
@@ -150,8 +151,9 @@ class KillRun:
             for _ in range(count):
                 present.go()
                 following = self._driver("follow")
-                self._wait_for_a_batch(present)
-                self._kill(present, next(kinds), next(moments), next(pipelines))
+                pipeline = next(pipelines)
+                self._wait_for_a_batch(present, pipeline)
+                self._kill(present, next(kinds), next(moments), pipeline)
                 present = following
         present.end()
 
@@ -159,9 +161,9 @@ class KillRun:
         while True:
             yield from self._chance.sample(what, len(what))
 
-    def _wait_for_a_batch(self, driver: Driver) -> None:
-        """A pipeline goes on after the last kill: Spark commits a batch."""
-        committed = self._appears(MOMENTS["done"], "*")
+    def _wait_for_a_batch(self, driver: Driver, pipeline: str) -> None:
+        """It goes on after the last kill: Spark commits a batch."""
+        committed = self._appears(MOMENTS["done"], pipeline)
         wait_until(lambda: committed() or self._ended(driver), timeout=180)
 
     def _kill(self, driver: Driver, what: str, moment: str, pipeline: str) -> None:
@@ -211,8 +213,9 @@ class KillRun:
             if plan is None or (plan.parents[1] / "commits" / plan.name).exists():
                 continue
             commits = MOMENTS["committed"].format(name, name, name).split()
-            written = (path.stat().st_mtime_ns for pattern in commits for path in self.tables.glob(pattern))
-            yield name, BETWEEN if max(written, default=0) > plan.stat().st_mtime_ns else BEFORE
+            written = [path for pattern in commits for path in self.tables.glob(pattern)]
+            ages = [path.stat().st_mtime_ns for path in written if path.name not in _EMPTY_TABLE]
+            yield name, BETWEEN if max(ages, default=0) > plan.stat().st_mtime_ns else BEFORE
 
     @contextlib.contextmanager
     def _broker_dying(self) -> Iterator[None]:

@@ -9,16 +9,15 @@ Killed before 3, Spark runs the batch again with the same records: dead letters 
 has nothing. Killed after 3, Spark runs it again too; the table knows the batch by its id and stays as it is.
 
 A batch without errors, the usual one, is computed once: it goes straight into the table, and Spark is told to
-fail at the first error (`_strictly`). Only when there is one is the batch kept in Spark's cache and read
-twice (`_sorting_out`), and so are the following ones until one has no error. Caching all batches would take
-as long again as writing them.
+fail at the first error (`_strictly`). Only when there is one do the executors keep the parsed batch, which is
+then read twice (`_sorting_out`), and so with the following ones until one has no error. To keep all batches
+would take as long again as to write them.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
-import re
 import threading
 import time
 from collections import deque
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from kafkapy.pipeline.tables import Table
 
 _MARK: Final = "kafkapy-bad-record"
-_MARKED = re.compile(_MARK + r" (\{.*\})")
 _RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "headers")
 
 
@@ -96,7 +94,7 @@ class Batches:
             rows, bad = self._sorting_out(parsed, batch_id)
         else:
             try:
-                rows, bad = self._strictly(parsed, batch_id), 0
+                rows, bad = self._strictly(parsed, batch_id)
             except Exception as error:
                 found = _first_bad_record(error)
                 if found is None:
@@ -132,7 +130,7 @@ class Batches:
                     f"it has {', '.join(present[:20])}"
                 )
 
-    def _strictly(self, parsed: DataFrame, batch_id: int) -> int:
+    def _strictly(self, parsed: DataFrame, batch_id: int) -> tuple[int, int]:
         """Writes the batch if no record has an error; fails with the first one otherwise."""
         place = [f.col(name) for name in ("topic", "partition", "offset")]
         told = f.to_json(f.struct(*place, f.col("_error").alias("error")))
@@ -144,7 +142,7 @@ class Batches:
         counted = _Counted(self._rows(checked))
         self._store(counted.rows, batch_id)
         rows = counted.get()
-        return _counts(parsed)[0] if rows is None else rows
+        return _rows_and_errors(parsed) if rows is None else (rows, 0)
 
     def _sorting_out(self, parsed: DataFrame, batch_id: int) -> tuple[int, int]:
         """Writes dead letters, then the others."""
@@ -153,10 +151,9 @@ class Batches:
         try:
             write_dead_letters(kept.filter(f.col("_error").isNotNull()), self._definition)
             self._store(self._rows(kept.filter(f.col("_error").isNull())), batch_id)
-            records, errors = _counts(kept)
+            return _rows_and_errors(kept)
         finally:
             kept._jdf.queryExecution().logical().rdd().unpersist(False)
-        return records - errors, errors
 
     def _rows(self, good: DataFrame) -> DataFrame:
         """The rows of the table."""
@@ -215,15 +212,15 @@ class _Counted:
         return int(self._observation.get["rows"])
 
 
-def _counts(parsed: DataFrame) -> tuple[int, int]:
-    """The records, and those of them that have an error."""
-    row = parsed.agg(f.count(f.lit(1)), f.count("_error")).first()
-    return int(row[0]), int(row[1])
+def _rows_and_errors(parsed: DataFrame) -> tuple[int, int]:
+    records, errors = parsed.agg(f.count(f.lit(1)), f.count("_error")).first()
+    return records - errors, errors
 
 
 def _first_bad_record(error: Exception) -> dict[str, object] | None:
     for _, message in causes(error):
-        if marked := _MARKED.search(message):
-            found: dict[str, object] = json.loads(marked[1])
+        _, marked, following = message.partition(f"{_MARK} {{")
+        if marked:
+            found: dict[str, object] = json.JSONDecoder().raw_decode("{" + following)[0]
             return found
     return None

@@ -17,7 +17,7 @@ As YAML, with only `topic` and `table` required:
     partition_by: [day(timestamp)]
     start: earliest                     # or latest, an ISO timestamp (UTC unless it says), epoch milliseconds
     dead_letter: orders.dlq
-    every: 30s                          # how often to write a batch; default: one after the other
+    every: 30s                          # how often to look for records and write a batch; default: 1s
     group: orders-table                 # publish the position as this consumer group
     max_offsets_per_trigger: 1000000
     kafka: {security.protocol: SSL}     # further options, by the Java client's names

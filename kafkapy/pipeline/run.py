@@ -192,7 +192,8 @@ class _Job:
             max_offsets_per_trigger=most,
             options=options,
         )
-        writer = records.writeStream.queryName(definition.name).foreachBatch(write)
+        # Spark refuses a second query of the same name, which two tables of one topic would have.
+        writer = records.writeStream.queryName(self.state.app_id(definition.name)).foreachBatch(write)
         writer = writer.option("checkpointLocation", self.state.checkpoint)
         if self._once:
             return writer.trigger(availableNow=True).start()

@@ -81,6 +81,11 @@ _KNOWN: Final = (
         passing=True,
     ),
     _Known(
+        re.compile(r"ExecutorLostFailure|ExecutorDeadException|Checkpoint block rdd_"),
+        "executors were lost ({line})",
+        passing=True,
+    ),
+    _Known(
         re.compile(
             r"io\.delta\.exceptions\.Concurrent|org\.apache\.spark\.sql\.delta\.Concurrent"
             r"|CommitFailedException|iceberg\.exceptions\.ValidationException"
