@@ -11,8 +11,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC
-from kafkapy.storage.files import File, FileSystem
+from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, crc_is_valid
+from kafkapy.storage.files import Buffer, File, FileSystem
+from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
 
 _CHUNK = 1 << 20
 """What a walk over whole batches reads at once."""
@@ -48,6 +49,25 @@ class BatchPlace(NamedTuple):
     max_timestamp: int
     leader_epoch: int
     attributes: int
+
+
+def reason_against(
+    header: BatchHeader, buffer: Buffer, expected: int, base_offset: int, position: int = 0
+) -> str | None:
+    """Why the batch at `position` of the buffer cannot be the next one of a segment; None if it can.
+
+    Args:
+        header: the batch's, of magic 2.
+        expected: the offset behind the batch before it; gaps are compaction's.
+        base_offset: the segment's.
+    """
+    if not crc_is_valid(buffer, position, header):
+        return "the CRC is wrong"
+    if header.base_offset < expected or header.last_offset_delta < 0:
+        return f"offsets {header.base_offset} to {header.last_offset} where {expected} is next"
+    if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+        return f"offset {header.last_offset} is too far from the base offset"
+    return None
 
 
 def iter_places(files: FileSystem, file: File, start: int, end: int) -> Iterator[BatchPlace]:

@@ -28,9 +28,9 @@ import zlib
 from dataclasses import dataclass
 
 from kafkapy.protocol.errors import DecodeError
-from kafkapy.protocol.records import MAGIC, BatchHeader, crc_is_valid, read_header
+from kafkapy.protocol.records import MAGIC, BatchHeader, read_header
 from kafkapy.protocol.types import TopicPartition, Uuid
-from kafkapy.storage.batches import BadBatchError, iter_places
+from kafkapy.storage.batches import BadBatchError, iter_places, reason_against
 from kafkapy.storage.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -43,7 +43,6 @@ from kafkapy.storage.files import CorruptLogError, release_all
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectory
-from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
 from kafkapy.storage.producer_replay import load_producers
 from kafkapy.storage.producer_snapshots import ProducerSnapshots, snapshot_offset
 from kafkapy.storage.producers import ProducerStates
@@ -373,13 +372,7 @@ class _Loader:
                     f"{self._path} holds messages in format {header.magic}, which is not supported",
                 )
             return f"message format {header.magic}"
-        if not crc_is_valid(batch, 0, header):
-            return "the CRC is wrong"
-        if header.base_offset < expected or header.last_offset_delta < 0:
-            return f"offsets {header.base_offset} to {header.last_offset} where {expected} is next"
-        if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
-            return f"offset {header.last_offset} is too far from the base offset"
-        return None
+        return reason_against(header, batch, expected, base_offset)
 
     # --- pass 3: cut, or refuse -----------------------------------------------------------------------------
 
