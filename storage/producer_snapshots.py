@@ -202,8 +202,7 @@ class ProducerSnapshots:
 
     def delete_strays(self, base_offsets: Iterable[int]) -> None:
         """Delete the snapshots that belong to no segment, but keep one behind the last segment's base offset:
-        it
-        was taken when the log was closed."""
+        it was taken when the log was closed."""
         bases = set(base_offsets)
         strays = [offset for offset in self.offsets if offset not in bases]
         if strays and bases and strays[-1] > max(bases):

@@ -160,8 +160,7 @@ class ProducerStates:
         self.first_unstable_offset = NO_UNSTABLE_OFFSET
         self.verified_transactions: set[int] = set()
         """Producer ids whose coordinator confirmed that a transaction includes this partition. Its first
-        batch
-        takes the id out; without it a late batch of a finished transaction would open one that nobody
+        batch takes the id out; without it a late batch of a finished transaction would open one that nobody
         ends."""
         self._producers: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}

@@ -18,8 +18,7 @@ def _nothing(_: str) -> None:
 
 class HookedFiles(TracingFiles):
     """The file system below `root`, with hooks. What the storage layer does in one call is taken apart as far
-    as a
-    process can die or a disk fail in between."""
+    as a process can die or a disk fail in between."""
 
     def __init__(self, root: Path, *, before: Hook = _nothing, after: Hook = _nothing) -> None:
         super().__init__(root)
