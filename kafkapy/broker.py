@@ -193,6 +193,7 @@ class BrokerCore:
             durability=config["durability"],
             recovery_threads_per_dir=config["num.recovery.threads.per.data.dir"],
             producer_expiration_ms=config["producer.id.expiration.ms"],
+            max_open_files=config["log.max.open.files"],
         )
         self._started.push_async_callback(self._close_logs)
         identity = await self.blocking(self.logs.open)

@@ -39,6 +39,7 @@ class ReplicaManager:
         sync: bool,
     ) -> None:
         self.logs = logs
+        logs.files.open_files.serve_this_thread()
         self._group_commit = group_commit
         self._waiters = waiters
         self._node_id = node_id

@@ -1,7 +1,7 @@
 """Walking the batches of a segment file, by their headers or whole.
 
 Reading is in chunks: memory is bounded by the chunk, or by the largest batch where one is larger. Both walks
-stop with `BadBatchError` at bytes that cannot be a batch; what that means (a torn tail, damage) the caller
+hold the file open (open_files.py may close it for its owner), and stop with `BadBatchError` at bytes that cannot be a batch; what that means (a torn tail, damage) the caller
 knows.
 """
 
@@ -78,25 +78,29 @@ def iter_places(files: FileSystem, file: File, start: int, end: int) -> Iterator
     """
     position = chunk_start = start
     chunk = b""
-    while position < end:
-        at = position - chunk_start
-        if at + _PREFIX.size > len(chunk):
-            chunk = files.read_at(file, min(_HEADERS_CHUNK, end - position), position)
-            chunk_start, at = position, 0
-            if len(chunk) < _PREFIX.size:
-                raise BadBatchError(position, "the file ends inside a batch header")
-        base_offset, length, leader_epoch, magic, attributes, delta, _, max_timestamp = _PREFIX.unpack_from(
-            chunk, at
-        )
-        size = length + LOG_OVERHEAD
-        if length < _MIN_LENGTH or magic != MAGIC or delta < 0:
-            raise BadBatchError(position, f"no batch header (length {length}, magic {magic})")
-        if size > end - position:
-            raise BadBatchError(position, f"a batch of {size} bytes passes the end of the file")
-        yield BatchPlace(
-            position, size, base_offset, base_offset + delta, max_timestamp, leader_epoch, attributes
-        )
-        position += size
+    file.acquire()
+    try:
+        while position < end:
+            at = position - chunk_start
+            if at + _PREFIX.size > len(chunk):
+                chunk = files.read_at(file, min(_HEADERS_CHUNK, end - position), position)
+                chunk_start, at = position, 0
+                if len(chunk) < _PREFIX.size:
+                    raise BadBatchError(position, "the file ends inside a batch header")
+            base_offset, length, leader_epoch, magic, attributes, delta, _, max_timestamp = (
+                _PREFIX.unpack_from(chunk, at)
+            )
+            size = length + LOG_OVERHEAD
+            if length < _MIN_LENGTH or magic != MAGIC or delta < 0:
+                raise BadBatchError(position, f"no batch header (length {length}, magic {magic})")
+            if size > end - position:
+                raise BadBatchError(position, f"a batch of {size} bytes passes the end of the file")
+            yield BatchPlace(
+                position, size, base_offset, base_offset + delta, max_timestamp, leader_epoch, attributes
+            )
+            position += size
+    finally:
+        file.release()
 
 
 def iter_batches(files: FileSystem, file: File, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
@@ -108,23 +112,27 @@ def iter_batches(files: FileSystem, file: File, start: int, end: int) -> Iterato
     """
     buffer = memoryview(bytearray(min(_CHUNK, max(end - start, 0))))
     position, filled, at = start, 0, 0
-    while position < end:
-        if filled - at < LOG_OVERHEAD:
-            filled, at = files.read_into(file, buffer[: end - position], position), 0
-            if filled < LOG_OVERHEAD:
-                raise BadBatchError(position, "the file ends inside a batch header")
-        length = int.from_bytes(buffer[at + 8 : at + 12], "big", signed=True)
-        size = length + LOG_OVERHEAD
-        if length < _MIN_LEGACY_LENGTH:
-            raise BadBatchError(position, f"no batch header (length {length})")
-        if size > end - position:
-            raise BadBatchError(position, f"a batch of {size} bytes passes the end of the file")
-        if size > filled - at:
-            if size > len(buffer):
-                buffer = memoryview(bytearray(size))
-            filled, at = files.read_into(file, buffer[: end - position], position), 0
-            if filled < size:
-                raise BadBatchError(position, "the file ends inside a batch")
-        yield position, buffer[at : at + size]
-        position += size
-        at += size
+    file.acquire()
+    try:
+        while position < end:
+            if filled - at < LOG_OVERHEAD:
+                filled, at = files.read_into(file, buffer[: end - position], position), 0
+                if filled < LOG_OVERHEAD:
+                    raise BadBatchError(position, "the file ends inside a batch header")
+            length = int.from_bytes(buffer[at + 8 : at + 12], "big", signed=True)
+            size = length + LOG_OVERHEAD
+            if length < _MIN_LEGACY_LENGTH:
+                raise BadBatchError(position, f"no batch header (length {length})")
+            if size > end - position:
+                raise BadBatchError(position, f"a batch of {size} bytes passes the end of the file")
+            if size > filled - at:
+                if size > len(buffer):
+                    buffer = memoryview(bytearray(size))
+                filled, at = files.read_into(file, buffer[: end - position], position), 0
+                if filled < size:
+                    raise BadBatchError(position, "the file ends inside a batch")
+            yield position, buffer[at : at + size]
+            position += size
+            at += size
+    finally:
+        file.release()

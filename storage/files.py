@@ -28,11 +28,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.storage.open_files import UNBOUNDED
 
 Buffer = bytes | bytearray | memoryview
 
 _MAX_BUFFERS = 1024
 """IOV_MAX of Linux: more buffers than this in one pwritev is EINVAL."""
+
+_FICLONE = 0x40049409
+"""The ioctl that makes a file share another's blocks (linux/fs.h)."""
+
+_COPY_CHUNK = 1 << 20
 
 _F_FULLFSYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 _F_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
@@ -58,6 +64,11 @@ class CorruptLogError(StorageError):
 def is_disk_full(error: OSError) -> bool:
     """No space, or no quota, left."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_out_of_descriptors(error: OSError) -> bool:
+    """The process, or the system, may open no more files: that says nothing about the disk."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 class File:
@@ -122,12 +133,20 @@ class FileSlice:
 class FileSystem:
     """The operations of the storage layer on a real disk. Each raises OSError."""
 
-    __slots__ = ("__weakref__",)
+    open_files = UNBOUNDED
+    """Where the files that stay open are listed, so that they stay few."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and writing; `create` makes the file where it is missing."""
         flags = os.O_RDWR | os.O_CLOEXEC
-        return File(os.open(path, flags | os.O_CREAT if create else flags, 0o644))
+        if create:
+            flags |= os.O_CREAT
+        try:
+            return File(os.open(path, flags, 0o644))
+        except OSError as error:
+            if not is_out_of_descriptors(error) or not self.open_files.make_room():
+                raise
+            return File(os.open(path, flags, 0o644))
 
     def create(self, path: str) -> None:
         """Make an empty file, or empty the one that is there."""
@@ -209,6 +228,28 @@ class FileSystem:
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        """Give a file a second name on the same file system."""
+        os.link(source, target)
+
+    def copy(self, source: str, target: str) -> int:
+        """Make `target` a copy of a file, on disk when this returns; the bytes that were written for it.
+
+        Where the file system can (btrfs, XFS), the two share their blocks until one of them is written, and
+        nothing is. Holes stay holes: Kafka's index files are 10 MiB of them.
+        """
+        reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            try:
+                written = 0 if _clone(reading, writing) else _copy_data(reading, writing)
+                os.fsync(writing)
+                return written
+            finally:
+                os.close(writing)
+        finally:
+            os.close(reading)
 
     def unlink(self, path: str) -> None:
         """Remove a file; one that is gone already is no error."""
@@ -305,6 +346,47 @@ class FileSystem:
                 raise BlockingIOError(error.errno, "locked by another process", path) from None
             raise
         return file
+
+
+def _clone(reading: int, writing: int) -> bool:
+    """Have two files share their blocks (ioctl FICLONE); False where the file system cannot."""
+    if sys.platform != "linux":
+        return False
+    try:
+        fcntl.ioctl(writing, _FICLONE, reading)
+    except OSError as error:
+        if is_disk_full(error):
+            raise
+        return False
+    return True
+
+
+def _copy_data(reading: int, writing: int) -> int:
+    """Copy what is not a hole; how much that was."""
+    size = os.fstat(reading).st_size
+    position = written = 0
+    while position < size:
+        start, end = _next_data(reading, position, size)
+        os.lseek(reading, start, os.SEEK_SET)
+        os.lseek(writing, start, os.SEEK_SET)
+        while start < end and (chunk := os.read(reading, min(_COPY_CHUNK, end - start))):
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[os.write(writing, rest) :]
+            start += len(chunk)
+            written += len(chunk)
+        position = end
+    os.ftruncate(writing, size)
+    return written
+
+
+def _next_data(fd: int, position: int, size: int) -> tuple[int, int]:
+    """Where the next data of a file begins and ends; (size, size) where only a hole is left."""
+    try:
+        start = os.lseek(fd, position, os.SEEK_DATA)
+        return start, os.lseek(fd, start, os.SEEK_HOLE)
+    except OSError as error:
+        return (size, size) if error.errno == errno.ENXIO else (position, size)
 
 
 def release_all(files: Iterable[File]) -> None:

@@ -38,6 +38,7 @@ class IndexFile:
         "entries",
         "max_entries",
         "path",
+        "used",
     )
 
     entry_size: int
@@ -47,6 +48,7 @@ class IndexFile:
         self._file: File | None = None
         self._missing = new
         self._preallocated = False
+        self.used = False
         self.path = path
         self.base_offset = base_offset
         self.max_entries = max_bytes // self.entry_size
@@ -57,6 +59,8 @@ class IndexFile:
         if file is None:
             file = self._file = self._files.open(self.path, create=self._missing)
             self._missing = False
+            self._files.open_files.opened(self)
+        self.used = True
         return file
 
     def make(self) -> None:
@@ -174,5 +178,12 @@ class IndexFile:
     def close(self) -> None:
         """Close the file; it opens again on use."""
         if self._file is not None:
-            self._file.release()
+            self._files.open_files.closed(self)
+            self.close_file()
+
+    def close_file(self) -> None:
+        """Release the open file (open_files.py)."""
+        file = self._file
+        if file is not None:
             self._file = None
+            file.release()

@@ -26,7 +26,7 @@ from kafkapy.storage.checkpoints import (
     write_meta_properties,
 )
 from kafkapy.storage.disk_space import DiskSpace
-from kafkapy.storage.files import File, FileSystem, StorageError
+from kafkapy.storage.files import File, FileSystem, StorageError, is_out_of_descriptors
 
 if TYPE_CHECKING:
     from kafkapy.storage.log import PartitionLog
@@ -155,7 +155,14 @@ class LogDirectory:
             raise StorageError(self.path, f"The log directory {self.path} is offline: {self.error.message}")
 
     def failed(self, what: str, cause: Exception) -> StorageError:
-        """Take the directory offline because `what` failed; the error to raise."""
+        """Take the directory offline because `what` failed; the error to raise.
+
+        It stays online where only the process may open no more files: the same call may succeed later.
+        """
+        if isinstance(cause, OSError) and is_out_of_descriptors(cause):
+            message = f"{what}: {cause.strerror}. Raise the limit of open files (ulimit -n)."
+            logger.error("%s", message)
+            return StorageError(self.path, message)
         error = cause if isinstance(cause, StorageError) else StorageError(self.path, f"{what}: {cause}")
         if self.error is None:
             self.error = error

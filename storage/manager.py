@@ -46,6 +46,7 @@ from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import Clock, Durability, LogDirectory, LogDirectoryError
 from kafkapy.storage.new_log import adopt_topic_id, create_log
 from kafkapy.storage.offset_checkpoint import CHECKPOINTS, OffsetCheckpoint
+from kafkapy.storage.open_files import OpenFiles, default_limit
 from kafkapy.storage.recovery import LogOffsets, load_log
 
 logger = logging.getLogger(__name__)
@@ -87,8 +88,10 @@ class LogManager:
         files: FileSystem | None = None,
         recovery_threads_per_dir: int = 1,
         producer_expiration_ms: int = 86_400_000,
+        max_open_files: int | None = None,
     ) -> None:
         self.files = files or FileSystem()
+        self.files.open_files = OpenFiles(max_open_files or default_limit())
         self.clock = clock
         self.defaults = defaults
         """Settings of a log until it is given its topic's."""

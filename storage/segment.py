@@ -67,6 +67,7 @@ class Segment:
         "size",
         "stem",
         "time_index",
+        "used",
     )
 
     def __init__(
@@ -100,6 +101,8 @@ class Segment:
         self._rolling_timestamp = NO_TIMESTAMP if new else _UNKNOWN
         """Timestamp of the first append, from which segment.ms counts."""
         self._txn_index: TransactionIndex | None = None
+        self.used = False
+        """Of the `.log` file (open_files.py)."""
 
     @classmethod
     def create(
@@ -137,6 +140,8 @@ class Segment:
         file = self._file
         if file is None:
             file = self._file = self._files.open(self.stem + LOG_SUFFIX)
+            self._files.open_files.opened(self)
+        self.used = True
         return file
 
     @property
@@ -171,7 +176,7 @@ class Segment:
         (`cut_back`).
         """
         position = self.size
-        self.dirty = True
+        self.dirty = self.used = True
         self._files.write_at(self._file or self.file, buffers, position)
         if position == 0:
             self._rolling_timestamp = max_timestamp
@@ -309,6 +314,7 @@ class Segment:
 
     def slice(self, position: int, nbytes: int) -> FileSlice:
         """A piece of the file, to be sent."""
+        self.used = True
         return FileSlice(self._file or self.file, position, nbytes)
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview]]:
@@ -431,8 +437,15 @@ class Segment:
             self._txn_index.close()
             self._txn_index = None
         if self._file is not None:
-            self._file.release()
+            self._files.open_files.closed(self)
+            self.close_file()
+
+    def close_file(self) -> None:
+        """Release the open `.log` file (open_files.py)."""
+        file = self._file
+        if file is not None:
             self._file = None
+            file.release()
 
     def moved_to(self, directory: str) -> None:
         """Take note that the partition's directory was renamed."""

@@ -53,7 +53,7 @@ class TransactionIndex:
     """The aborted transactions of one segment. The file opens on first use; OSError is raised where the disk
     fails."""
 
-    __slots__ = ("_file", "_files", "_size", "base_offset", "path")
+    __slots__ = ("_file", "_files", "_size", "base_offset", "path", "used")
 
     def __init__(self, files: FileSystem, path: str, base_offset: int) -> None:
         self.path = path
@@ -61,6 +61,7 @@ class TransactionIndex:
         self._files = files
         self._file: File | None = None
         self._size = _UNKNOWN
+        self.used = False
 
     @property
     def file(self) -> File | None:
@@ -71,8 +72,14 @@ class TransactionIndex:
             except FileNotFoundError:
                 self._size = 0
             else:
-                self._file = self._files.open(self.path)
+                self._opened(self._files.open(self.path))
+        self.used = True
         return self._file
+
+    def _opened(self, file: File) -> File:
+        self._file = file
+        self._files.open_files.opened(self)
+        return file
 
     def __iter__(self) -> Iterator[AbortedTxn]:
         """Every whole entry in file order.
@@ -91,12 +98,11 @@ class TransactionIndex:
 
     def append(self, txn: AbortedTxn) -> bool:
         """Add the transaction that has just been aborted; whether the file is new, so that its directory has
-        to be
-        synced too."""
+        to be synced too."""
         file = self.file
         new = file is None
         if file is None:
-            file = self._file = self._files.open(self.path, create=True)
+            file = self._opened(self._files.open(self.path, create=True))
         self._files.write_at(file, [_ENTRY.pack(_VERSION, *txn)], self._size)
         self._size += ENTRY_SIZE
         return new
@@ -144,10 +150,15 @@ class TransactionIndex:
 
     def close(self) -> None:
         """Release the file; it opens again on use."""
-        if self._file is not None:
-            self._file.release()
-            self._file = None
+        self._files.open_files.closed(self)
+        self.close_file()
+
+    def close_file(self) -> None:
+        """Release the open file (open_files.py)."""
+        file, self._file = self._file, None
         self._size = _UNKNOWN
+        if file is not None:
+            file.release()
 
     def _cut(self, size: int) -> None:
         file = self.file
