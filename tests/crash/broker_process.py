@@ -26,10 +26,11 @@ class BrokerProcess:
         settings: dict[str, str] | None = None,
         program: Sequence[str] = SERVE,
         environment: dict[str, str] | None = None,
+        log: Path | None = None,
     ) -> None:
         self.data = data
         self.port = free_port()
-        self.log = data.parent / f"{data.name}.log"
+        self.log = log or data.parent / f"{data.name}.log"
         """What the broker writes, of all its runs."""
         self.dies = program != SERVE
         """It will not serve for long: start it again, as `kafkapy serve`, to go on."""
@@ -86,6 +87,11 @@ class BrokerProcess:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+
+    def terminate(self) -> None:
+        """SIGTERM, and do not wait."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """SIGKILL, and wait until the process is gone."""

@@ -1,14 +1,18 @@
-"""Kills a broker under load, again and again, and judges what its clients saw.
+"""Ends a broker under load, again and again, and judges what its clients saw.
 
-Each round: producers send, a group commits, and at a random moment the broker gets SIGKILL. It must start
-again by itself, quickly; clients go on where they were; what is in the log is read and compared with all that
-was acknowledged and read before. At the end, after a last full pass, history.py names every anomaly.
+Each round: producers send, a group commits, and at some moment the broker is ended: by SIGKILL, or by a cut of
+its disk's power (power_harness.py). The moment is random, or the one at which files of a certain name appear:
+a rolled segment, a compacted one. It must start again by itself, quickly; now and then it is ended once more
+right after. Clients go on where they were; what is in the log is read and compared with all that was
+acknowledged and read before. At the end, after a last full pass, history.py names every anomaly.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,8 +23,20 @@ from tests.crash.load import Committer, LoadError, RecordingProducer, create_top
 TOPICS = {
     "plain": {},
     "rolling": {"segment.bytes": str(1024 * 1024), "compression.type": "lz4"},
+    # Every key is new, so compaction rewrites the files and must keep each record.
+    "compacted": {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(1024 * 1024),
+        "min.cleanable.dirty.ratio": "0.01",
+        "max.compaction.lag.ms": "200",
+        "file.delete.delay.ms": "50",
+    },
 }
 PARTITIONS = 2
+MOMENTS = {"rolling": (".log",), "compacted": (".cleaned", ".swap", ".deleted")}
+"""What a round may wait for: files with such an end, new in a directory of that topic."""
+MOMENT_SECONDS = 2.0
+SETTINGS = {"log.cleaner.backoff.ms": "50"}
 ROUNDS_PER_TOPICS = 25
 """A history is read in full many times: it is kept short, and a new one begun on new topics."""
 
@@ -30,31 +46,35 @@ class Result:
     """What came of a run."""
 
     seed: int
-    kills: int = 0
+    ends: int = 0
     acked: int = 0
     seconds: float = 0.0
     slowest_start: float = 0.0
+    moments: dict[str, int] = field(default_factory=dict)
+    """How often the broker was ended when files of a topic appeared."""
     findings: list[Finding] = field(default_factory=list)
 
     def __str__(self) -> str:
         return (
-            f"seed {self.seed}: {self.kills} kills in {self.seconds:.0f} s, {self.acked} records acked, "
+            f"seed {self.seed}: ended {self.ends} times in {self.seconds:.0f} s "
+            f"(at new files: {self.moments}), {self.acked} records acked, "
             f"slowest start {self.slowest_start:.2f} s, {len(self.findings)} anomalies"
         )
 
 
-def run(data: Path, *, kills: int, seed: int, settings: dict[str, str] | None = None) -> Result:
-    """Kill a broker `kills` times. Whatever is random follows from `seed`, but for the moment of the kill
-    within
-    the broker."""
+def run(
+    broker: BrokerProcess, *, ends: int, seed: int, end: Callable[[], None], also_twice: bool = True
+) -> Result:
+    """End a broker `ends` times by calling `end`. Whatever is random follows from `seed`, but for the moment
+    within the broker. `also_twice`: now and then it is ended again as soon as it serves."""
     chance = random.Random(seed)
     result = Result(seed)
     began = time.monotonic()
-    with BrokerProcess(data, settings=settings) as broker:
+    with broker:
         broker.start()
-        while result.kills < kills and not result.findings:
-            rounds = min(ROUNDS_PER_TOPICS, kills - result.kills)
-            _Campaign(broker, chance, result).run(rounds)
+        while result.ends < ends and not result.findings:
+            rounds = min(ROUNDS_PER_TOPICS, ends - result.ends)
+            _Campaign(broker, chance, result, end, also_twice=also_twice).run(rounds)
         if broker.stop() != 0:
             raise LoadError(f"the broker does not stop in order:\n{broker.log.read_text()[-2000:]}")
     result.seconds = time.monotonic() - began
@@ -64,17 +84,27 @@ def run(data: Path, *, kills: int, seed: int, settings: dict[str, str] | None = 
 class _Campaign:
     """Some rounds on topics of their own."""
 
-    def __init__(self, broker: BrokerProcess, chance: random.Random, result: Result) -> None:
+    def __init__(
+        self,
+        broker: BrokerProcess,
+        chance: random.Random,
+        result: Result,
+        end: Callable[[], None],
+        *,
+        also_twice: bool,
+    ) -> None:
         self._broker = broker
         self._chance = chance
         self._result = result
+        self._end = end
+        self._also_twice = also_twice
         self._history: History = []
-        suffix = result.kills
+        self._suffix = result.ends
         servers = broker.bootstrap_servers
         self._partitions: list[Partition] = []
         for topic, config in TOPICS.items():
-            create_topic(servers, f"{topic}-{suffix}", PARTITIONS, config)
-            self._partitions += [(f"{topic}-{suffix}", index) for index in range(PARTITIONS)]
+            create_topic(servers, f"{topic}-{self._suffix}", PARTITIONS, config)
+            self._partitions += [(f"{topic}-{self._suffix}", index) for index in range(PARTITIONS)]
         self._ends = dict.fromkeys(self._partitions, 0)
         history = self._history
         self._producers = [
@@ -84,16 +114,21 @@ class _Campaign:
             RecordingProducer("once", servers, history, idempotent=False, retries=False),
             RecordingProducer("leader", servers, history, idempotent=False, acks="1"),
         ]
-        self._committer = Committer(f"group-{suffix}", servers, history)
+        self._committer = Committer(f"group-{self._suffix}", servers, history)
 
     def run(self, rounds: int) -> None:
-        """Kill `rounds` times, then let everything come to rest and read it all."""
+        """End the broker at least `rounds` times, then let everything come to rest and read it all."""
         for number in range(rounds):
-            self._produce_until(time.monotonic() + self._chance.uniform(0.05, 1.0))
-            self._broker.kill()
-            self._result.kills += 1
-            self._result.slowest_start = max(self._result.slowest_start, self._broker.start())
-            self._verify(f"after-kill-{self._result.kills}", full=number % 5 == 4)
+            topic = self._chance.choice([None, None, *MOMENTS])
+            if topic is None:
+                self._produce_until(self._at(time.monotonic() + self._chance.uniform(0.05, 1.0)))
+            else:
+                self._produce_until(self._when_files_appear(topic))
+            self._end_and_start()
+            if self._also_twice and self._chance.random() < 0.25:
+                self._verify(f"between-{self._result.ends}", full=False)
+                self._end_and_start()
+            self._verify(f"after-{self._result.ends}", full=number % 5 == 4)
         for producer in self._producers:
             producer.flush()
             if producer.fatal is not None:
@@ -103,9 +138,31 @@ class _Campaign:
         self._result.acked += sum(isinstance(event, Acked) for event in self._history)
         self._result.findings += check(self._history)
 
-    def _produce_until(self, deadline: float) -> None:
+    def _end_and_start(self) -> None:
+        self._end()
+        self._result.ends += 1
+        self._result.slowest_start = max(self._result.slowest_start, self._broker.start())
+
+    def _at(self, deadline: float) -> Callable[[], bool]:
+        return lambda: time.monotonic() >= deadline
+
+    def _when_files_appear(self, topic: str) -> Callable[[], bool]:
+        """Whether a file came that was not there; or the time is over."""
+        deadline = time.monotonic() + MOMENT_SECONDS
+        directory = self._broker.data / f"{topic}-{self._suffix}-{self._chance.randrange(PARTITIONS)}"
+        known = _names(directory)
+
+        def come() -> bool:
+            new = [name for name in _names(directory) - known if name.endswith(MOMENTS[topic])]
+            if new:
+                self._result.moments[topic] = self._result.moments.get(topic, 0) + 1
+            return bool(new) or time.monotonic() >= deadline
+
+        return come
+
+    def _produce_until(self, come: Callable[[], bool]) -> None:
         chance = self._chance
-        while time.monotonic() < deadline:
+        while not come():
             for _ in range(chance.randrange(1, 40)):
                 producer = chance.choice(self._producers)
                 producer.send(chance.choice(self._partitions), random_value(chance, 4000))
@@ -122,3 +179,10 @@ class _Campaign:
         self._ends = read_pass(self._broker.bootstrap_servers, reader, starts, self._history)
         for partition in self._partitions:
             self._committer.fetch(partition)
+
+
+def _names(directory: Path) -> set[str]:
+    try:
+        return {entry.name for entry in os.scandir(directory)}
+    except OSError:
+        return set()

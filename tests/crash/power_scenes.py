@@ -1,0 +1,156 @@
+"""Power cuts at the moments that are hard to hit by chance under load: first start, topic creation, shutdown,
+recovery. Each scene cuts, brings the disk back, starts the broker unaided and judges what clients see."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.crash.broker_process import BrokerProcess
+from tests.crash.history import Acked, EndOffset, History, Partition, check
+from tests.crash.load import RECONNECT, Committer, RecordingProducer, create_topic, random_value, read_pass
+from tests.crash.loop_disk import LoopDisk
+
+Scene = Callable[[Path, random.Random], int]
+"""Plays once in a folder; the number of records that were acknowledged."""
+
+
+def broker_on(disk: LoopDisk, folder: Path, settings: dict[str, str] | None = None) -> BrokerProcess:
+    """A broker whose data is on the disk and whose output is not."""
+    return BrokerProcess(disk.path / "data", settings=settings, log=folder / "broker.log")
+
+
+def lose_power(disk: LoopDisk, broker: BrokerProcess) -> None:
+    """The machine goes down and comes up again, without its broker."""
+    disk.cut_power()
+    broker.kill()
+    disk.restore_power()
+
+
+def first_start(folder: Path, chance: random.Random) -> int:
+    """Cut while the broker starts for the first time, or right after."""
+    with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
+        broker.launch()
+        time.sleep(chance.uniform(0.1, 1.2))
+        lose_power(disk, broker)
+        broker.start()
+        return _use_and_judge(broker, [], "after")
+
+
+def topic_creation(folder: Path, chance: random.Random) -> int:
+    """Cut while a topic is created: one whose creation was acknowledged is there."""
+    with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
+        broker.start()
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **RECONNECT})
+        admin.list_topics(timeout=30)
+        created = admin.create_topics([NewTopic("topic", 3, 1)], request_timeout=30)["topic"]
+        time.sleep(chance.uniform(0.0, 0.03))
+        acknowledged = created.done() and created.exception() is None
+        lose_power(disk, broker)
+        broker.start()
+        found = admin.list_topics(timeout=30).topics
+        if acknowledged:
+            assert "topic" in found, "the creation of a topic was acknowledged and is forgotten"
+        if "topic" in found:
+            assert len(found["topic"].partitions) == 3, found["topic"].partitions
+        return _use_and_judge(broker, [], "after", partitions=3)
+
+
+def clean_shutdown(folder: Path, chance: random.Random) -> int:
+    """Cut while the broker stops in order, or right after it has."""
+    with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
+        broker.start()
+        history: History = []
+        _use_and_judge(broker, history, "before")
+        broker.terminate()
+        time.sleep(chance.uniform(0.0, 0.5))
+        lose_power(disk, broker)
+        broker.start()
+        return _use_and_judge(broker, history, "after")
+
+
+def recovery(folder: Path, chance: random.Random) -> int:
+    """Cut under load; cut again while the broker recovers; then again when it has just served a reader."""
+    with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
+        broker.start()
+        history: History = []
+        _use_and_judge(broker, history, "before", rest=False)
+        lose_power(disk, broker)
+        broker.launch()
+        time.sleep(chance.uniform(0.1, 0.8))
+        lose_power(disk, broker)
+        broker.start()
+        read_pass(broker.bootstrap_servers, "between", {("topic", 0): 0, ("topic", 1): 0}, history)
+        lose_power(disk, broker)
+        broker.start()
+        return _use_and_judge(broker, history, "after")
+
+
+def relaxed_flush(folder: Path, chance: random.Random) -> int:
+    """With flush.messages set a cut may take the newest records of a partition, at most so many, no other."""
+    window, partition = 50, ("relaxed", 0)
+    with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
+        broker.start()
+        history: History = []
+        create_topic(broker.bootstrap_servers, "relaxed", 1, {"flush.messages": str(window)})
+        producer = RecordingProducer("p", broker.bootstrap_servers, history, idempotent=False)
+        for _ in range(chance.randrange(200, 900)):
+            producer.send(partition, random_value(chance, 2000))
+        producer.flush()
+        lose_power(disk, broker)
+        broker.start()
+        acked = [event.offset for event in history if isinstance(event, Acked)]
+        after: History = list(history)
+        end = read_pass(broker.bootstrap_servers, "after", {partition: 0}, after)[partition]
+        assert end > max(acked) - window, f"{max(acked) + 1 - end} of {len(acked)} records are lost"
+        # What is below the end is judged as if nothing else had been acknowledged.
+        kept = [event for event in after if not (isinstance(event, Acked) and event.offset >= end)]
+        findings = check(kept)
+        assert not findings, "\n".join(map(str, findings[:10]))
+        return end
+
+
+SCENES: dict[str, Scene] = {
+    "first start": first_start,
+    "topic creation": topic_creation,
+    "clean shutdown": clean_shutdown,
+    "recovery": recovery,
+    "relaxed flush": relaxed_flush,
+}
+
+
+def _use_and_judge(
+    broker: BrokerProcess, history: History, name: str, *, partitions: int = 2, rest: bool = True
+) -> int:
+    """Create the topic where it is missing, produce, commit, read all of it, judge; the records acknowledged.
+
+    Without `rest` some records are still on their way when it returns.
+    """
+    chance = random.Random(f"{name} {len(history)}")
+    places: list[Partition] = [("topic", index) for index in range(partitions)]
+    servers = broker.bootstrap_servers
+    create_topic(servers, "topic", partitions, {})
+    producer = RecordingProducer(f"p-{name}", servers, history, idempotent=True)
+    for _ in range(200):
+        producer.send(chance.choice(places), random_value(chance, 3000))
+    producer.flush()
+    ends = read_pass(servers, f"reader-{name}", dict.fromkeys(places, 0), history)
+    committer = Committer("group", servers, history)
+    for place in places:
+        committer.fetch(place)
+        committer.commit(place, ends[place])
+        committer.fetch(place)
+    committer.close()
+    if not rest:
+        late = RecordingProducer(f"late-{name}", servers, history, idempotent=True)
+        for _ in range(300):
+            late.send(chance.choice(places), random_value(chance, 3000))
+        late.drop()
+    findings = check(history)
+    assert not findings, "\n".join(map(str, findings[:10]))
+    assert any(isinstance(event, EndOffset) for event in history)
+    return sum(isinstance(event, Acked) for event in history)
