@@ -26,6 +26,8 @@ EMPTY_TOPICS = Differs(
     "* no partitions", "responses*", "kafkapy answers a topic without partitions as it was asked"
 )
 
+COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+
 
 def test_good_batches_in_every_version(pair: Pair) -> None:
     def good(broker: Broker) -> None:
@@ -174,7 +176,7 @@ def test_the_same_partition_twice(pair: Pair) -> None:
 @pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name)
 def test_codecs_and_compression_types(pair: Pair, codec: Compression) -> None:
     def codecs(broker: Broker) -> None:
-        for wanted in ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"):
+        for wanted in COMPRESSION_TYPES:
             topic = broker.topic(wanted, compression_type=wanted)
             for version in broker.versions(ProduceRequest, 3):
                 records = batch(20, size=100, compression=codec)
@@ -212,9 +214,12 @@ def test_timestamps(pair: Pair) -> None:
 
 def test_log_append_time(pair: Pair) -> None:
     def append_time(broker: Broker) -> None:
+        for wanted in COMPRESSION_TYPES:
+            topic = broker.topic(message_timestamp_type="LogAppendTime", compression_type=wanted)
+            for codec in Compression:
+                produce(broker, f"{codec.name} to {wanted}", topic, batch(20, size=100, compression=codec))
+            fetch(broker, f"{wanted}, stored", topic, 0)
         topic = broker.topic(message_timestamp_type="LogAppendTime")
-        for codec in Compression:
-            produce(broker, f"{codec.name}", topic, batch(compression=codec))
         produce(broker, "without timestamps", topic, odd_batches()["no timestamps"])
         produce(broker, "negative", topic, batch(1, timestamp=-5))
         produce(broker, "says log append time", topic, wrong_batches()["log append time"])
