@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-# name: the module with the click group of that name, the extra it needs, its line in `kafkapy --help`
+# name: the module with the click command of that name, the extra it needs, its line in `kafkapy --help`
 _GROUPS = {
+    "dump-log": ("kafkapy.dump_log.command", None, "Show what is in the files of a data directory."),
     "pipeline": ("kafkapy.pipeline.cli", "spark", "Turn topics into tables on Spark, and back."),
     "spark": ("kafkapy.spark.cli", "spark", "See whether Spark can run here; fetch its jars."),
 }
@@ -45,9 +46,9 @@ class _Commands(click.Group):
             return super().get_command(ctx, cmd_name)
         module, extra, _ = _GROUPS[cmd_name]
         try:
-            command: click.Command = getattr(importlib.import_module(module), cmd_name)
+            command: click.Command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         except ModuleNotFoundError as error:
-            if not error.name or error.name.startswith("kafkapy"):
+            if extra is None or not error.name or error.name.startswith("kafkapy"):
                 raise
             _fail(f"{error.name} is not installed: pip install 'kafkapy-broker[{extra}]'", code=1)
         return command

@@ -1,0 +1,126 @@
+"""`kafkapy dump-log FILE…`: what lies in the files of a data directory.
+
+Exit status: 0 shown; 1 something cannot be read, or with --verify is wrong; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from kafkapy.dump_log.batches import Offsets
+    from kafkapy.dump_log.dump import Options
+    from kafkapy.dump_log.fact import Fact
+
+_DECODERS = ("auto", "none", "offsets", "transactions", "share-state", "cluster-metadata")
+_LINES = 1000
+"""Lines that are written at once."""
+
+
+@click.command("dump-log")
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@click.option("--deep", is_flag=True, help="Show records too.")
+@click.option("--print-data", is_flag=True, help="Show keys and values too; implies --deep.")
+@click.option("--verify", is_flag=True, help="Show only what is wrong: CRCs, indexes against their log.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--offsets", metavar="FIRST-LAST", help="Only these: 100-200, 100-, -200 or 100.")
+@click.option(
+    "--decoder",
+    type=click.Choice(_DECODERS),
+    default="auto",
+    show_default=True,
+    help="What keys and values are; auto knows the broker's own topics by name.",
+)
+def dump_log(
+    paths: tuple[str, ...],
+    deep: bool,
+    print_data: bool,
+    verify: bool,
+    as_json: bool,
+    offsets: str | None,
+    decoder: str,
+) -> None:
+    """Show what is in FILE..., the files of a data directory: segments, indexes, checkpoints and all others.
+
+    A directory stands for the files in it. Nothing is changed; a broker may run.
+    """
+    from kafkapy.dump_log.decoders import decoder_named
+    from kafkapy.dump_log.dump import Options
+
+    options = Options(
+        deep=deep,
+        data=print_data,
+        verify=verify,
+        decode=decoder == "auto",
+        decoder=None if decoder in ("auto", "none") else decoder_named(decoder),
+        offsets=_range(offsets),
+    )
+    write = _json_lines if as_json else _text_lines
+    try:
+        wrong = _write(write, paths, options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read it has seen enough; the interpreter must not flush into the pipe either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    if wrong:
+        sys.exit(1)
+
+
+def _range(text: str | None) -> Offsets:
+    from kafkapy.dump_log.batches import ALL, Offsets
+
+    if text is None:
+        return ALL
+    first, dash, last = text.strip().partition("-")
+    if not (first or last) or not all(part.isascii() and part.isdecimal() for part in (first, last) if part):
+        raise click.UsageError(f"--offsets {text}: give FIRST-LAST, such as 100-200, 100-, -200 or 100.")
+    found = Offsets(int(first or 0), int(last) if last else ALL.last if dash else int(first))
+    if found.last < found.first:
+        raise click.UsageError(f"--offsets {text}: the last offset is below the first.")
+    return found
+
+
+def _write(write: Any, paths: tuple[str, ...], options: Options) -> bool:
+    """Whether something is wrong."""
+    from kafkapy.dump_log.dump import dump_file
+    from kafkapy.dump_log.file_kinds import expand
+    from kafkapy.log_source.read_only_files import ReadOnlyFiles
+
+    files = ReadOnlyFiles()
+    wrong = False
+    lines: list[str] = []
+    for path in list(expand(paths)):
+        for fact in dump_file(files, path, options):
+            wrong = wrong or fact.is_problem or (options.verify and fact.kind == "batch")
+            lines += write(path, fact)
+            if len(lines) >= _LINES:
+                print("\n".join(lines))
+                lines.clear()
+    if lines:
+        print("\n".join(lines))
+    return wrong
+
+
+def _text_lines(_: str, fact: Fact) -> Iterator[str]:
+    from kafkapy.dump_log.text import text
+
+    yield text(fact)
+
+
+def _json_lines(path: str, fact: Fact) -> Iterator[str]:
+    if fact.kind != "segment":
+        values = {"kind": fact.kind, "file": path, **fact.values}
+        yield json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=_bytes)
+
+
+def _bytes(value: Any) -> dict[str, str]:
+    """Keys and values that are no text."""
+    return {"base64": base64.b64encode(value).decode()}

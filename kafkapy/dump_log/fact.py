@@ -1,0 +1,30 @@
+"""One thing that a file says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Values: TypeAlias = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Fact:
+    """`kind` says what it is about, `values` are by the names of kafka-dump-log and fit JSON.
+
+    Kinds: file, batch, record, index, timeindex, abortedTxn, producer, offset, epoch, properties, and two
+    that say what is wrong: error (a part of the file cannot be read) and mismatch (an index contradicts its
+    log).
+    """
+
+    kind: str
+    values: Values = field(default_factory=dict)
+
+    @property
+    def is_problem(self) -> bool:
+        return self.kind in ("error", "mismatch")
+
+
+def error(what: str, **values: Any) -> Fact:
+    """A part of the file cannot be read."""
+    return Fact("error", {"error": what, **values})

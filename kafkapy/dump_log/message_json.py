@@ -1,0 +1,52 @@
+"""Any message of the protocol as JSON, as the JSON converters that Kafka generates write it.
+
+Names are Kafka's with a small first letter. Bytes are base64, ids URL-safe base64. A field that the version
+does not have is left out, and so is a tagged field at its default.
+
+Source: Kafka's `JsonConverterGenerator`.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from kafkapy.protocol.codec import schema_of
+from kafkapy.protocol.message import Message, TopMessage
+from kafkapy.protocol.reference import at_default
+from kafkapy.protocol.schema import Field, Struct
+from kafkapy.protocol.types import uuid_to_text
+
+
+def message_json(message: TopMessage, version: int) -> dict[str, Any]:
+    """The message as what `json.dumps` takes."""
+    return _struct(schema_of(type(message)).root, message, version)
+
+
+def _struct(struct: Struct, message: Message, version: int) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field in struct.fields:
+        value = getattr(message, field.name)
+        if version not in field.versions or (version in field.tagged and at_default(field, value)):
+            continue
+        name = field.kafka_name
+        values[name[:1].lower() + name[1:]] = _value(field, value, version)
+    return values
+
+
+def _value(field: Field, value: Any, version: int) -> Any:
+    if value is None:
+        return None
+    if field.is_array:
+        return [_element(field, element, version) for element in value]
+    return _element(field, value, version)
+
+
+def _element(field: Field, value: Any, version: int) -> Any:
+    if field.struct is not None:
+        return _struct(field.struct, value, version)
+    if field.type == "uuid":
+        return uuid_to_text(value)
+    if field.type in ("bytes", "records"):
+        return base64.b64encode(value).decode()
+    return value
