@@ -1,8 +1,8 @@
 """Walking the batches of a segment file, by their headers or whole.
 
 Reading is in chunks: memory is bounded by the chunk, or by the largest batch where one is larger. Both walks
-hold the file open (open_files.py may close it for its owner), and stop with `BadBatchError` at bytes that cannot be a batch; what that means (a torn tail, damage) the caller
-knows.
+hold the file open (open_files.py may close it for its owner), and stop with `BadBatchError` at bytes that
+cannot be a batch; what that means (a torn tail, damage) the caller knows.
 """
 
 from __future__ import annotations

@@ -69,6 +69,7 @@ class LogDirectory:
         "durable",
         "error",
         "files",
+        "log_count",
         "meta",
         "on_failure",
         "path",
@@ -88,6 +89,8 @@ class LogDirectory:
         recovery point: a checkpoint that says more than the log holds would look like a loss after a
         crash."""
         self.deletions: list[PendingDeletion] = []
+        self.log_count = 0
+        """Logs and copies in here: a new one goes where the fewest are."""
         self._space: DiskSpace | None = None
         self._lock: File | None = None
         self.meta = MetaProperties()
@@ -178,6 +181,19 @@ class LogDirectory:
         """Remove `paths` when readers have had `delay_ms` to let go of them."""
         if paths:
             self.deletions.append(PendingDeletion(self.clock.now_ms() + delay_ms, paths))
+
+    def delete_expired(self, now_ms: int) -> int:
+        """Remove what `delete_later` put off, where the delay is over; how many paths. In any thread."""
+        removed = 0
+        for pending in [each for each in self.deletions if each.at_ms <= now_ms]:
+            self.deletions.remove(pending)
+            for path in pending.paths:
+                try:
+                    self.files.remove(path)
+                    removed += 1
+                except OSError as error:
+                    logger.warning("%s was not removed: %s", path, error)
+        return removed
 
 
 def _ignore(*_: object) -> None:

@@ -4,6 +4,7 @@
         .lock  meta.properties  .kafka_cleanshutdown
         recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
         <topic>-<partition>/                    a log
+        <topic>-<partition>.<32 hex>-future/    a copy that will replace a log in another directory
         <topic>-<partition>.<32 hex>-delete/    a deleted one, gone after file.delete.delay.ms
 
 `.kafka_cleanshutdown` says that every log was closed in order; it is taken away, on disk too, before the
@@ -23,10 +24,8 @@ Source: LogManager.
 from __future__ import annotations
 
 import logging
-import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -37,27 +36,24 @@ from kafkapy.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    take_clean_shutdown,
     write_clean_shutdown,
 )
 from kafkapy.storage.files import CorruptLogError, DiskFullError, FileSystem, StorageError, is_disk_full
+from kafkapy.storage.future_log import is_marked, newer, unmark
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import Clock, Durability, LogDirectory, LogDirectoryError
+from kafkapy.storage.log_loading import LoadJob, LogLoading, Progress
+from kafkapy.storage.log_moves import LogMoves
 from kafkapy.storage.new_log import adopt_topic_id, create_log
 from kafkapy.storage.offset_checkpoint import CHECKPOINTS, OffsetCheckpoint
 from kafkapy.storage.open_files import OpenFiles, default_limit
-from kafkapy.storage.recovery import LogOffsets, load_log
 
 logger = logging.getLogger(__name__)
 
-Progress = Callable[[int, int], None]
-"""Called with the logs loaded so far and the logs there are."""
-
-_LOG_NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
-_DELETED_NAME = re.compile(r"\S+-[0-9]+\.[0-9a-f]{32}-delete")
-_KRAFT_METADATA = "__cluster_metadata"
 _MAX_NAME = 255
+_MAX_PREFERRED = 10_000
+"""Directories remembered for partitions that do not exist: a client may name any."""
 
 
 class Identity(NamedTuple):
@@ -65,14 +61,6 @@ class Identity(NamedTuple):
 
     cluster_id: str | None
     node_id: int | None
-
-
-class _LoadJob(NamedTuple):
-    directory: LogDirectory
-    topic_partition: TopicPartition
-    path: str
-    offsets: LogOffsets
-    clean: bool
 
 
 class LogManager:
@@ -104,6 +92,9 @@ class LogManager:
         self._recovery_threads_per_dir = recovery_threads_per_dir
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self.moves = LogMoves(self)
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
+        """Where partitions are to be made that do not exist yet."""
         self._damaged: dict[TopicPartition, tuple[LogDirectory, CorruptLogError]] = {}
         """Logs that are not served."""
         self._checkpoints: dict[LogDirectory, dict[str, OffsetCheckpoint]] = {}
@@ -169,16 +160,27 @@ class LogManager:
             LogDirectoryError: a directory belongs to another broker.
             StorageError: no directory can be used.
         """
-        jobs: list[_LoadJob] = []
+        loading = LogLoading(
+            self.defaults,
+            self.clock,
+            threads_per_dir=self._recovery_threads_per_dir,
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
         for directory in self.directories:
             if directory.error is None:
                 try:
                     directory.claim(node_id=node_id, cluster_id=cluster_id)
-                    jobs += self._find_logs(directory)
+                    checkpoints = {name: OffsetCheckpoint(directory, name) for name in CHECKPOINTS}
+                    loading.find(directory, checkpoints)
+                    self._checkpoints[directory] = checkpoints
                 except OSError as error:
                     directory.failed("loading its logs", error)
-        if jobs:
-            self._load_all(jobs, progress)
+        for job, outcome in loading.run(progress):
+            if isinstance(outcome, PartitionLog):
+                self._loaded_log(job, outcome)
+            else:
+                self._not_loaded(job, outcome)
+        self._settle_moves()
         self._require_a_directory()
         self._loaded = True
 
@@ -187,71 +189,58 @@ class LogManager:
         if all(directory.error is not None for directory in self.directories):
             raise StorageError(self.directories[0].path, "No log directory can be used.")
 
-    def _find_logs(self, directory: LogDirectory) -> list[_LoadJob]:
-        """The logs in a directory, with what is known of each."""
-        clean = take_clean_shutdown(self.files, f"{directory.path}/{CLEAN_SHUTDOWN}")
-        checkpoints = {name: OffsetCheckpoint(directory, name) for name in CHECKPOINTS}
-        self._checkpoints[directory] = checkpoints
-        points, starts, watermarks = (checkpoints[name].written for name in CHECKPOINTS)
-        jobs = []
-        for entry in self.files.scan(directory.path):
-            if not entry.is_dir(follow_symlinks=False):
-                continue
-            if _DELETED_NAME.fullmatch(entry.name):
-                directory.delete_later([entry.path], self.defaults.file_delete_delay_ms)
-                continue
-            match = _LOG_NAME.fullmatch(entry.name)
-            if match is None or match[1] == _KRAFT_METADATA:
-                logger.info("%s is no log of this broker and is left alone.", entry.path)
-                continue
-            tp = TopicPartition(match[1], int(match[2]))
-            offsets = LogOffsets(points.get(tp, 0), starts.get(tp, 0), watermarks.get(tp, 0))
-            jobs.append(_LoadJob(directory, tp, entry.path, offsets, clean))
-        if jobs:
-            how = "after a clean stop" if clean else "after an unclean stop: recovering"
-            logger.info("Loading %d logs from %s %s", len(jobs), directory.path, how)
-        return jobs
+    def _loaded_log(self, job: LoadJob, log: PartitionLog) -> None:
+        """Take in a log."""
+        logs = self.moves.copies if job.is_future else self._logs
+        other = logs.setdefault(job.topic_partition, log)
+        if other is log:
+            log.log_directory.log_count += 1
+        elif job.is_future:
+            self.discard(log)  # A crash came between its deletion and the next copy: one is enough.
+        else:
+            self._choose(other, log)
 
-    def _load_all(self, jobs: list[_LoadJob], progress: Progress | None) -> None:
-        threads = self._recovery_threads_per_dir * len(self.directories)
-        with ThreadPoolExecutor(threads, "kafkapy-recovery") as pool:
-            futures = {pool.submit(self._load, job): job for job in jobs}
-            for done, future in enumerate(as_completed(futures), 1):
-                job = futures[future]
-                try:
-                    log = future.result()
-                except CorruptLogError as error:
-                    self._damaged[job.topic_partition] = (job.directory, error)
-                except OSError as error:
-                    job.directory.failed(f"loading {job.path}", error)
-                else:
-                    other = self._logs.setdefault(job.topic_partition, log)
-                    if other is not log:
-                        raise LogDirectoryError(
-                            f"{job.topic_partition} is in both {other.path} and {log.path}. Remove the one "
-                            "that is out of date."
-                        )
-                if progress is not None:
-                    progress(done, len(futures))
+    def _not_loaded(self, job: LoadJob, error: Exception) -> None:
+        """Take note of a log that cannot be served."""
+        if isinstance(error, CorruptLogError):
+            if job.is_future:
+                logger.error("%s is a copy, and is made anew.", job.path)
+                self._rename_deleted(job.directory, job.topic_partition, job.path)
+            else:
+                self._damaged[job.topic_partition] = (job.directory, error)
+        elif isinstance(error, OSError):
+            job.directory.failed(f"loading {job.path}", error)
+        else:
+            raise error
 
-    def _load(self, job: _LoadJob) -> PartitionLog:
-        try:
-            return self._load_once(job)
-        except OSError as error:
-            if not is_disk_full(error) or not job.directory.space.release_reserve():
-                raise
-            return self._load_once(job)
-
-    def _load_once(self, job: _LoadJob) -> PartitionLog:
-        return load_log(
-            job.directory,
-            job.path,
-            job.topic_partition,
-            self.defaults,
-            offsets=job.offsets,
-            clean=job.clean,
-            producer_expiration_ms=self._producer_expiration_ms,
+    def _choose(self, one: PartitionLog, other: PartitionLog) -> None:
+        """Keep one of two logs of a partition: a crash came while the one was to replace the other."""
+        if is_marked(self.files, one) == is_marked(self.files, other) or one.topic_id != other.topic_id:
+            raise LogDirectoryError(
+                f"{one.topic_partition} is in both {one.path} and {other.path}. Remove the one that is out "
+                "of date."
+            )
+        kept = newer(one, other)
+        old = other if kept is one else one
+        logger.info(
+            "%s goes on in %s; %s is what it was moved from.", kept.topic_partition, kept.path, old.path
         )
+        self._logs[kept.topic_partition] = kept
+        kept.log_directory.log_count += kept is other
+        old.log_directory.log_count -= kept is other
+        self.discard(old)
+
+    def _settle_moves(self) -> None:
+        """Take the marks away of logs whose predecessor is gone for certain."""
+        for topic_partition in self._damaged.keys() & self._logs.keys():
+            # The damaged one may hold what this one has not.
+            log = self._logs.pop(topic_partition)
+            log.log_directory.log_count -= 1
+            logger.error("%s is not served either: there is another, damaged log.", log.path)
+        if not self.offline_dirs:
+            for log in self._logs.values():
+                if is_marked(self.files, log):
+                    unmark(self.files, log, durable=log.log_directory.durable)
 
     # --- creating and deleting ------------------------------------------------------------------------------
 
@@ -280,12 +269,33 @@ class LogManager:
         offline = self.offline_dirs
         if offline and not new:
             raise StorageError(offline[0], f"{topic_partition} may be in a log directory that is offline.")
-        directory = self._next_directory()
-        for name, checkpoint in self._checkpoints[directory].items():
+        preferred = self._preferred.pop(topic_partition, None)
+        directory = self._next_directory() if preferred is None or preferred.error else preferred
+        log = self.create_in(directory, str(topic_partition), topic_partition, topic_id, config)
+        self._logs[topic_partition] = log
+        return log
+
+    def replace(self, log: PartitionLog) -> PartitionLog:
+        """Let `log` be its partition's; the one that was."""
+        old = self._logs[log.topic_partition]
+        self._logs[log.topic_partition] = log
+        return old
+
+    def create_in(
+        self,
+        directory: LogDirectory,
+        name: str,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+    ) -> PartitionLog:
+        """A new log, or the copy of one."""
+        directory.require_online()
+        for kind, checkpoint in self._checkpoints[directory].items():
             if topic_partition in checkpoint.written:
                 # What a checkpoint says about a deleted log must not be taken for this one after a crash.
-                checkpoint.write(self._offsets_of(directory, name))
-        path = f"{directory.path}/{topic_partition}"
+                checkpoint.write(self._offsets_of(directory, kind))
+        path = f"{directory.path}/{name}"
         try:
             log = create_log(
                 directory,
@@ -299,19 +309,20 @@ class LogManager:
             if is_disk_full(error):
                 raise DiskFullError(directory.path, f"creating {path}: {error}") from error
             raise directory.failed(f"creating {path}", error) from error
-        self._logs[topic_partition] = log
+        directory.log_count += 1
         return log
 
     def _next_directory(self) -> LogDirectory:
-        counts = {directory.path: 0 for directory in self.directories if directory.error is None}
-        if not counts:
+        online = [directory for directory in self.directories if directory.error is None]
+        if not online:
             self.directories[0].require_online()
-        if len(counts) > 1:
-            for log in self._logs.values():
-                if log.log_directory.path in counts:
-                    counts[log.log_directory.path] += 1
-        fewest = min(counts, key=counts.__getitem__)
-        return next(directory for directory in self.directories if directory.path == fewest)
+        return min(online, key=lambda directory: directory.log_count)
+
+    def prefer(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """Make the partition there, should it come to exist."""
+        self._preferred[topic_partition] = directory
+        if len(self._preferred) > _MAX_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Delete a partition's log. Its name is free at once; the files go after file.delete.delay.ms.
@@ -319,42 +330,53 @@ class LogManager:
         Raises:
             StorageError: the disk failed.
         """
+        replaced = self.moves.replaced.pop(topic_partition, None)
+        if replaced is not None:
+            self.discard(replaced)
         log = self._logs.get(topic_partition)
         if log is not None:
-            directory, path, delay_ms = log.log_directory, log.path, log.config.file_delete_delay_ms
-            log.abandon()
+            log.log_directory.require_online()
+            self.discard(log)
+            log.log_directory.log_count -= 1
+            del self._logs[topic_partition]
         elif topic_partition in self._damaged:
-            directory = self._damaged[topic_partition][0]
-            path, delay_ms = f"{directory.path}/{topic_partition}", self.defaults.file_delete_delay_ms
-        else:
-            return
-        directory.require_online()
+            directory, _ = self._damaged[topic_partition]
+            directory.require_online()
+            self._rename_deleted(directory, topic_partition, f"{directory.path}/{topic_partition}")
+        self._damaged.pop(topic_partition, None)
+
+    def discard(self, log: PartitionLog) -> None:
+        """Let the files of a log go.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        log.abandon()
+        log.moved_to(self._rename_deleted(log.log_directory, log.topic_partition, log.path, log.config))
+
+    def _rename_deleted(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        path: str,
+        config: LogConfig | None = None,
+    ) -> str:
+        """Take the name from the directory of a log, to be removed later; the new path.
+
+        Raises:
+            StorageError: the disk failed.
+        """
         target = f"{directory.path}/{deleted_name(topic_partition)}"
         try:
             self.files.rename(path, target)
         except OSError as error:
             raise directory.failed(f"renaming {path}", error) from error
-        if log is not None:
-            log.moved_to(target)
-        self._logs.pop(topic_partition, None)
-        self._damaged.pop(topic_partition, None)
-        directory.delete_later([target], delay_ms)
+        directory.delete_later([target], (config or self.defaults).file_delete_delay_ms)
+        return target
 
     def delete_expired_files(self, now_ms: int) -> int:
         """Remove the files and directories whose delay is over; how many. In any thread."""
-        removed = 0
-        for directory in self.directories:
-            for pending in list(directory.deletions):
-                if pending.at_ms > now_ms:
-                    continue
-                directory.deletions.remove(pending)
-                for path in pending.paths:
-                    try:
-                        self.files.remove(path)
-                        removed += 1
-                    except OSError as error:
-                        logger.warning("%s was not removed: %s", path, error)
-        return removed
+        return sum(directory.delete_expired(now_ms) for directory in self.directories)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 
@@ -391,7 +413,7 @@ class LogManager:
         return write
 
     def _offsets_of(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
-        logs = [log for log in self._logs.values() if log.log_directory is directory]
+        logs = [log for log in self._all() if log.log_directory is directory]
         if name == HIGH_WATERMARKS:
             offsets = {log.topic_partition: log.high_watermark for log in logs}
         elif name == RECOVERY_POINTS:
@@ -407,6 +429,11 @@ class LogManager:
             if damaged_in is directory and known is not None:
                 offsets[topic_partition] = known
         return offsets
+
+    def _all(self) -> Iterator[PartitionLog]:
+        """Every log and every copy."""
+        yield from self.moves
+        yield from self._logs.values()
 
     def _before_truncation(self, log: PartitionLog) -> None:
         directory = log.log_directory
@@ -431,7 +458,7 @@ class LogManager:
 
     def _close_logs(self, broker_epoch: int) -> None:
         failed: set[str] = set()
-        for log in self._logs.values():
+        for log in self._all():
             directory = log.log_directory
             if directory.error is None:
                 try:

@@ -1,0 +1,144 @@
+"""Opening all logs when a broker starts: found in the log directories, loaded by a few threads for each, so
+that a slow disk does not wait for another.
+
+    <topic>-<partition>                     a log
+    <topic>-<partition>.<32 hex>-future     a copy of one that lies in another directory (future_log.py)
+    <topic>-<partition>.<32 hex>-delete     a deleted one
+
+Anything else is none of Kafka's and left alone.
+
+Source: LogManager.loadLogs, LocalLog.parseTopicPartitionName.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from typing import Final, NamedTuple
+
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.checkpoints import CLEAN_SHUTDOWN, take_clean_shutdown
+from kafkapy.storage.files import is_disk_full
+from kafkapy.storage.log import PartitionLog
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.log_directory import Clock, LogDirectory
+from kafkapy.storage.offset_checkpoint import CHECKPOINTS, OffsetCheckpoint
+from kafkapy.storage.recovery import LogOffsets, load_log
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[int, int], None]
+"""Called with the logs loaded so far and the logs there are."""
+
+_LOG_NAME = re.compile(
+    r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})(?P<future>\.[0-9a-f]{32}-future)?"
+)
+_DELETED_NAME = re.compile(r"\S+-[0-9]+\.[0-9a-f]{32}-delete")
+_KRAFT_METADATA = "__cluster_metadata"
+
+_REPORT_EVERY_MS: Final = 3000
+
+
+class LoadJob(NamedTuple):
+    """A log to open, and what is known of it."""
+
+    directory: LogDirectory
+    topic_partition: TopicPartition
+    path: str
+    offsets: LogOffsets
+    clean: bool
+    is_future: bool
+
+
+class LogLoading:
+    """The logs of some log directories, on their way into memory."""
+
+    def __init__(
+        self, defaults: LogConfig, clock: Clock, *, threads_per_dir: int, producer_expiration_ms: int
+    ) -> None:
+        self._defaults = defaults
+        self._clock = clock
+        self._threads_per_dir = threads_per_dir
+        self._producer_expiration_ms = producer_expiration_ms
+        self._jobs: dict[LogDirectory, list[LoadJob]] = {}
+
+    def find(self, directory: LogDirectory, checkpoints: Mapping[str, OffsetCheckpoint]) -> None:
+        """Look for the logs in a directory. The mark of a clean stop is gone when this returns.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        files = directory.files
+        clean = take_clean_shutdown(files, f"{directory.path}/{CLEAN_SHUTDOWN}")
+        points, starts, watermarks = (checkpoints[name].written for name in CHECKPOINTS)
+        jobs = []
+        for entry in files.scan(directory.path):
+            if not entry.is_dir(follow_symlinks=False):
+                continue
+            if _DELETED_NAME.fullmatch(entry.name):
+                directory.delete_later([entry.path], self._defaults.file_delete_delay_ms)
+                continue
+            match = _LOG_NAME.fullmatch(entry.name)
+            if match is None or match["topic"] == _KRAFT_METADATA:
+                logger.info("%s is no log of this broker and is left alone.", entry.path)
+                continue
+            tp = TopicPartition(match["topic"], int(match["partition"]))
+            offsets = LogOffsets(points.get(tp, 0), starts.get(tp, 0), watermarks.get(tp, 0))
+            jobs.append(LoadJob(directory, tp, entry.path, offsets, clean, match["future"] is not None))
+        if jobs:
+            how = "after a clean stop" if clean else "after an unclean stop: recovering"
+            logger.info("Loading %s logs from %s %s", f"{len(jobs):,}", directory.path, how)
+            self._jobs[directory] = jobs
+
+    def run(self, progress: Progress | None = None) -> Iterator[tuple[LoadJob, PartitionLog | Exception]]:
+        """Load what was found: each log as it is ready, or why it cannot be served."""
+        total = sum(map(len, self._jobs.values()))
+        started_ms = reported_ms = self._clock.now_ms()
+        pools = {
+            directory: ThreadPoolExecutor(self._threads_per_dir, "kafkapy-recovery")
+            for directory in self._jobs
+        }
+        try:
+            futures: dict[Future[PartitionLog], LoadJob] = {}
+            for directory, jobs in self._jobs.items():
+                for job in jobs:
+                    futures[pools[directory].submit(self._load, job)] = job
+            for done, future in enumerate(as_completed(futures), 1):
+                job = futures.pop(future)
+                error = future.exception()
+                if error is not None and not isinstance(error, Exception):
+                    raise error
+                yield job, future.result() if error is None else error
+                if progress is not None:
+                    progress(done, total)
+                now_ms = self._clock.now_ms()
+                if now_ms - reported_ms >= _REPORT_EVERY_MS:
+                    reported_ms = now_ms
+                    logger.info("Loaded %s of %s logs", f"{done:,}", f"{total:,}")
+            if total:
+                seconds = (self._clock.now_ms() - started_ms) / 1000
+                logger.info("Loaded %s logs in %.1f s", f"{total:,}", seconds)
+        finally:
+            for pool in pools.values():
+                pool.shutdown(cancel_futures=True)
+
+    def _load(self, job: LoadJob) -> PartitionLog:
+        try:
+            return self._load_once(job)
+        except OSError as error:
+            if not is_disk_full(error) or not job.directory.space.release_reserve():
+                raise
+            return self._load_once(job)
+
+    def _load_once(self, job: LoadJob) -> PartitionLog:
+        return load_log(
+            job.directory,
+            job.path,
+            job.topic_partition,
+            self._defaults,
+            offsets=job.offsets,
+            clean=job.clean,
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
