@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import keyword
 import logging
 import signal
 import sys
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 # name: the module with the click command of that name, the extra it needs, its line in `kafkapy --help`
 _GROUPS = {
     "dump-log": ("kafkapy.dump_log.command", None, "Show what is in the files of a data directory."),
+    "export": ("kafkapy.travel.export_command", None, "Make a data directory one that Apache Kafka opens."),
+    "import": ("kafkapy.travel.import_command", None, "Make a data directory of Apache Kafka kafkapy's."),
     "pipeline": ("kafkapy.pipeline.cli", "spark", "Turn topics into tables on Spark, and back."),
     "spark": ("kafkapy.spark.cli", "spark", "See whether Spark can run here; fetch its jars."),
 }
@@ -46,7 +49,10 @@ class _Commands(click.Group):
             return super().get_command(ctx, cmd_name)
         module, extra, _ = _GROUPS[cmd_name]
         try:
-            command: click.Command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
+            attribute = cmd_name.replace("-", "_")
+            if keyword.iskeyword(attribute):
+                attribute += "_"
+            command: click.Command = getattr(importlib.import_module(module), attribute)
         except ModuleNotFoundError as error:
             if extra is None or not error.name or error.name.startswith("kafkapy"):
                 raise

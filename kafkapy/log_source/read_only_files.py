@@ -30,4 +30,5 @@ class ReadOnlyFiles(FileSystem):
         raise OSError(errno.EROFS, "a reader changes no file")
 
     create = write_at = truncate = allocate = sync_data = sync_path = sync_directory = _refuse
-    rename = unlink = make_directory = make_directories = remove = write_atomically = lock = _refuse
+    rename = link = copy = unlink = make_directory = make_directories = remove = _refuse
+    write_atomically = lock = _refuse

@@ -1,0 +1,45 @@
+"""The files of a log directory that go with its partitions: offsets by partition, and how the stop was."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkapy.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CorruptCheckpointError,
+    read_offsets,
+    write_clean_shutdown,
+)
+from kafkapy.storage.files import FileSystem
+from kafkapy.travel.source import LogDir
+
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+_NO_BROKER_EPOCH: Final = -1
+_CARRIED: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
+
+
+def bring_checkpoints(files: FileSystem, log_dir: LogDir, target: str) -> None:
+    """Copy them into a directory that has the partitions already.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    for name in _CARRIED:
+        if files.exists(f"{log_dir.path}/{name}"):
+            files.copy(f"{log_dir.path}/{name}", f"{target}/{name}")
+    if log_dir.clean:
+        write_clean_shutdown(files, f"{target}/{CLEAN_SHUTDOWN}", _NO_BROKER_EPOCH)
+
+
+def compacted_topics(files: FileSystem, log_dirs: list[LogDir]) -> set[str]:
+    """The topics on which a log cleaner has worked."""
+    topics: set[str] = set()
+    for log_dir in log_dirs:
+        try:
+            topics |= {each.topic for each in read_offsets(files, f"{log_dir.path}/{CLEANER_OFFSETS}")}
+        except CorruptCheckpointError:
+            continue
+    return topics

@@ -1,0 +1,91 @@
+"""What a cluster of one broker is, besides its logs: the form in which it passes between the metadata of
+Apache Kafka and that of this broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafkapy.controller.producer_ids import BLOCK_SIZE
+from kafkapy.metadata import znodes
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.znodes import LeaderAndIsr, ProducerIdBlock, ReplicaAssignment
+from kafkapy.protocol.types import Uuid
+
+
+class KnownPartition(NamedTuple):
+    """A partition as metadata describe it."""
+
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    directories: tuple[Uuid, ...] = ()
+    """The log directories of the replicas, where they are told."""
+
+
+@dataclass(slots=True)
+class KnownTopic:
+    """A topic as metadata describe it, which may lie on several brokers."""
+
+    name: str
+    id: Uuid
+    partitions: dict[int, KnownPartition] = field(default_factory=dict)
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class KnownCluster:
+    """What was found in the metadata of Apache Kafka."""
+
+    described_by: str
+    """Where it was found, for people."""
+    topics: dict[str, KnownTopic] = field(default_factory=dict)
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    next_producer_id: int = 0
+    not_carried: list[str] = field(default_factory=list)
+    """What this broker has nothing for, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster whose only broker is `node_id`: every partition has one replica, there."""
+
+    node_id: int
+    image: MetadataImage
+    next_producer_id: int
+
+
+def cluster_nodes(cluster: Cluster) -> Iterator[tuple[str, bytes]]:
+    """The nodes of the cluster's tree (znodes.py), parents first, the cluster's id last.
+
+    A tree without the id is one that nobody has begun to use.
+    """
+    image = cluster.image
+    for path in znodes.PERSISTENT_PATHS:
+        yield path, _producer_ids(cluster) if path == znodes.PRODUCER_ID_BLOCK else b""
+    # Above 0: the broker that opens the tree sees that it is not the first, and makes no topics of its own.
+    yield znodes.CONTROLLER_EPOCH, b"1"
+    for topic in image.topics.values():
+        replicas = [ReplicaAssignment((cluster.node_id,)) for _ in topic.partitions]
+        yield znodes.topic_path(topic.name), znodes.encode_topic(topic.id, replicas)
+        yield znodes.partitions_path(topic.name), b""
+        for index, state in enumerate(topic.partitions):
+            leadership = LeaderAndIsr(cluster.node_id, state.leader_epoch, (cluster.node_id,), 1)
+            yield znodes.partition_path(topic.name, index), b""
+            yield znodes.partition_state_path(topic.name, index), znodes.encode_state(leadership)
+        yield znodes.topic_config_path(topic.name), znodes.encode_config(topic.configs)
+    for name, configs in image.broker_configs.items():
+        if configs:
+            yield znodes.broker_config_path(name), znodes.encode_config(configs)
+    yield znodes.CLUSTER_ID, znodes.encode_cluster_id(image.cluster_id)
+
+
+def _producer_ids(cluster: Cluster) -> bytes:
+    """The last block of producer ids that was given out, so that the next begins behind it."""
+    if not cluster.next_producer_id:
+        return b""
+    last = cluster.next_producer_id - 1
+    return znodes.encode_producer_id_block(
+        ProducerIdBlock(cluster.node_id, max(0, last + 1 - BLOCK_SIZE), last)
+    )

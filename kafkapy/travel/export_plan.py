@@ -1,0 +1,60 @@
+"""What an export takes: the topics that this broker's metadata know, with their partitions' directories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
+from kafkapy.storage.files import FileSystem
+from kafkapy.travel.cluster import Cluster
+from kafkapy.travel.metadata_file import read_metadata
+from kafkapy.travel.source import PartitionFolder, Source
+from kafkapy.travel.travel_error import TravelError
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """What goes where."""
+
+    cluster: Cluster
+    folders: list[PartitionFolder]
+    topic_ids: dict[TopicPartition, Uuid]
+    directory_ids: list[Uuid]
+    """Of the log directories: new ones where they had none."""
+    left: list[str]
+    """Partition directories that stay behind: no topic knows them."""
+
+    def directories(self) -> dict[TopicPartition, Uuid]:
+        """The log directory of each partition; of one that was never written, the first."""
+        placed = {folder.topic_partition: self.directory_ids[folder.directory] for folder in self.folders}
+        return {each: placed.get(each, self.directory_ids[0]) for each in self.topic_ids}
+
+
+def plan_export(source: Source, files: FileSystem, scratch: str) -> ExportPlan:
+    """Plan the export of `source`; `scratch` is a directory for a copy of its metadata.
+
+    Raises:
+        TravelError: it is not this broker's, or damaged.
+        OSError: the disk failed.
+    """
+    metadata = source.metadata_file
+    if metadata is None:
+        raise TravelError(
+            f"{source.log_dirs[0].path} has no metadata.db: it is not a data directory of kafkapy"
+            + (", but of Apache Kafka already." if source.folders else ".")
+        )
+    cluster = read_metadata(files, metadata, scratch, source.node_id)
+    topic_ids = {
+        TopicPartition(topic.name, index): topic.id
+        for topic in cluster.image.topics.values()
+        for index in range(len(topic.partitions))
+    }
+    folders, left = [], []
+    for topic_partition, folder in sorted(source.folders.items()):
+        topic_id = topic_ids.get(topic_partition)
+        if topic_id is not None and folder.topic_id in (None, topic_id):
+            folders.append(folder)
+        else:
+            left.append(folder.path)
+    ids = [each.meta.directory_id or random_uuid() for each in source.log_dirs]
+    return ExportPlan(cluster, folders, topic_ids, ids, left)

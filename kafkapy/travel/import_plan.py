@@ -1,0 +1,165 @@
+"""What an import takes: topics of which every partition is there, as their metadata describe them, or as the
+directories alone do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.protocol.types import ZERO_UUID, Uuid, random_uuid, uuid_to_text
+from kafkapy.travel.checkpoint_files import compacted_topics
+from kafkapy.travel.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
+from kafkapy.travel.internal_topics import InternalTopics, highest_producer_id, read_internal_topics
+from kafkapy.travel.settings import broker_settings, guessed_settings, topic_settings
+from kafkapy.travel.source import PartitionFolder, Source
+
+_PRODUCER_ID_MARGIN = 1_000_000
+"""What is left out where it is not known which producer ids were given out: the ids of producers that have
+been idle for a day are in no snapshot."""
+
+_SHOWN = 10
+
+
+@dataclass(slots=True)
+class ImportPlan:
+    """What goes over."""
+
+    cluster: Cluster
+    folders: list[PartitionFolder]
+    internal: InternalTopics
+    described_by: str | None
+    """Where settings were found; None where there was nothing."""
+    not_carried: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+def plan_import(source: Source, known: KnownCluster | None) -> ImportPlan:
+    """Plan the import of `source`, of which `known` is what its metadata say.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    chooser = _Chooser(source)
+    if known is None:
+        chooser.choose_by_directories()
+    else:
+        chooser.choose_known(known)
+    internal = read_internal_topics(source.files, chooser.folders)
+    next_producer_id = known.next_producer_id if known else _unused_producer_id(source, chooser, internal)
+    image = MetadataImage(
+        cluster_id=source.cluster_id or uuid_to_text(random_uuid()),
+        broker_configs=broker_settings(known.broker_configs, source.node_id, chooser.not_carried)
+        if known
+        else {},
+    ).with_topics(chooser.topics)
+    return ImportPlan(
+        Cluster(source.node_id, image, next_producer_id),
+        chooser.folders,
+        internal,
+        None if known is None else known.described_by,
+        chooser.not_carried + ([] if known is None else known.not_carried),
+        chooser.remarks,
+    )
+
+
+def _unused_producer_id(source: Source, chooser: _Chooser, internal: InternalTopics) -> int:
+    highest = internal.highest_producer_id
+    for folder in chooser.folders:
+        highest = max(highest, highest_producer_id(source.files, folder.path))
+    return 0 if highest < 0 else highest + 1 + _PRODUCER_ID_MARGIN
+
+
+class _Chooser:
+    """Collects topics."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._node_id = source.node_id
+        self._directory_ids = {each.meta.directory_id for each in source.log_dirs}
+        self.topics: list[Topic] = []
+        self.folders: list[PartitionFolder] = []
+        self.not_carried: list[str] = []
+        self.remarks: list[str] = []
+
+    def choose_by_directories(self) -> None:
+        """Topics are what the directories are named after."""
+        compacted = compacted_topics(self._source.files, self._source.log_dirs)
+        for name, folders in self._source.topics().items():
+            ids = {folder.topic_id for folder in folders.values() if folder.topic_id is not None}
+            if sorted(folders) != list(range(len(folders))):
+                self._leave(name, f"only partitions {_numbers(folders)} are here")
+            elif len(ids) > 1:
+                self._leave(name, "its partitions are of topics with different ids")
+            else:
+                topic_id = ids.pop() if ids else random_uuid()
+                self._take(name, topic_id, folders, {}, len(folders), guessed_settings(name, compacted))
+
+    def choose_known(self, known: KnownCluster) -> None:
+        """Topics are what the metadata say."""
+        here = self._source.topics()
+        for name, topic in sorted(known.topics.items()):
+            folders = here.pop(name, {})
+            strays = [n for n, folder in folders.items() if folder.topic_id not in (None, topic.id)]
+            for number in strays:
+                self.not_carried.append(f"{folders.pop(number).path}: it is of another topic named {name}")
+            self._choose(topic, folders)
+        for name in here:
+            self._leave(name, "a deleted topic: the metadata do not know it")
+
+    def _choose(self, topic: KnownTopic, folders: Mapping[int, PartitionFolder]) -> None:
+        missing = [
+            number
+            for number, partition in topic.partitions.items()
+            if number not in folders and not self._is_new(partition)
+        ]
+        if len(missing) == len(topic.partitions):
+            self._leave(topic.name, "it is on other brokers, or in a directory that is not named")
+        elif missing:
+            self._leave(
+                topic.name,
+                f"partitions {_numbers(missing)} are on other brokers, or in a directory that is not named",
+            )
+        else:
+            configs = topic_settings(topic.name, topic.configs, self.not_carried)
+            count = len(topic.partitions)
+            self._take(topic.name, topic.id, folders, topic.partitions, count, configs)
+
+    def _is_new(self, partition: KnownPartition) -> bool:
+        """It is this broker's, and has nothing in it yet: else its directory would be here."""
+        if self._node_id not in partition.replicas or not partition.directories:
+            return False
+        directory = partition.directories[partition.replicas.index(self._node_id)]
+        return directory == ZERO_UUID or directory in self._directory_ids
+
+    def _take(
+        self,
+        name: str,
+        topic_id: Uuid,
+        folders: Mapping[int, PartitionFolder],
+        known: Mapping[int, KnownPartition],
+        count: int,
+        configs: dict[str, str],
+    ) -> None:
+        states = []
+        for number in range(count):
+            epoch = folders[number].leader_epoch if number in folders else -1
+            if number in known:
+                epoch = max(epoch, known[number].leader_epoch)
+                if self._node_id not in known[number].isr:
+                    self.remarks.append(
+                        f"{name}-{number} was not in sync on this broker: its last records may be missing"
+                    )
+            states.append(PartitionState(self._node_id, max(epoch, 0), (self._node_id,), (self._node_id,)))
+        self.topics.append(Topic(name, topic_id, tuple(states), configs))
+        self.folders += folders.values()
+
+    def _leave(self, name: str, why: str) -> None:
+        self.not_carried.append(f"topic {name}: {why}")
+
+
+def _numbers(numbers: Mapping[int, object] | list[int]) -> str:
+    """Some of them, for people."""
+    found = sorted(numbers)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(map(str, found[:_SHOWN])) + more

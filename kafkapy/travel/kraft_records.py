@@ -1,0 +1,79 @@
+"""Records of Kafka's metadata log (KRaft): a frame around one message each.
+
+The value of a record; integers are unsigned varints:
+
+    frame version   1
+    type            which message, `KEY` of the classes in protocol/messages/metadata_records.py
+    version         of the message
+    message
+
+Control records, in batches of their own with the control bit set, have a key of version (int16, 0) and type
+(int16); the value is the message of version 0. Snapshots begin with a SnapshotHeaderRecord, then, where
+voters can be changed (kraft.version 1, KIP-853), KRaftVersionRecord and VotersRecord; they end with a
+SnapshotFooterRecord.
+
+Source: AbstractApiMessageSerde, MetadataRecordSerde, ControlRecordType; KIP-630.
+"""
+
+from __future__ import annotations
+
+import inspect
+import struct
+from functools import cache
+from typing import Final
+
+from kafkapy.protocol.codec import decode_from, encode
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages import metadata_records
+from kafkapy.protocol.primitives import encode_uvarint, read_uvarint
+
+_FRAME_VERSION: Final = 1
+_CONTROL_KEY: Final = struct.Struct(">hh")
+
+SNAPSHOT_HEADER: Final = 3
+SNAPSHOT_FOOTER: Final = 4
+KRAFT_VERSION: Final = 5
+KRAFT_VOTERS: Final = 6
+
+
+def encode_metadata_record(message: TopMessage, version: int) -> bytes:
+    """The value of the record."""
+    assert message.KEY is not None
+    head = (encode_uvarint(number) for number in (_FRAME_VERSION, message.KEY, version))
+    return b"".join(head) + encode(message, version)
+
+
+def decode_metadata_record(value: bytes | None) -> TopMessage | int:
+    """The message, or its type where that is not known here.
+
+    Raises:
+        DecodeError: it is damaged, or of a version that is not known here.
+    """
+    if value is None:
+        raise DecodeError("a metadata record without a value")
+    try:
+        frame, at = read_uvarint(value, 0)
+        if frame != _FRAME_VERSION:
+            raise DecodeError(f"a metadata record in frame {frame}")
+        key, at = read_uvarint(value, at)
+        version, at = read_uvarint(value, at)
+    except IndexError:
+        raise DecodeError("a metadata record of no length") from None
+    message_class = _classes().get(key)
+    if message_class is None:
+        return key
+    return decode_from(message_class, value, at, version)[0]
+
+
+def control_key(control_type: int) -> bytes:
+    return _CONTROL_KEY.pack(0, control_type)
+
+
+@cache
+def _classes() -> dict[int, type[TopMessage]]:
+    return {
+        each.KEY: each
+        for _, each in inspect.getmembers(metadata_records, inspect.isclass)
+        if issubclass(each, TopMessage) and each is not TopMessage and each.KEY is not None
+    }
