@@ -60,6 +60,9 @@ DRAIN_SECONDS: Final = 5.0
 DEFAULT_NODE_ID: Final = 1
 """The id of a broker that is given none and whose directories name none."""
 
+CONVERSIONS_AT_ONCE: Final = 2
+"""Of the background threads, which also sync files."""
+
 METADATA_FILE: Final = "metadata.db"
 """In the first log directory."""
 
@@ -82,6 +85,8 @@ class BrokerCore:
         self.node_id = config.node_id
         self.cluster_id = ""
         self.metadata = MetadataCache()
+        self.down_conversions = asyncio.Semaphore(CONVERSIONS_AT_ONCE)
+        """Taken by fetches that keep a worker thread busy with converting records."""
         self._keep_data = True
         self._started = AsyncExitStack()
         """What has been started, to be stopped in reverse order."""

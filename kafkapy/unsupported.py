@@ -87,7 +87,6 @@ NO_EFFECT: Final = (
     "group.streams.*",
     "inter.broker.protocol.version",
     "log.local.*",
-    "log.message.downconversion.enable",
     "log.message.format.version",
     "log.message.timestamp.difference.max.ms",
     "password.encoder.*",

@@ -26,9 +26,9 @@ length and UTF-8; value: as above). Varints are zigzag. Deltas are relative to b
 Base offset, length, leader epoch and magic lie outside the CRC: the broker assigns offset and epoch by
 patching the buffer that it received, and nothing else is touched.
 
-Magic 0 and 1 (message sets of old clients) share the first 17 bytes but for the CRC, which comes first there:
-`read_header` reports their magic and size and nothing more, so that callers can refuse them. Whoever adds
-them: in a file of their own, `legacy_records.py`.
+Magic 0 and 1 (message sets of old clients, `legacy_records.py`) share the first 17 bytes but for the CRC,
+which comes first there: `read_header` reports their magic and size and nothing more, so that callers can
+refuse them.
 
 Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`; KIP-98.
 """
@@ -381,6 +381,13 @@ def decode_records(
     Raises:
         DecodeError: anything that a consumer could not read.
     """
+    return list(iter_records(buffer, position, header, limit=limit))
+
+
+def iter_records(
+    buffer: Buffer, position: int = 0, header: BatchHeader | None = None, *, limit: int = MAX_DECOMPRESSED
+) -> Iterator[Record]:
+    """As `decode_records`, one record at a time: the records of a large batch take many times its bytes."""
     if header is None:
         header = read_header(buffer, position)
     if header.magic != MAGIC:
@@ -393,46 +400,44 @@ def decode_records(
     append_time = header.max_timestamp if header.timestamp_type == TimestampType.LOG_APPEND_TIME else None
     if not 0 <= header.record_count <= len(data) // 7:  # the smallest record has seven bytes
         raise DecodeError(f"{header.record_count} records in {len(data)} bytes")
-    records: list[Record] = []
     at = 0
-    try:
-        for _ in range(header.record_count):
-            at = _decode_record(data, at, header, append_time, records)
-    except IndexError:
-        raise DecodeError(f"the batch ends within record {len(records)}") from None
-    except UnicodeDecodeError:
-        raise DecodeError(f"a header key of record {len(records)} is not UTF-8") from None
+    for index in range(header.record_count):
+        try:
+            record, at = _decode_record(data, at, header, append_time, index)
+        except IndexError:
+            raise DecodeError(f"the batch ends within record {index}") from None
+        except UnicodeDecodeError:
+            raise DecodeError(f"a header key of record {index} is not UTF-8") from None
+        yield record
     if at != len(data):
         raise DecodeError(f"{len(data) - at} bytes behind the last record")
-    return records
 
 
 def _decode_record(
-    data: bytes, at: int, header: BatchHeader, append_time: int | None, out: list[Record]
-) -> int:
+    data: bytes, at: int, header: BatchHeader, append_time: int | None, index: int
+) -> tuple[Record, int]:
     length, at = read_varint(data, at, 32)
     end = at + length
     if not at <= end <= len(data):
-        raise DecodeError(f"record {len(out)} declares {length} bytes, {len(data) - at} are left")
+        raise DecodeError(f"record {index} declares {length} bytes, {len(data) - at} are left")
     timestamp_delta, at = read_varint(data, at + 1, 64)
     offset_delta, at = read_varint(data, at, 32)
     key, at = _read_bytes(data, at, end)
     value, at = _read_bytes(data, at, end)
     header_count, at = read_varint(data, at, 32)
     if not 0 <= header_count <= (end - at) // 2:
-        raise DecodeError(f"record {len(out)} declares {header_count} headers")
+        raise DecodeError(f"record {index} declares {header_count} headers")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(header_count):
         name, at = _read_bytes(data, at, end)
         if name is None:
-            raise DecodeError(f"record {len(out)} has a header without a key")
+            raise DecodeError(f"record {index} has a header without a key")
         content, at = _read_bytes(data, at, end)
         headers.append((name.decode(), content))
     if at != end:
-        raise DecodeError(f"record {len(out)} declares {length} bytes and does not end there")
+        raise DecodeError(f"record {index} declares {length} bytes and does not end there")
     timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
-    out.append(Record(header.base_offset + offset_delta, timestamp, key, value, headers))
-    return end
+    return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
 
 
 def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:

@@ -63,8 +63,7 @@ _KEEP_CODEC: Final = "producer"
 
 class AppendOrigin(Enum):
     """Who appends: clients must obey every rule, the broker's coordinators may write control batches, and
-    what a
-    leader has accepted a follower takes as it is."""
+    what a leader has accepted a follower takes as it is."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -115,8 +114,7 @@ class PreparedBatches:
 
     def assign(self, next_offset: int, *, leader_epoch: int, log_append_time: int = NO_TIMESTAMP) -> int:
         """Give the batches the offsets from `next_offset` on and, where it is set, their LogAppendTime; the
-        offset
-        behind them. Can be repeated."""
+        offset behind them. Can be repeated."""
         for batch in self.batches:
             buffer = batch.buffer
             stamp_batch(buffer, 0, base_offset=next_offset, leader_epoch=leader_epoch)
@@ -177,24 +175,55 @@ def prepare_batches(
         header, buffer = _next_batch(whole, position)
         position += header.size
         if origin is not AppendOrigin.REPLICATION and header.size > config.max_message_bytes:
-            raise _too_large(header.size, config)
+            raise too_large(header.size, config)
         if not crc_is_valid(buffer, 0, header):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, f"The record batch is corrupt (stored CRC {header.crc})."
             )
         if origin is not AppendOrigin.REPLICATION:
-            header, buffer = _validate(header, buffer, config, origin, now_ms, max_decompressed)
+            codec = _CODECS.get(config.compression_type)
+            header, buffer = _validate(header, buffer, config, origin, now_ms, max_decompressed, codec)
         batches.append(PreparedBatch(header, buffer, _marker(header, buffer) if header.is_control else None))
         nbytes += len(buffer)
         record_count += header.record_count
     if not batches:
         raise _invalid("A produce request must hold a record batch for each partition.")
-    if nbytes > config.segment_bytes and origin is not AppendOrigin.REPLICATION:
+    if origin is not AppendOrigin.REPLICATION:
+        _check_segment_size(nbytes, config)
+    return PreparedBatches(batches, nbytes, record_count)
+
+
+def prepare_converted(
+    batch: bytearray, *, compression: Compression, config: LogConfig, now_ms: int
+) -> PreparedBatches:
+    """Check the uncompressed batch that a client's messages of another format became, and compress it.
+
+    Args:
+        compression: the client's codec, which the topic may keep.
+
+    Raises: as `prepare_batches`.
+    """
+    header, buffer = _validate(
+        read_header(batch),
+        memoryview(batch),
+        config,
+        AppendOrigin.CLIENT,
+        now_ms,
+        len(batch),
+        _CODECS.get(config.compression_type, compression),
+    )
+    if header.size > config.max_message_bytes:
+        raise too_large(header.size, config)
+    _check_segment_size(header.size, config)
+    return PreparedBatches([PreparedBatch(header, buffer, None)], header.size, header.record_count)
+
+
+def _check_segment_size(nbytes: int, config: LogConfig) -> None:
+    if nbytes > config.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"{nbytes} bytes of record batches are more than a segment may hold ({config.segment_bytes}).",
         )
-    return PreparedBatches(batches, nbytes, record_count)
 
 
 def _next_batch(whole: memoryview, position: int) -> tuple[BatchHeader, memoryview]:
@@ -219,8 +248,10 @@ def _validate(
     origin: AppendOrigin,
     now_ms: int,
     max_decompressed: int,
+    codec: Compression | None,
 ) -> tuple[BatchHeader, memoryview]:
-    """Check a batch and its records; header and bytes of what is to be stored."""
+    """Check a batch and its records; header and bytes of what is to be stored, with `codec` where one is
+    given."""
     _check_header(header, origin)
     try:
         summary = walk_batch(buffer, 0, header, max_decompressed=max_decompressed)
@@ -235,13 +266,12 @@ def _validate(
         if summary.max_timestamp != header.max_timestamp:
             set_max_timestamp(buffer, 0, TimestampType.CREATE_TIME, summary.max_timestamp)
             header = read_header(buffer)
-    codec = _CODECS.get(config.compression_type)
     if codec is None or codec == header.compression or header.is_control:
         return header, buffer
     level = _level(codec, config)
     buffer = memoryview(recompress_batch(buffer, 0, header, codec, level=level, limit=max_decompressed))
     if len(buffer) > config.max_message_bytes:
-        raise _too_large(len(buffer), config)
+        raise too_large(len(buffer), config)
     return read_header(buffer), buffer
 
 
@@ -334,7 +364,7 @@ def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, message)
 
 
-def _too_large(size: int, config: LogConfig) -> KafkaError:
+def too_large(size: int, config: LogConfig) -> KafkaError:
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"The record batch has {size} bytes, more than max.message.bytes ({config.max_message_bytes}).",

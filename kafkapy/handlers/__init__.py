@@ -30,8 +30,8 @@ class Api:
 # Sorted by key.
 APIS: Final = (
     Api(ApiKey.PRODUCE, 0, 13, "produce"),
-    Api(ApiKey.FETCH, 4, 18, "fetch", abandon=True),
-    Api(ApiKey.LIST_OFFSETS, 1, 11, "list_offsets"),
+    Api(ApiKey.FETCH, 0, 18, "fetch", abandon=True),
+    Api(ApiKey.LIST_OFFSETS, 0, 11, "list_offsets"),
     Api(ApiKey.METADATA, 0, 13, "metadata"),
     Api(ApiKey.OFFSET_COMMIT, 0, 10, "offset_commit"),
     Api(ApiKey.OFFSET_FETCH, 0, 10, "offset_fetch"),

@@ -1,6 +1,6 @@
 """ListOffsets: offsets by time, and where a partition starts and ends.
 
-Versions: 1-11.
+Versions: 0-11.
 
 Behaviour: each partition asks for a timestamp (the first record at or after it) or for a special one:
 
@@ -14,8 +14,11 @@ Behaviour: each partition asks for a timestamp (the first record at or after it)
 Offsets that a consumer could not read yet are answered as unknown (-1). Earliest and latest are answered from
 memory: Spark asks for both at every poll of every partition.
 
-Version notes: v2 adds the isolation level, v4 leader epochs, v10 a timeout for tiered look-ups, which never
-wait here. v0 (a list of segment offsets) is not supported."""
+Version notes: v0 knows the time of segments, not of records: it answers at most as many offsets as the client
+wants, the latest first, of what is not newer than the timestamp: the base offsets of segments, whose time is
+that of their file, and the end of the log, whose time is now. v2 adds the isolation level, v4 leader epochs,
+v10 a
+timeout for tiered look-ups, which never wait here."""
 
 from __future__ import annotations
 
@@ -37,8 +40,10 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = LAST_SPECIAL = -6
 
+FIRST_VERSION_BY_RECORDS = 1
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED = 1
+CONSUMER = -1
 DEBUGGING_REPLICA = -2
 """A replica id that may see what is not committed yet."""
 
@@ -61,6 +66,9 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
+        if context.api_version < FIRST_VERSION_BY_RECORDS:
+            answer.old_style_offsets = _old_style_offsets(context, request, topic, wanted)
+            return answer
         if context.api_version < FIRST_VERSION_OF.get(wanted.timestamp, 0) or wanted.timestamp < LAST_SPECIAL:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = context.broker.replicas.partition(topic, wanted.partition_index)
@@ -73,6 +81,36 @@ def _answer(
     except KafkaError as error:
         answer.error_code = error.code
     return answer
+
+
+def _old_style_offsets(
+    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+) -> list[int]:
+    """Where reading can start, as clients before Kafka 0.10.1 ask (UnifiedLog.legacyFetchOffsetsBefore)."""
+    if wanted.timestamp < EARLIEST:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    partition = context.broker.replicas.partition(topic, wanted.partition_index)
+    partition.require_leader_epoch(-1)
+    log = partition.log
+    modified_ms = log.log_directory.files.modified_ms
+    places = log.guarded(
+        "looking at",
+        lambda: [
+            (max(each.base_offset, log.log_start_offset), modified_ms(each.path)) for each in log.segments
+        ],
+    )
+    if log.segments.active.size:
+        places.append((log.log_end_offset, context.broker.clock.now_ms()))
+    if wanted.timestamp == EARLIEST:
+        del places[1:]
+    elif wanted.timestamp != LATEST:
+        while places and places[-1][1] > wanted.timestamp:
+            places.pop()
+    offsets = [offset for offset, _ in reversed(places)][: max(wanted.max_num_offsets, 0)]
+    end = log.high_watermark
+    if request.replica_id == CONSUMER and any(offset > end for offset in offsets):
+        offsets = [end, *(offset for offset in offsets if offset <= end)]
+    return offsets
 
 
 def _find(partition: Partition, timestamp: int, end: int) -> Found:

@@ -1,6 +1,6 @@
 """Produce: append record batches to partitions.
 
-Versions: 3-13; 0-2 are listed and refused.
+Versions: 0-13.
 
 Behaviour: each partition's batch is validated, given offsets and appended in the order of the request; a
 partition that refuses gets its own error code and the rest go on. acks=0 has no answer: an error closes the
@@ -12,10 +12,11 @@ producer does. While an answer waits, the connection's next requests are handled
 Requests whose validation takes long (large or many compressed batches, recompression) are validated in a
 worker thread; the connection's next request waits for that, so that a producer's batches stay in order.
 
-Version notes: v0-2 carry message formats 0 and 1. librdkafka takes a broker that does not list them for one
-that cannot produce at all, so they are listed, and every partition answers UNSUPPORTED_FOR_MESSAGE_FORMAT. v7
+Version notes: v0-2 carry message sets (of magic 0 or 1 in any of them), which become a record batch
+(storage/up_conversion.py); one without a whole message stores nothing and is answered with offset -1. v7
 allows zstd, v8 adds record errors, v10 the current leader, v12 is for transactions, v13 has topic ids instead
-of names."""
+of
+names."""
 
 from __future__ import annotations
 
@@ -35,6 +36,9 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from kafkapy.storage.files import Buffer
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
 from kafkapy.storage.validate import (
     AppendOrigin,
     InvalidRecordsError,
@@ -51,7 +55,7 @@ FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 TRANSACTIONS_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 HEAVY_TOGETHER = 16 << 10
-"""Compressed bytes of one request above which all of it is validated in a thread."""
+"""Bytes to decompress or convert of one request above which all of it is validated in a thread."""
 
 VALID_ACKS = (-1, 0, 1)
 ADMIN_CLIENT = "__admin_client"
@@ -68,10 +72,7 @@ def handle(context: RequestContext, request: ProduceRequest) -> Outcome | Awaita
         for topic in request.topic_data
         for partition in topic.partition_data
     ]
-    if (
-        any(piece.is_heavy for piece in pieces)
-        or sum(piece.compressed_bytes for piece in pieces) > HEAVY_TOGETHER
-    ):
+    if any(piece.is_heavy for piece in pieces) or sum(piece.slow_bytes for piece in pieces) > HEAVY_TOGETHER:
         context.connection.keep_frame()
         return _prepare_in_thread(context, request, pieces)
     return _append(context, request, pieces)
@@ -136,6 +137,7 @@ class Piece:
 
     __slots__ = (
         "_end_offset",
+        "_is_message_set",
         "_max_decompressed",
         "_partition",
         "_prepared",
@@ -143,8 +145,8 @@ class Piece:
         "_topic",
         "_version",
         "answer",
-        "compressed_bytes",
         "is_heavy",
+        "slow_bytes",
     )
 
     def __init__(
@@ -157,29 +159,33 @@ class Piece:
         self._version = context.api_version
         self._topic = topic.name
         self._records = data.records
+        self._is_message_set = False
         self._prepared: PreparedBatches | None = None
         self._partition: Partition | None = None
         self._end_offset = -1
         self._max_decompressed: int = context.broker.config["max.decompressed.message.bytes"]
         self.is_heavy = False
         """Validation takes long enough to be worth a thread."""
-        self.compressed_bytes = 0
-        """What has to be decompressed: many small batches may take long together."""
+        self.slow_bytes = 0
+        """What has to be decompressed or converted: many small batches may take long together."""
         self.answer = PartitionProduceResponse(index=data.index, base_offset=-1)
         try:
             self._partition = self._find(context, request, topic, data.index)
-            if isinstance(self._records, memoryview):
-                self.is_heavy = is_heavy(self._records, self._partition.log.config)
-                if codec_of(self._records):
-                    self.compressed_bytes = len(self._records)
+            records = self._records
+            if isinstance(records, memoryview):
+                self._is_message_set = self._version < FIRST_VERSION_WITH_BATCHES and holds_messages(records)
+                if self._is_message_set:
+                    self.is_heavy = is_heavy_message_set(records)
+                else:
+                    self.is_heavy = is_heavy(records, self._partition.log.config)
+                if self._is_message_set or codec_of(records):
+                    self.slow_bytes = len(records)
         except KafkaError as error:
             self._fail(error)
 
     def _find(
         self, context: RequestContext, request: ProduceRequest, topic: TopicProduceData, index: int
     ) -> Partition:
-        if self._version < FIRST_VERSION_WITH_BATCHES:
-            raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         if request.transactional_id is not None:
             raise KafkaError(TRANSACTIONS_REFUSED, "Transactions are not supported.")
         if self._version >= FIRST_VERSION_WITH_TOPIC_IDS:
@@ -201,6 +207,9 @@ class Piece:
         try:
             if self._records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
+            if self._is_message_set:
+                self._prepare_message_set(self._records, self._partition.log.config, now_ms)
+                return
             if self._version < FIRST_VERSION_WITH_ZSTD and codec_of(self._records) == Compression.ZSTD:
                 raise KafkaError(
                     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -215,6 +224,13 @@ class Piece:
             )
         except KafkaError as error:
             self._fail(error)
+
+    def _prepare_message_set(self, records: Buffer, config: LogConfig, now_ms: int) -> None:
+        self._prepared = prepare_messages(
+            records, config=config, now_ms=now_ms, max_decompressed=self._max_decompressed
+        )
+        if self._prepared is None:
+            self._partition = None  # There is nothing to append, and nothing wrong.
 
     def append(self, now_ms: int) -> None:
         """Append the batch, validated first where that is not done yet."""

@@ -97,14 +97,7 @@ def test_acks_other_than_none_one_and_all_are_refused(client: RawClient) -> None
     assert produce(client, "orders", batch(b"a"), acks=2)[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_versions_with_old_message_formats_are_listed_and_refused(client: RawClient, version: int) -> None:
-    create_topic(client, "orders")
-    (answer,) = produce(client, "orders", batch(b"a"), version=version)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-
-
-@pytest.mark.parametrize("version", range(3, 13))
+@pytest.mark.parametrize("version", range(13))
 def test_every_version_with_topic_names_appends(client: RawClient, version: int) -> None:
     create_topic(client, "orders")
     assert produce(client, "orders", batch(b"a"), version=version)[0].base_offset == 0

@@ -1,0 +1,55 @@
+"""Record batches as message sets: what clients that know no magic 2 are sent instead.
+
+A batch without a codec becomes one message a record; one with a codec becomes a wrapper with the same codec,
+which is compressed anew. What message sets cannot say is left out: headers, producers, and control batches
+whole. The records of transactions stay, decided or not, as for every reader of uncommitted records.
+
+A client that asks for an offset within a batch without a codec gets the messages from that offset on, as some
+librdkafka versions rely on; within a wrapper it skips what is before by itself.
+
+Source: Kafka's `RecordsUtil.downConvert`, `LazyDownConversionRecords`; KIP-283.
+"""
+
+from __future__ import annotations
+
+from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression
+from kafkapy.protocol.legacy_records import build_message_set
+from kafkapy.protocol.records import iter_headers, iter_records
+
+
+class ZstdBatchError(Exception):
+    """The first batch to convert is compressed with zstd, which messages of magic 0 and 1 cannot be."""
+
+
+def down_convert(
+    batches: Buffer, magic: int, first_offset: int, *, limit: int, max_decompressed: int = MAX_DECOMPRESSED
+) -> bytearray:
+    """The message set of whole batches of magic 2: empty where nothing in them can be said in one.
+
+    It may end within a message: it has at most `limit` bytes, except that the first batch is converted whole.
+    A batch that is compressed with zstd ends it, so that the client asks for that one next.
+
+    Raises:
+        ZstdBatchError: there is nothing before the first zstd batch.
+        DecodeError: a batch cannot be read.
+    """
+    out = bytearray()
+    for position, header in iter_headers(batches):
+        if header.is_control:
+            continue
+        codec = header.compression
+        if codec is Compression.ZSTD:
+            if out:
+                break
+            raise ZstdBatchError
+        records = iter_records(batches, position, header, limit=max_decompressed)
+        if not codec:
+            records = (record for record in records if record.offset >= first_offset)
+        messages = build_message_set(records, magic, compression=codec, timestamp_type=header.timestamp_type)
+        if not out:
+            limit = max(limit, len(messages))
+        out += messages
+        if len(out) >= limit:
+            break
+    del out[limit:]
+    return out

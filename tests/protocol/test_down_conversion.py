@@ -1,0 +1,119 @@
+"""Record batches as message sets: each record that can be said in one is, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkapy.protocol.compression import Compression
+from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
+from kafkapy.protocol.down_conversion import ZstdBatchError, down_convert
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.legacy_records import decode_message_set, iter_messages
+from kafkapy.protocol.records import NO_TIMESTAMP, Record, TimestampType, build_batch, decode_records
+from tests.protocol.record_strategies import plain, records
+
+CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
+START = 1_700_000_000_000
+PLENTY = 1 << 20
+
+
+def batch(first: int, count: int = 3, *, size: int = 10, **options: object) -> bytearray:
+    found = [
+        Record(-1, START + first + i, b"key", (b"%d" % (first + i)).ljust(size, b"."), [("h", b"x")])
+        for i in range(count)
+    ]
+    return build_batch(found, base_offset=first, **options)  # type: ignore[arg-type]
+
+
+def marker(offset: int) -> bytearray:
+    record = Record(-1, START, control_record_key(ControlType.COMMIT), end_txn_marker_value(0))
+    return build_batch(
+        [record], base_offset=offset, control=True, transactional=True, producer_id=5, producer_epoch=0
+    )
+
+
+def offsets(data: bytes | bytearray) -> list[int]:
+    return [record.offset for record in decode_message_set(data)]
+
+
+@given(
+    st.lists(st.tuples(records, st.sampled_from(CODECS)), min_size=1, max_size=4),
+    st.sampled_from([0, 1]),
+    st.sampled_from(TimestampType),
+)
+def test_every_record_is_there_without_headers(
+    content: list[tuple[list[Record], Compression]], magic: int, timestamp_type: TimestampType
+) -> None:
+    data = b""
+    expected: list[Record] = []
+    for found, codec in content:
+        made = build_batch(found, base_offset=len(expected), compression=codec, timestamp_type=timestamp_type)
+        expected += decode_records(made)
+        data += made
+    converted = down_convert(data, magic, 0, limit=1 << 30)
+    for record in expected:
+        record.headers = []
+        if magic == 0:
+            record.timestamp = NO_TIMESTAMP
+    assert plain(decode_message_set(converted)) == plain(expected)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_offset_within_a_batch_is_found_in_messages_but_not_in_wrappers(magic: int) -> None:
+    assert offsets(down_convert(batch(10), magic, 11, limit=PLENTY)) == [11, 12]
+    compressed = batch(10, compression=Compression.GZIP)
+    assert offsets(down_convert(compressed, magic, 11, limit=PLENTY)) == [10, 11, 12]
+
+
+def test_log_append_time_is_told_in_magic_1() -> None:
+    for codec in CODECS:
+        made = batch(0, compression=codec, timestamp_type=TimestampType.LOG_APPEND_TIME)
+        converted = down_convert(made, 1, 0, limit=PLENTY)
+        assert all(message.attributes == 0x08 | codec for message in iter_messages(converted))
+        assert {record.timestamp for record in decode_message_set(converted)} == {START + 2}
+        assert all(
+            message.attributes == codec for message in iter_messages(down_convert(made, 0, 0, limit=9))
+        )
+
+
+def test_control_batches_are_left_out_and_transactional_records_stay() -> None:
+    transactional = batch(0, transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
+    data = transactional + marker(3) + batch(4)
+    assert offsets(down_convert(data, 1, 0, limit=PLENTY)) == [0, 1, 2, 4, 5, 6]
+    assert down_convert(marker(3) + marker(4), 1, 3, limit=PLENTY) == b""
+
+
+def test_zstd_ends_the_set_and_is_refused_where_it_comes_first() -> None:
+    zstd = batch(3, compression=Compression.ZSTD)
+    assert offsets(down_convert(batch(0) + zstd + batch(6), 1, 0, limit=PLENTY)) == [0, 1, 2]
+    for data in (zstd + batch(6), marker(2) + zstd):
+        with pytest.raises(ZstdBatchError):
+            down_convert(data, 1, 0, limit=PLENTY)
+
+
+def test_the_first_batch_is_whole_and_the_others_end_at_the_limit() -> None:
+    first = down_convert(batch(0, 100), 0, 0, limit=0)
+    assert offsets(first) == list(range(100))
+    data = batch(0, 100) + batch(100, 100)
+    cut = down_convert(data, 0, 0, limit=len(first) + 100)
+    assert len(cut) == len(first) + 100
+    assert offsets(cut) == list(range(102))
+    assert down_convert(data, 0, 0, limit=PLENTY).startswith(cut)
+
+
+def test_a_wrapper_behind_the_limit_is_cut() -> None:
+    data = batch(0, 100, compression=Compression.GZIP) + batch(100, 100, compression=Compression.GZIP)
+    first = down_convert(data, 1, 0, limit=0)
+    assert offsets(first) == list(range(100))
+    cut = down_convert(data, 1, 0, limit=len(first) + 50)
+    assert len(cut) == len(first) + 50
+    assert offsets(cut) == list(range(100))
+
+
+def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused() -> None:
+    with pytest.raises(DecodeError):
+        down_convert(
+            batch(0, 1, size=100_000, compression=Compression.GZIP), 1, 0, limit=9, max_decompressed=99_999
+        )
