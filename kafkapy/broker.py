@@ -38,6 +38,7 @@ from kafkapy.group_commit import GroupCommit
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.housekeeping import Housekeeping
+from kafkapy.log_mover import LogMover
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
@@ -49,7 +50,7 @@ from kafkapy.replicas import ReplicaManager
 from kafkapy.server import ListenError, Server
 from kafkapy.storage.files import StorageError
 from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.log_directory import LogDirectoryError
+from kafkapy.storage.log_directory import LogDirectory, LogDirectoryError
 from kafkapy.storage.manager import LogManager
 from kafkapy.timers import Timers
 from kafkapy.waiters import Waiters
@@ -87,6 +88,8 @@ class BrokerCore:
         self.metadata = MetadataCache()
         self.down_conversions = asyncio.Semaphore(CONVERSIONS_AT_ONCE)
         """Taken by fetches that keep a worker thread busy with converting records."""
+        self.failed = asyncio.Event()
+        """No log directory is left: the broker serves nobody any more and is to be stopped."""
         self._keep_data = True
         self._started = AsyncExitStack()
         """What has been started, to be stopped in reverse order."""
@@ -151,9 +154,15 @@ class BrokerCore:
         self.config.on_change(self.server.configure)
         image = await self._open_data()
         self.group_commit = GroupCommit(self.blocking)
+        self.log_mover = LogMover(
+            self.logs,
+            self.blocking,
+            self.config["num.replica.alter.log.dirs.threads"] or len(self.logs.directories),
+        )
         self.replicas = ReplicaManager(
             self.logs,
             self.group_commit,
+            mover=self.log_mover,
             waiters=self.waiters,
             node_id=self.node_id,
             defaults=self.config.topic_defaults(),
@@ -161,6 +170,7 @@ class BrokerCore:
         )
         self.logs.on_directory_failure = self._log_directory_failed
         self._started.push_async_callback(self._close_replicas)
+        self._started.push_async_callback(self.log_mover.stop)
         self.groups = GroupCoordinator(
             GroupConfig.from_broker(self.config),
             self.clock,
@@ -174,6 +184,7 @@ class BrokerCore:
         self.producer_ids = self.admin.producer_ids
         self.metadata.follow(self.replicas.apply)
         await self.admin.start(image, self._endpoints(), self._found_logs())
+        self.replicas.drop_stray_copies()
         self._warn_of_missing_brokers()
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
@@ -255,7 +266,13 @@ class BrokerCore:
         """Called by whichever thread touched the disk."""
         for directory in self.logs.directories:
             if Path(directory.path) == error.log_dir:
-                self.server.loop.call_soon_threadsafe(self.replicas.log_directory_failed, directory, error)
+                self.server.loop.call_soon_threadsafe(self._take_offline, directory, error)
+
+    def _take_offline(self, directory: LogDirectory, error: StorageError) -> None:
+        self.replicas.log_directory_failed(directory, error)
+        if all(each.error is not None for each in self.logs.directories):
+            logger.critical("No log directory is left: the broker stops.")
+            self.failed.set()
 
     async def _close_replicas(self) -> None:
         await self.group_commit.drain()

@@ -157,9 +157,12 @@ async def _serve(config: BrokerConfig) -> None:
         click.echo(f"Listening on {listener}")
     directories = ", ".join(str(directory.resolve()) for directory in config.log_dirs)
     click.echo(f"Data in {directories} (durability={config['durability']})")
-    await stopping.wait()
+    ends = [asyncio.ensure_future(event.wait()) for event in (stopping, broker.failed)]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     click.echo("Stopping")
     await broker.stop()
+    if broker.failed.is_set():
+        _fail("no log directory can be used any more. Check the disks, then start the broker again.", code=1)
 
 
 def _overrides(data: str | None, listen: str | None, settings: tuple[str, ...]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkapy.protocol.errors import KafkaError
@@ -21,6 +22,10 @@ from kafkapy.storage.files import StorageError
 if TYPE_CHECKING:
     from kafkapy.partition import Partition
     from kafkapy.storage.flush import FlushTicket
+    from kafkapy.storage.log import PartitionLog
+
+MAX_GROUP = 1000
+"""Partitions in one flush: each holds at least one file open until it ends."""
 
 Blocking = Callable[..., Awaitable[list[StorageError | None]]]
 
@@ -48,30 +53,32 @@ class GroupCommit:
     async def _run(self) -> None:
         try:
             while self._asking:
-                group = list(self._asking)
-                self._asking.clear()
+                group = list(islice(self._asking, MAX_GROUP))
+                for partition in group:
+                    del self._asking[partition]
                 tickets = list(_tickets(group))
-                errors = await self._blocking(_run_tickets, [ticket for _, ticket in tickets])
-                for (partition, ticket), error in zip(tickets, errors, strict=True):
+                errors = await self._blocking(_run_tickets, [ticket for *_, ticket in tickets])
+                for (partition, log, ticket), error in zip(tickets, errors, strict=True):
                     if error is None:
-                        partition.flushed(ticket)
+                        partition.flushed(log, ticket)
                     else:
-                        partition.log.mark_offline(error)
+                        log.mark_offline(error)
         finally:
             self._running = None
 
 
-def _tickets(group: list[Partition]) -> Iterator[tuple[Partition, FlushTicket]]:
+def _tickets(group: list[Partition]) -> Iterator[tuple[Partition, PartitionLog, FlushTicket]]:
     """What each partition has to sync; one whose disk fails does not stop the others."""
     for partition in group:
         try:
-            ticket = partition.log.prepare_flush()
+            log = partition.log
+            ticket = log.prepare_flush()
         except KafkaError as error:
             # Its log directory is offline, or the log damaged: nothing of this partition is acknowledged.
             partition.close(error.code)
         else:
             if ticket is not None:
-                yield partition, ticket
+                yield partition, log, ticket
 
 
 def _run_tickets(tickets: list[FlushTicket]) -> list[StorageError | None]:

@@ -40,6 +40,7 @@ class Partition:
     __slots__ = (
         "_flush_every",
         "_group_commit",
+        "_holds_commits",
         "_sync_by_default",
         "_waiters",
         "leader_epoch",
@@ -58,6 +59,8 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.offline: ErrorCode = ErrorCode.NONE
         """Why no request is served any more: the disk failed, the topic was deleted, the broker stops."""
+        self._holds_commits = False
+        """The log is changing its place: nothing is committed before that is done."""
         self._group_commit = group_commit
         self._waiters = waiters
         self._sync_by_default = sync
@@ -73,7 +76,7 @@ class Partition:
         Raises:
             KafkaError: the batches are refused, or the disk is (KAFKA_STORAGE_ERROR).
         """
-        self._require_online()
+        self.require_online()
         info = self.log.append_prepared(batches, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
         self._advance()
         return info
@@ -86,7 +89,7 @@ class Partition:
         """
         if self.log.high_watermark >= offset:
             return True
-        self._require_online()
+        self.require_online()
         return False
 
     def watch_commit(self, offset: int, seconds: float) -> asyncio.Future[bool]:
@@ -117,9 +120,23 @@ class Partition:
 
     # --- committing -----------------------------------------------------------------------------------------
 
-    def flushed(self, ticket: FlushTicket) -> None:
-        """The group commit has synced what `ticket` covers."""
-        self.log.complete_flush(ticket)
+    def flushed(self, log: PartitionLog, ticket: FlushTicket) -> None:
+        """The group commit has synced what `ticket` covers of `log`, which may have been replaced since."""
+        log.complete_flush(ticket)
+        if not self.offline:
+            self._advance()
+
+    def replace_log(self, log: PartitionLog) -> None:
+        """Go on with a log that holds the same records in another place (storage/future_log.py).
+
+        What is appended from now on is not committed before `resume_commits`.
+        """
+        self.log = log
+        self._holds_commits = True
+
+    def resume_commits(self) -> None:
+        """The new log is on disk, and would be found by a restart."""
+        self._holds_commits = False
         if not self.offline:
             self._advance()
 
@@ -130,6 +147,8 @@ class Partition:
 
     def _advance(self) -> None:
         """Move the high watermark as far as the disk allows; ask for a sync when one is due."""
+        if self._holds_commits:
+            return
         log = self.log
         end, flushed = log.log_end_offset, log.flushed_offset
         due = end - flushed >= self._flush_every
@@ -146,7 +165,7 @@ class Partition:
         The latter is what keeps recovery short where nothing else asks for a sync (as in Apache Kafka).
         """
         log = self.log
-        if self.offline or log.flushed_offset == log.log_end_offset:
+        if self.offline or self._holds_commits or log.flushed_offset == log.log_end_offset:
             return
         if log.has_unflushed_segments or now_ms - log.last_flush_ms >= log.config.flush_ms:
             self._group_commit.request(self)
@@ -163,7 +182,7 @@ class Partition:
         Raises:
             KafkaError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH, or KAFKA_STORAGE_ERROR.
         """
-        self._require_online()
+        self.require_online()
         if epoch in (-1, self.leader_epoch):
             return
         if epoch < self.leader_epoch:
@@ -197,7 +216,7 @@ class Partition:
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE beyond the high watermark.
         """
-        self._require_online()
+        self.require_online()
         log = self.log
         target = log.high_watermark if offset == -1 else offset
         if not 0 <= target <= log.high_watermark:
@@ -210,7 +229,8 @@ class Partition:
             self._waiters.wake(self)
         return log.log_start_offset
 
-    def _require_online(self) -> None:
+    def require_online(self) -> None:
+        """Raises KafkaError where no request is served any more."""
         if self.offline:
             topic, partition = self.topic_partition
             raise KafkaError(self.offline, f"{topic}-{partition} is not served any more.")

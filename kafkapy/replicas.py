@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from kafkapy.group_commit import GroupCommit
+from kafkapy.log_mover import LogMover
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.partition import Partition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -33,6 +34,7 @@ class ReplicaManager:
         logs: LogManager,
         group_commit: GroupCommit,
         *,
+        mover: LogMover,
         waiters: Waiters,
         node_id: int,
         defaults: Mapping[str, str],
@@ -41,6 +43,7 @@ class ReplicaManager:
         self.logs = logs
         logs.files.open_files.serve_this_thread()
         self._group_commit = group_commit
+        self._mover = mover
         self._waiters = waiters
         self._node_id = node_id
         self._defaults = dict(defaults)
@@ -88,9 +91,28 @@ class ReplicaManager:
 
     def log_directory_failed(self, log_directory: LogDirectory, error: StorageError) -> None:
         """Take the partitions of a failed log directory offline; the others go on."""
+        self._mover.log_directory_failed(log_directory)
         for partition in self._partitions.values():
             if not partition.offline and partition.log.log_directory is log_directory:
                 partition.close(error.code)
+
+    def drop_stray_copies(self) -> None:
+        """Give up copies of partitions that this broker has not: their topics were deleted."""
+        for topic_partition in list(self.logs.moves.copies):
+            if topic_partition not in self._partitions and topic_partition not in self._unavailable:
+                self._mover.deleted(topic_partition)
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether the partition's log is assigned to this broker and cannot be served: its disk failed."""
+        partition = self._partitions.get((topic, index))
+        if partition is None:
+            return (topic, index) in self._unavailable
+        return partition.offline == ErrorCode.KAFKA_STORAGE_ERROR
+
+    @property
+    def any_offline(self) -> bool:
+        """Whether there may be a partition that is offline."""
+        return bool(self._unavailable or self.logs.offline_dirs)
 
     def close(self) -> None:
         """Answer everyone who waits: this broker leads nothing any more."""
@@ -123,6 +145,8 @@ class ReplicaManager:
     def _open(self, topic: Topic, index: int, leader_epoch: int, config: LogConfig, *, new: bool) -> None:
         topic_partition = TopicPartition(topic.name, index)
         try:
+            if topic_partition in self.logs.moves.copies:
+                self.logs.moves.promote(topic_partition, topic.id)
             log = self.logs.create(topic_partition, topic.id, config, new=new)
         except (StorageError, KafkaError) as error:
             logger.error("%s-%d stays offline: %s", topic.name, index, error)
@@ -136,6 +160,7 @@ class ReplicaManager:
             waiters=self._waiters,
             sync=self._sync,
         )
+        self._mover.opened(self._partitions[topic_partition])
 
     def _configure(self, topic: Topic) -> None:
         config = self.log_config(topic.configs)
@@ -151,6 +176,7 @@ class ReplicaManager:
             partition = self._partitions.pop(key, None)
             if partition is not None:
                 partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self._mover.deleted(key)
             try:
                 self.logs.delete(key)
             except StorageError as error:

@@ -54,7 +54,7 @@ NO_EFFECT: Final = (
     "offsets.topic.compression.codec",
     "num.io.threads",
     "num.network.threads",
-    "num.replica.*",
+    "num.replica.fetchers",
     "queued.max.requests",
     # Replication: one node.
     "auto.leader.rebalance.enable",

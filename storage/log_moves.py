@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.types import ZERO_UUID, TopicPartition
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from kafkapy.storage.files import StorageError
 from kafkapy.storage.future_log import FutureLog, future_name, unmark
 from kafkapy.storage.log import PartitionLog
@@ -59,6 +59,29 @@ class LogMoves:
         self.copies[topic_partition] = future
         return future
 
+    def promote(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
+        """Let the copy be the log where the log itself is gone: its disk was replaced meanwhile.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        manager, copy = self._manager, self.copies[topic_partition]
+        if copy.topic_id != topic_id or manager.offline_dirs or manager.get(topic_partition) is not None:
+            return
+        path = f"{copy.log_directory.path}/{topic_partition}"
+        logger.warning(
+            "%s is nowhere; its copy %s, which ends at offset %d, takes its place.",
+            *(topic_partition, copy.path, copy.log_end_offset),
+        )
+        try:
+            copy.log_directory.files.rename(copy.path, path)
+        except OSError as error:
+            raise copy.log_directory.failed(f"renaming {copy.path}", error) from error
+        copy.moved_to(path)
+        copy.unsynced.directories.add(copy.log_directory.path)
+        del self.copies[topic_partition]
+        manager.add(copy)
+
     def delete_copy(self, topic_partition: TopicPartition) -> None:
         """Give up the copy of a log; one in a directory that is offline stays there.
 
@@ -82,7 +105,8 @@ class LogMoves:
             move.take_over(f"{copy.log_directory.path}/{topic_partition}")
         except OSError as error:
             raise copy.log_directory.failed(f"renaming {copy.path}", error) from error
-        self.replaced[topic_partition] = self._manager.replace(copy)
+        self.replaced[topic_partition] = self._manager.logs[topic_partition]
+        self._manager.add(copy)
         del self.copies[topic_partition]
 
     def delete_replaced(self, topic_partition: TopicPartition) -> Callable[[], None]:

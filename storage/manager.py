@@ -275,11 +275,9 @@ class LogManager:
         self._logs[topic_partition] = log
         return log
 
-    def replace(self, log: PartitionLog) -> PartitionLog:
-        """Let `log` be its partition's; the one that was."""
-        old = self._logs[log.topic_partition]
+    def add(self, log: PartitionLog) -> None:
+        """Let `log` be its partition's, in the place of another if need be."""
         self._logs[log.topic_partition] = log
-        return old
 
     def create_in(
         self,

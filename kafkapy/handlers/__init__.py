@@ -50,6 +50,7 @@ APIS: Final = (
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "offset_for_leader_epoch"),
     Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, "describe_configs"),
     Api(ApiKey.ALTER_CONFIGS, 0, 2, "alter_configs"),
+    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, "alter_replica_log_dirs"),
     Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "describe_log_dirs", abandon=True),
     Api(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions"),
     Api(ApiKey.DELETE_GROUPS, 0, 3, "delete_groups"),

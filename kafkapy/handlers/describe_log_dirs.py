@@ -1,9 +1,11 @@
-"""DescribeLogDirs: the data directories, the partitions in them and their sizes (KIP-113).
+"""DescribeLogDirs: the log directories, the partitions in them and their sizes (KIP-113).
 
 Versions: 0-5 (Apache Kafka 4 dropped v0).
 
 Behaviour: null topics asks for all partitions, otherwise those named are shown where they exist. A
-directory that has failed is named with KAFKA_STORAGE_ERROR. A leader's offset lag is 0.
+directory that has failed is named with KAFKA_STORAGE_ERROR and nothing in it. The copy of a partition that is
+moved (AlterReplicaLogDirs) is a future key, and its offset lag is what it still has to copy; that of a
+partition itself is 0. A copy whose partition is offline has lag -1.
 
 Version notes: v3 adds an error for the whole answer, v4 the size and free space of the directory's disk
 (KIP-827), v5 whether it is cordoned, which it never is.
@@ -11,8 +13,7 @@ Version notes: v3 adds an error for the whole answer, v4 the size and free space
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Container, Iterator
 
 from kafkapy.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
@@ -23,45 +24,67 @@ from kafkapy.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from kafkapy.storage.log_directory import LogDirectory
+
+UNKNOWN_LAG = -1
+
+Described = tuple[str, str, DescribeLogDirsPartition]
+"""Path of a log directory, name of a topic, and one of its partitions in there."""
 
 
 async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """Describe every data directory."""
-    wanted = None
+    """Describe every log directory."""
+    wanted: Container[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
-    by_dir: dict[Path, dict[str, list[DescribeLogDirsPartition]]] = {}
+    by_dir: dict[str, dict[str, list[DescribeLogDirsPartition]]] = {}
+    for path, name, described in (*_logs(context, wanted), *_copies(context, wanted)):
+        by_dir.setdefault(path, {}).setdefault(name, []).append(described)
+    return DescribeLogDirsResponse(
+        results=[
+            await _describe(context, directory, by_dir.get(directory.path, {}))
+            for directory in context.broker.logs.directories
+        ]
+    )
+
+
+def _logs(context: RequestContext, wanted: Container[tuple[str, int]] | None) -> Iterator[Described]:
     for partition in context.broker.replicas:
-        name, index = partition.topic_partition
-        if wanted is None or (name, index) in wanted:
-            topics = by_dir.setdefault(partition.log.directory.parent, {})
-            topics.setdefault(name, []).append(
-                DescribeLogDirsPartition(partition_index=index, partition_size=partition.log.size)
-            )
-    results = []
-    for log_dir in context.broker.logs.directories:
-        directory = Path(log_dir.path)
-        if log_dir.error is not None:
-            results.append(_failed(directory))
-            continue
-        try:
-            disk = await context.broker.blocking(os.statvfs, directory)
-        except OSError:
-            results.append(_failed(directory))
-            continue
-        results.append(
-            DescribeLogDirsResult(
-                log_dir=str(directory),
-                topics=[
-                    DescribeLogDirsTopic(name=name, partitions=partitions)
-                    for name, partitions in by_dir.get(directory, {}).items()
-                ],
-                total_bytes=disk.f_blocks * disk.f_frsize,
-                usable_bytes=disk.f_bavail * disk.f_frsize,
-            )
-        )
-    return DescribeLogDirsResponse(results=results)
+        if wanted is None or partition.topic_partition in wanted:
+            name, index = partition.topic_partition
+            described = DescribeLogDirsPartition(partition_index=index, partition_size=partition.log.size)
+            yield partition.log.log_directory.path, name, described
 
 
-def _failed(directory: Path) -> DescribeLogDirsResult:
-    return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(directory))
+def _copies(context: RequestContext, wanted: Container[tuple[str, int]] | None) -> Iterator[Described]:
+    logs = context.broker.logs
+    for topic_partition, copy in logs.moves.copies.items():
+        if wanted is None or topic_partition in wanted:
+            log = logs.logs.get(topic_partition)
+            described = DescribeLogDirsPartition(
+                partition_index=topic_partition.partition,
+                partition_size=copy.size,
+                offset_lag=UNKNOWN_LAG if log is None else log.log_end_offset - copy.log_end_offset,
+                is_future_key=True,
+            )
+            yield copy.log_directory.path, topic_partition.topic, described
+
+
+async def _describe(
+    context: RequestContext, directory: LogDirectory, topics: dict[str, list[DescribeLogDirsPartition]]
+) -> DescribeLogDirsResult:
+    path, files = directory.path, directory.files
+    failed = DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+    if directory.error is not None:
+        return failed
+    try:
+        total_bytes = await context.broker.blocking(files.total_bytes, path)
+        usable_bytes = await context.broker.blocking(files.free_bytes, path)
+    except OSError:
+        return failed
+    return DescribeLogDirsResult(
+        log_dir=path,
+        topics=[DescribeLogDirsTopic(name=name, partitions=found) for name, found in topics.items()],
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
+    )

@@ -56,7 +56,7 @@ def handle(
                 name=name,
                 topic_id=topic.id,
                 is_internal=is_internal(name),
-                partitions=[_partition(topic, index, live) for index in range(first, end)],
+                partitions=[_partition(context, topic, index, live) for index in range(first, end)],
                 topic_authorized_operations=TOPIC,
             )
         )
@@ -67,8 +67,12 @@ def handle(
     return response
 
 
-def _partition(topic: Topic, index: int, live: Collection[int]) -> DescribeTopicPartitionsResponsePartition:
-    state = topic.partitions[index]
+def _partition(
+    context: RequestContext, topic: Topic, index: int, live: Collection[int]
+) -> DescribeTopicPartitionsResponsePartition:
+    state, broker = topic.partitions[index], context.broker
+    if broker.replicas.any_offline and broker.replicas.is_offline(topic.name, index):
+        live = [node for node in live if node != broker.node_id]
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
         leader_id=state.leader if state.leader in live else -1,

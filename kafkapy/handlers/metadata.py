@@ -6,7 +6,8 @@ Behaviour: answers about the topics named (by name, or by id from v12), about al
 topic that does not exist is created with the broker's defaults when both the broker
 (`auto.create.topics.enable`) and the request (v4+) allow it; it is answered as soon as it can be written
 to, where Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and leaves it to the client to ask again.
-Without creation nothing is waited for.
+Without creation nothing is waited for. A partition whose log directory failed has no leader, and this broker
+as an offline replica, which is how Apache Kafka's controller takes note of it.
 
 Version notes: in v0 no topics means all topics, from v1 null does. v5 adds offline replicas, v7 leader
 epochs, v8-10 the authorized operations of the cluster, v8 those of topics. Before v6 a leader without the
@@ -74,6 +75,9 @@ class _Answer:
     def __init__(self, context: RequestContext, request: MetadataRequest) -> None:
         self._image = context.broker.metadata.image
         self._nodes = {node.id: node for node in context.nodes()}
+        replicas = context.broker.replicas
+        self._is_offline = replicas.is_offline if replicas.any_offline else None
+        self._node_id = context.broker.node_id
         self._version = context.api_version
         self._cluster_operations = CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
         self._topic_operations = TOPIC if request.include_topic_authorized_operations else NOT_ASKED
@@ -159,6 +163,11 @@ class _Answer:
             if leader not in nodes:
                 error = self._no_listener if leader in brokers else ErrorCode.LEADER_NOT_AVAILABLE
                 leader = -1
+            offline = [replica for replica in state.replicas if replica not in nodes]
+            if self._is_offline is not None and self._is_offline(topic.name, index):
+                offline.append(self._node_id)
+                if leader == self._node_id:
+                    leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
             partitions.append(
                 MetadataResponsePartition(
                     error_code=error,
@@ -167,7 +176,7 @@ class _Answer:
                     leader_epoch=state.leader_epoch,
                     replica_nodes=list(state.replicas),
                     isr_nodes=list(state.isr),
-                    offline_replicas=[replica for replica in state.replicas if replica not in nodes],
+                    offline_replicas=offline,
                 )
             )
         return partitions

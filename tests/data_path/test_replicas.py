@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafkapy.group_commit import GroupCommit
+from kafkapy.log_mover import LogMover
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.partition import Partition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -43,8 +44,15 @@ class World:
         self.timers = Timers(loop)
         waiters = Waiters(loop, self.timers)
         self.group_commit = GroupCommit(self._blocking)
+        self.mover = LogMover(self.logs.manager, self._blocking, 2)
         self.replicas = ReplicaManager(
-            self.logs.manager, self.group_commit, waiters=waiters, node_id=NODE, defaults={}, sync=True
+            self.logs.manager,
+            self.group_commit,
+            mover=self.mover,
+            waiters=waiters,
+            node_id=NODE,
+            defaults={},
+            sync=True,
         )
         self.image = EMPTY
         self.apply(JOINED)

@@ -25,6 +25,7 @@ from kafkapy.protocol.codec import decode, encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.files import FileSystem
 from kafkapy.storage.log_config import LogConfig
 
 NODE_ID = 1
@@ -32,7 +33,7 @@ NODE_ID = 1
 
 @dataclass
 class FakeLog:
-    directory: Path
+    log_directory: Any
     config: LogConfig
     size: int = 0
 
@@ -55,7 +56,7 @@ class FakePartition:
 class FakeReplicas:
     """Has a partition for each one in the image, in `log_dir`."""
 
-    log_dir: Path
+    log_dir: Any
     partitions: dict[tuple[str, int], FakePartition] = field(default_factory=dict)
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
@@ -63,8 +64,10 @@ class FakeReplicas:
         for topic in new.topics.values():
             for index in range(len(topic.partitions)):
                 key = TopicPartition(topic.name, index)
-                log = FakeLog(self.log_dir / str(key), LogConfig.from_mapping(topic.configs))
+                log = FakeLog(self.log_dir, LogConfig.from_mapping(topic.configs))
                 self.partitions[key] = FakePartition(key, log)
+
+    any_offline = False
 
     def __iter__(self) -> Iterator[FakePartition]:
         return iter(self.partitions.values())
@@ -85,9 +88,9 @@ class AdminWorld:
         self.metadata = MetadataCache()
         self.config = BrokerConfig(settings)
         self.node_id = NODE_ID
-        self.replicas = FakeReplicas(path)
-        self.log_dir = SimpleNamespace(path=str(path), error=None)
-        self.logs = SimpleNamespace(directories=[self.log_dir])
+        self.log_dir = SimpleNamespace(path=str(path), error=None, files=FileSystem())
+        self.replicas = FakeReplicas(self.log_dir)
+        self.logs = SimpleNamespace(directories=[self.log_dir], logs={}, moves=SimpleNamespace(copies={}))
         self.connection: Any = SimpleNamespace(
             listener=SimpleNamespace(name="PLAINTEXT"), local_host="10.1.2.3"
         )

@@ -88,9 +88,10 @@ def test_files_that_other_threads_open_are_theirs() -> None:
     files = OpenFiles(1)
     files.serve_this_thread()
     users = [User() for _ in range(3)]
-    thread = threading.Thread(target=lambda: [files.opened(user) for user in users])
-    thread.start()
-    thread.join()
+    for user in users:
+        thread = threading.Thread(target=files.opened, args=[user])
+        thread.start()
+        thread.join()
     assert all(user.is_open for user in users)
     assert len(files) == 0
 

@@ -1,0 +1,70 @@
+"""AlterReplicaLogDirs: move partitions to other log directories of this broker (KIP-113).
+
+Versions: 0-2 (Apache Kafka 4 dropped v0).
+
+Behaviour: answers when the move has begun; DescribeLogDirs shows how far it is. A partition that is on its
+way to another directory is sent to the new one instead, and one that is told to stay where it is stays. A
+partition that does not exist (yet) is REPLICA_NOT_AVAILABLE, and is made in that directory should it be
+created. A path that is none of this broker's log directories is LOG_DIR_NOT_FOUND; a directory that is
+offline, or any such one while a copy has to be made, is KAFKA_STORAGE_ERROR. Names that leave no room for the
+suffix of a copy are INVALID_TOPIC_EXCEPTION. Where a partition is named twice, the last directory counts.
+
+Version notes: v2 is flexible.
+"""
+
+from __future__ import annotations
+
+from kafkapy.context import RequestContext
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.future_log import future_name
+from kafkapy.topic_names import is_valid
+
+
+async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    """Start one move after the other."""
+    wanted: dict[TopicPartition, str] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                wanted[TopicPartition(topic.name, index)] = directory.path
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for topic_partition, path in wanted.items():
+        code = ErrorCode.NONE
+        try:
+            await _move(context, topic_partition, path)
+        except KafkaError as error:
+            code = error.code
+        results.setdefault(topic_partition.topic, []).append(
+            AlterReplicaLogDirPartitionResult(partition_index=topic_partition.partition, error_code=code)
+        )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
+            for name, partitions in results.items()
+        ]
+    )
+
+
+async def _move(context: RequestContext, topic_partition: TopicPartition, path: str) -> None:
+    broker = context.broker
+    if not is_valid(topic_partition.topic) or future_name(topic_partition) is None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    directory = next((each for each in broker.logs.directories if each.path == path), None)
+    if directory is None:
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
+    directory.require_online()
+    try:
+        partition = broker.replicas.partition(*topic_partition)
+    except KafkaError as error:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        broker.logs.prefer(topic_partition, directory)
+        raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE) from None
+    await broker.log_mover.move(partition, directory)

@@ -1,0 +1,222 @@
+"""Moves partitions to other log directories while they are written and read (AlterReplicaLogDirs).
+
+A move is a task: it has pieces of the log copied in worker threads until little is missing, and then the copy
+takes the log's place on the event loop, between two requests. What lies on disk meanwhile, and after a crash,
+is in storage/future_log.py. At most `num.replica.alter.log.dirs.threads` copy at once, the others wait.
+
+A move ends by itself when it is done or a disk fails. It is ended by another request for the same partition
+and by the deletion of its topic, which take the copy away, and by the stop of the broker, which leaves it for
+the next start. On a full disk it waits for space.
+
+Compaction leaves a log that moves alone: otherwise tombstones could go before the copy has read them, but
+after it has read what they delete (`is_moving`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from kafkapy.partition import Partition
+from kafkapy.protocol.errors import KafkaError
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.files import DiskFullError, StorageError
+from kafkapy.storage.future_log import FutureLog
+from kafkapy.storage.log import PartitionLog
+from kafkapy.storage.log_directory import LogDirectory
+from kafkapy.storage.manager import LogManager
+
+PIECES_ON_THE_LOOP: Final = 2
+"""How many pieces may be missing in the end: they are copied between two requests."""
+
+FULL_DISK_SECONDS: Final = 5.0
+"""After which a move looks again whether its disk has space."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Move:
+    """One partition on its way."""
+
+    def __init__(self, partition: Partition, copy: PartitionLog, *, resumed: bool) -> None:
+        self.partition = partition
+        self.future = FutureLog(partition.log, copy)
+        self.resumed = resumed
+        self.stopping = asyncio.Event()
+        self.discard = False
+        """Nobody wants the copy any more."""
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def directories(self) -> tuple[LogDirectory, LogDirectory]:
+        """From where to where."""
+        return self.future.source.log_directory, self.future.copy.log_directory
+
+
+class LogMover:
+    """The moves of one broker."""
+
+    def __init__(self, logs: LogManager, blocking: Callable[..., Awaitable[Any]], threads: int) -> None:
+        """`blocking` runs a function in a worker thread."""
+        self._logs = logs
+        self._blocking = blocking
+        self._turns = asyncio.Semaphore(threads)
+        self._moves: dict[TopicPartition, _Move] = {}
+
+    def is_moving(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition has a copy that is to replace its log."""
+        return topic_partition in self._logs.moves.copies
+
+    async def move(self, partition: Partition, directory: LogDirectory) -> None:
+        """Have the partition in `directory`: start to move it, or stop to where it is there.
+
+        Raises:
+            KafkaError: INVALID_TOPIC_EXCEPTION, the topic's name is too long; KAFKA_STORAGE_ERROR.
+        """
+        topic_partition = partition.topic_partition
+        move = self._moves.get(topic_partition)
+        while move is not None and (move.directories[1] is not directory or move.stopping.is_set()):
+            move.discard = True
+            await self._end(move)
+            move = self._moves.get(topic_partition)
+        partition.require_online()
+        if move is None and partition.log.log_directory is not directory:
+            self._logs.moves.delete_copy(topic_partition)
+            self._start(partition, self._logs.moves.create_copy(topic_partition, directory), resumed=False)
+
+    def opened(self, partition: Partition) -> None:
+        """Go on with a move that the last stop of the broker interrupted."""
+        topic_partition = partition.topic_partition
+        copy = self._logs.moves.copies.get(topic_partition)
+        if copy is None or topic_partition in self._moves:
+            return
+        if copy.topic_id == partition.topic_id and copy.log_directory is not partition.log.log_directory:
+            self._start(partition, copy, resumed=True)
+        else:
+            self._delete_copy(topic_partition)
+
+    def deleted(self, topic_partition: TopicPartition) -> None:
+        """The partition is no more."""
+        move = self._moves.get(topic_partition)
+        if move is None:
+            self._delete_copy(topic_partition)
+        else:
+            move.discard = True
+            move.stopping.set()
+
+    def log_directory_failed(self, directory: LogDirectory) -> None:
+        """Give up the moves from and to a directory."""
+        for move in self._moves.values():
+            if directory in move.directories:
+                move.stopping.set()
+
+    async def stop(self) -> None:
+        """End every move; the next start of the broker goes on with them."""
+        for move in list(self._moves.values()):
+            await self._end(move)
+
+    def _start(self, partition: Partition, copy: PartitionLog, *, resumed: bool) -> None:
+        move = self._moves[partition.topic_partition] = _Move(partition, copy, resumed=resumed)
+        move.task = asyncio.get_running_loop().create_task(
+            self._run(move), name=f"move {partition.topic_partition}"
+        )
+
+    async def _end(self, move: _Move) -> None:
+        move.stopping.set()
+        assert move.task is not None
+        await asyncio.wait([move.task])
+
+    async def _run(self, move: _Move) -> None:
+        topic_partition = move.partition.topic_partition
+        source, copy = move.future.source, move.future.copy
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        logger.info("Moving %s from %s to %s", topic_partition, source.log_directory.path, copy.path)
+        try:
+            if await self._copy(move):
+                await self._finish(move)
+                logger.info(
+                    "Moved %s to %s: %s bytes in %.1f s",
+                    *(topic_partition, copy.path, f"{copy.size:,}", loop.time() - started),
+                )
+        except StorageError as error:
+            logger.error("%s stays in %s: %s", topic_partition, source.path, error.message)
+        except KafkaError as error:
+            logger.error("%s cannot be moved: %s", topic_partition, error.message)
+            move.discard = True
+        finally:
+            del self._moves[topic_partition]
+            if copy.log_directory.error is not None or move.discard:
+                self._delete_copy(topic_partition)
+
+    async def _copy(self, move: _Move) -> bool:
+        """Bring the copy to the end of the log and let it take over; False where the move is to stop."""
+        future = move.future
+        async with self._turns:
+            if move.resumed and not move.stopping.is_set():
+                future.resume()
+            while not move.stopping.is_set():
+                piece = future.next_piece()
+                try:
+                    if piece is not None:
+                        await self._blocking(future.write, piece)
+                        continue
+                    await self._blocking(future.sync)
+                    await self._blocking(future.mark)
+                    if not move.stopping.is_set() and self._take_over(move):
+                        return True
+                except DiskFullError as error:
+                    logger.error("%s waits for space: %s", move.partition.topic_partition, error.message)
+                    await _wait(move.stopping, FULL_DISK_SECONDS)
+                finally:
+                    if piece is not None:
+                        piece.release()
+        return False
+
+    def _take_over(self, move: _Move) -> bool:
+        """Copy the last piece and put the copy in the log's place; False where there is more to copy."""
+        future, partition = move.future, move.partition
+        partition.require_online()
+        for _ in range(PIECES_ON_THE_LOOP + 1):
+            piece = future.next_piece()
+            if piece is None:
+                self._logs.moves.take_over(future)
+                partition.replace_log(future.copy)
+                return True
+            try:
+                future.write(piece)
+            finally:
+                piece.release()
+        return False
+
+    async def _finish(self, move: _Move) -> None:
+        """Have the new log on disk before anything in it is acknowledged, and the old one out of the way."""
+        log, topic_partition = move.future.copy, move.partition.topic_partition
+        ticket = log.prepare_flush()
+        if ticket is not None:
+            try:
+                await self._blocking(ticket.run)
+            except StorageError as error:
+                log.mark_offline(error)
+                raise
+            log.complete_flush(ticket)
+        if topic_partition in self._logs.moves.replaced:
+            settle = self._logs.moves.delete_replaced(topic_partition)
+            move.partition.resume_commits()
+            await self._blocking(settle)
+
+    def _delete_copy(self, topic_partition: TopicPartition) -> None:
+        try:
+            self._logs.moves.delete_copy(topic_partition)
+        except StorageError as error:
+            logger.error("The copy of %s stays: %s", topic_partition, error.message)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Wait until the event, for `seconds` at most."""
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return
