@@ -1,4 +1,4 @@
-"""The optional compiled part: without a compiler the package installs and works with its pure Python twin."""
+"""The optional compiled parts: without a compiler the package installs and works with their pure Python twins."""
 
 import sysconfig
 
@@ -7,16 +7,28 @@ from setuptools import Extension, setup
 # One binary serves CPython 3.11 and later. The free-threaded build has no stable ABI.
 stable_abi = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
+
+def extension(name: str, folder: str, sources: list[str], headers: list[str]) -> Extension:
+    return Extension(
+        name,
+        [f"{folder}/{source}" for source in sources],
+        depends=[f"{folder}/{header}" for header in headers],
+        define_macros=[("Py_LIMITED_API", "0x030B0000")] if stable_abi else [],
+        extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra"],
+        py_limited_api=stable_abi,
+        optional=True,
+    )
+
+
 setup(
     ext_modules=[
-        Extension(
-            "kafkapy.protocol._walker",
-            ["kafkapy/protocol/_walker.c"],
-            define_macros=[("Py_LIMITED_API", "0x030B0000")] if stable_abi else [],
-            extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra"],
-            py_limited_api=stable_abi,
-            optional=True,
-        )
+        extension("kafkapy.protocol._walker", "kafkapy/protocol", ["_walker.c"], []),
+        extension(
+            "kafkapy.storage.cleaning._compactor",
+            "kafkapy/storage/cleaning",
+            ["_compactor.c", "_key_index.c", "_batch_filter.c", "_digests.c"],
+            ["_records.h", "_digests.h"],
+        ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if stable_abi else {},
 )

@@ -286,6 +286,10 @@ class FileSystem:
         """When the file last changed, in milliseconds since 1970."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def set_modified_ms(self, file: File, modified_ms: int) -> None:
+        """Have the file look as if it had last changed then."""
+        os.utime(file.fd, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def free_bytes(self, path: str) -> int:
         """What an unprivileged process may still write to the file system of `path`."""
         stat = os.statvfs(path)

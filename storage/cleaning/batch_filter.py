@@ -1,0 +1,353 @@
+"""Copies what an offset map lets stay of batches, with the index entries of the segment they make: the second
+half of compaction.
+
+A record stays if it lies above the map's last offset, or if it has a key and no later record has it, unless
+it is a tombstone whose delete horizon has passed. Of a batch
+
+    whose records all stay   every byte stays
+    of which some stay       the header stays but for length, record count, max timestamp and CRC: offsets and
+                             sequence numbers are those of the first day
+    of which none stays      nothing stays, or the header alone where it holds the last sequence number of a
+                             producer, or ends the segment: a log without a gap between segments can be
+                             recovered from any offset
+
+A batch that keeps tombstones gets a delete horizon (KIP-534): now plus delete.retention.ms, stored as its
+base timestamp with an attribute that says so; the deltas of its records are written anew.
+
+`BatchFilter` is one of two twins. The compiled one (`_batch_filter.c`) is taken if it was built; a
+KAFKAPY_PURE_PYTHON in the environment that is not empty chooses the other.
+
+Source: LogCleaner.cleanInto, MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Final, Protocol
+
+from crc32c import crc32c
+
+from kafkapy.protocol.compression import Buffer
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.records import (
+    CONTROL,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+    Compression,
+    TimestampType,
+)
+from kafkapy.storage.cleaning.key_index import BAD, FULL, RawRecord, iter_raw_records, look
+from kafkapy.storage.cleaning.offset_map import find, key_hash
+
+WHOLE: Final = 0
+PART: Final = 1
+NOTHING: Final = 2
+"""What stays of a batch."""
+
+DELETE_HORIZON: Final = 0x40
+_TIMESTAMP_TYPE = 0x08
+_KEPT_WHEN_EMPTY = _TIMESTAMP_TYPE | TRANSACTIONAL | CONTROL
+_CODEC = 0x07
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+assert _HEADER.size == HEADER_SIZE
+_CRC = struct.Struct(">I")
+_CRC_AT = 17
+_CRC_FROM = 21
+
+_ROOM_PER_RECORD = 11
+"""What a record may grow by when its timestamp is written anew: from 1 byte to 10, and its length by 2."""
+
+Chosen = tuple[int, int, bytes, int, int, bool]
+"""What stays (WHOLE, PART or NOTHING), how many records, and for PART their bytes, the base timestamp, the
+max timestamp, and whether the base timestamp is a delete horizon."""
+
+
+def frame(header: BatchHeader, records: Buffer) -> bytearray:
+    """A batch of a header, length and CRC set right, and its records as they are to be stored."""
+    batch = bytearray(HEADER_SIZE)
+    _HEADER.pack_into(
+        batch, 0, *header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(records), crc=0)
+    )
+    batch += records
+    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_FROM:]))
+    return batch
+
+
+def emptied(header: BatchHeader) -> bytearray:
+    """What is left of a batch without its records: offsets, producer, sequence numbers, max timestamp."""
+    return frame(
+        header._replace(
+            attributes=header.attributes & _KEPT_WHEN_EMPTY, base_timestamp=NO_TIMESTAMP, record_count=0
+        ),
+        b"",
+    )
+
+
+def with_records(header: BatchHeader, chosen: Chosen, codec: Compression, records: Buffer) -> bytearray:
+    """A batch of which a part stays, its records compressed again by the caller."""
+    _, kept, _, base_timestamp, max_timestamp, has_horizon = chosen
+    attributes = header.attributes & ~_CODEC | codec | (DELETE_HORIZON if has_horizon else 0)
+    if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
+        max_timestamp = header.max_timestamp
+    return frame(
+        header._replace(
+            attributes=attributes,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            record_count=kept,
+        ),
+        records,
+    )
+
+
+class BatchFilterTwin(Protocol):
+    """Goes through the batches of one new segment. One thread uses it."""
+
+    def __init__(
+        self,
+        slots: bytearray,
+        last_offset: int,
+        now_ms: int,
+        new_horizon: int,
+        producers: bytes,
+        base_offset: int,
+        end_offset: int,
+        interval: int,
+        /,
+    ) -> None:
+        """`slots` and `last_offset` are the map's. `new_horizon` is for tombstones that have none.
+        `producers` are pairs of int64 in the machine's byte order, sorted: producer id and last offset. The
+        new segment holds offsets from `base_offset` to `end_offset`, exclusive, and an index entry about
+        every `interval` bytes."""
+
+    def run(
+        self, data: Buffer, at: int, end: int, final: bool, out: bytearray | memoryview, out_at: int, /
+    ) -> tuple[int, int, int]:
+        """Write what stays of the batches in `data[at:end]` to `out`, from `out_at` on; where both stopped,
+        and why, as in key_index.py. FULL: `out` may be too small for the next batch. `final` says that a
+        batch that ends at `end` ends the segment."""
+
+    def filter_records(
+        self, records: Buffer, base_offset: int, base_timestamp: int, count: int, has_horizon: bool, /
+    ) -> Chosen | None:
+        """What stays of the decompressed records of one batch; None where they are none."""
+
+    def accept(self, base_offset: int, last_offset: int, /) -> bool:
+        """Whether a batch with these offsets, which the caller handles, may come next; it then has."""
+
+    def note(self, size: int, last_offset: int, max_timestamp: int, /) -> None:
+        """The caller has put a batch behind the output."""
+
+    def written(self) -> tuple[int, int, int, bytes, bytes]:
+        """Bytes of output, their max timestamp and its offset, and the entries of offset and time index."""
+
+    def seen(self) -> tuple[int, int, int]:
+        """Records read, records kept, records that had no key."""
+
+
+class PureBatchFilter:
+    """The twin in Python."""
+
+    __slots__ = (
+        "_base_offset",
+        "_high",
+        "_interval",
+        "_last_entry",
+        "_last_offset",
+        "_last_time_entry",
+        "_low",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_new_horizon",
+        "_now_ms",
+        "_offset_entries",
+        "_position",
+        "_producers",
+        "_records_kept",
+        "_records_read",
+        "_records_without_key",
+        "_slots",
+        "_time_entries",
+    )
+
+    def __init__(
+        self,
+        slots: bytearray,
+        last_offset: int,
+        now_ms: int,
+        new_horizon: int,
+        producers: bytes,
+        base_offset: int,
+        end_offset: int,
+        interval: int,
+        /,
+    ) -> None:
+        self._slots = slots
+        self._last_offset = last_offset
+        self._now_ms = now_ms
+        self._new_horizon = new_horizon
+        self._producers = dict(struct.iter_unpack("=qq", producers))
+        self._base_offset = self._low = base_offset
+        self._high = end_offset
+        self._interval = interval
+        self._position = self._last_entry = 0
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
+        self._last_time_entry = NO_TIMESTAMP
+        self._offset_entries, self._time_entries = bytearray(), bytearray()
+        self._records_read = self._records_kept = self._records_without_key = 0
+
+    def run(
+        self, data: Buffer, at: int, end: int, final: bool, out: bytearray | memoryview, out_at: int, /
+    ) -> tuple[int, int, int]:
+        while True:
+            found, header = look(data, at, end)
+            if found != FULL or header is None:
+                return at, out_at, found
+            if len(out) - out_at < header.size + _ROOM_PER_RECORD * header.record_count:
+                return at, out_at, FULL
+            if not self.accept(header.base_offset, header.last_offset):
+                return at, out_at, BAD
+            whole = memoryview(data)[at : at + header.size]
+            chosen = self.filter_records(
+                whole[HEADER_SIZE:],
+                header.base_offset,
+                header.base_timestamp,
+                header.record_count,
+                header.has_delete_horizon,
+            )
+            if chosen is None:
+                return at, out_at, BAD
+            batch = self._batch(header, whole, chosen, final and at + header.size == end)
+            if batch is not None:
+                out[out_at : out_at + len(batch)] = batch
+                out_at += len(batch)
+            at += header.size
+
+    def _batch(
+        self, header: BatchHeader, whole: memoryview, chosen: Chosen, keep_empty: bool
+    ) -> Buffer | None:
+        batch: Buffer
+        max_timestamp = header.max_timestamp
+        if chosen[0] == WHOLE:
+            batch = whole
+        elif chosen[0] == PART:
+            batch = with_records(header, chosen, Compression.NONE, chosen[2])
+            if header.timestamp_type == TimestampType.CREATE_TIME:
+                max_timestamp = chosen[4]
+        elif keep_empty or (
+            header.producer_id >= 0 and self._producers.get(header.producer_id) == header.last_offset
+        ):
+            batch = emptied(header)
+        else:
+            return None
+        self.note(len(batch), header.last_offset, max_timestamp)
+        return batch
+
+    def filter_records(
+        self, records: Buffer, base_offset: int, base_timestamp: int, count: int, has_horizon: bool, /
+    ) -> Chosen | None:
+        data = bytes(records)
+        past_horizon = has_horizon and self._now_ms >= base_timestamp
+        kept: list[RawRecord] = []
+        max_timestamp = NO_TIMESTAMP
+        tombstones, without_key = False, 0
+        try:
+            if count < 0:
+                return None
+            for record in iter_raw_records(data, count):
+                offset = base_offset + record.offset_delta
+                if offset <= self._last_offset:
+                    if record.key is None:
+                        without_key += 1
+                        continue
+                    _, newest = find(self._slots, key_hash(record.key))
+                    if offset < newest or (past_horizon and not record.has_value):
+                        continue
+                kept.append(record)
+                tombstones = tombstones or not record.has_value
+                max_timestamp = max(max_timestamp, _int64(base_timestamp + record.timestamp_delta))
+        except DecodeError:
+            return None
+        self._records_read += count
+        self._records_kept += len(kept)
+        self._records_without_key += without_key
+        if not kept:
+            return NOTHING, 0, b"", base_timestamp, max_timestamp, has_horizon
+        set_horizon = tombstones and not has_horizon
+        if len(kept) == count and not set_horizon:
+            return WHOLE, count, b"", base_timestamp, max_timestamp, has_horizon
+        if not set_horizon:
+            chosen = b"".join(data[record.start : record.end] for record in kept)
+            return PART, len(kept), chosen, base_timestamp, max_timestamp, has_horizon
+        out = bytearray()
+        for record in kept:
+            timestamp = _int64(base_timestamp + record.timestamp_delta)
+            delta = _varint(_int64(timestamp - self._new_horizon))
+            rest = data[record.after_timestamp : record.end]
+            out += _varint(1 + len(delta) + len(rest)) + data[record.body : record.body + 1] + delta + rest
+        return PART, len(kept), bytes(out), self._new_horizon, max_timestamp, True
+
+    def accept(self, base_offset: int, last_offset: int, /) -> bool:
+        if not self._low <= base_offset <= last_offset < self._high:
+            return False
+        self._low = last_offset + 1
+        return True
+
+    def note(self, size: int, last_offset: int, max_timestamp: int, /) -> None:
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = max_timestamp, last_offset
+        if self._position - self._last_entry > self._interval:
+            self._offset_entries += struct.pack(">ii", last_offset - self._base_offset, self._position)
+            if self._max_timestamp > self._last_time_entry:
+                relative = self._max_timestamp_offset - self._base_offset
+                self._time_entries += struct.pack(">qi", self._max_timestamp, relative)
+                self._last_time_entry = self._max_timestamp
+            self._last_entry = self._position
+        self._position += size
+
+    def written(self) -> tuple[int, int, int, bytes, bytes]:
+        return (
+            self._position,
+            self._max_timestamp,
+            self._max_timestamp_offset,
+            bytes(self._offset_entries),
+            bytes(self._time_entries),
+        )
+
+    def seen(self) -> tuple[int, int, int]:
+        return self._records_read, self._records_kept, self._records_without_key
+
+
+def _int64(value: int) -> int:
+    """A sum as 64 bits hold it."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def _varint(value: int) -> bytes:
+    value = (value << 1 ^ value >> 63) & (2**64 - 1)
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _choose_filter() -> type[BatchFilterTwin]:
+    if not os.environ.get("KAFKAPY_PURE_PYTHON"):
+        try:
+            from kafkapy.storage.cleaning._compactor import BatchFilter as CompiledBatchFilter
+        except ImportError:
+            pass
+        else:
+            return CompiledBatchFilter
+    return PureBatchFilter
+
+
+BatchFilter: type[BatchFilterTwin] = _choose_filter()
+"""The twin that compaction uses."""

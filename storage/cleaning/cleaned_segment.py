@@ -1,0 +1,154 @@
+"""The files of a segment that compaction writes: `<base offset>.log.cleaned` and its indexes.
+
+Written in order and once, by one thread, and synced when they are finished: swap.py makes them the log's.
+They are synced as they grow, too: one sync of all at the end would have those of acknowledgements wait.
+
+Crash story: recovery removes `.cleaned` files.
+
+Source: UnifiedLog.createNewCleanedSegment, LogCleaner.cleanSegments.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from kafkapy.storage.cleaning.task import CleaningTask
+from kafkapy.storage.files import Buffer, File, FileSystem
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from kafkapy.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from kafkapy.storage.time_index import TimeIndex
+from kafkapy.storage.txn_index import AbortedTxn, TransactionIndex
+
+CLEANED_SUFFIX = ".cleaned"
+
+_SYNC_BYTES = 8 << 20
+
+_TIME_ENTRY = struct.Struct(">qi")
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedSegment:
+    """A finished one."""
+
+    base_offset: int
+    size: int
+    suffixes: tuple[str, ...]
+    """Of its files, `.log` first."""
+
+
+class CleanedSegmentWriter:
+    """Writes the batches and then the indexes. Raises OSError where the disk fails."""
+
+    __slots__ = (
+        "_aborted_txns",
+        "_config",
+        "_file",
+        "_files",
+        "_open",
+        "_position",
+        "_stem",
+        "_suffixes",
+        "_synced",
+        "_task",
+        "base_offset",
+    )
+
+    def __init__(self, files: FileSystem, task: CleaningTask, stem: str, base_offset: int, config: LogConfig):
+        """`stem` is the path of the segment's files up to the suffix. Raises CleaningAbortedError."""
+        self._files = files
+        self._task = task
+        self._stem = stem
+        self._config = config
+        self.base_offset = base_offset
+        self._open: list[File] = []
+        self._suffixes: list[str] = []
+        self._position = self._synced = 0
+        self._aborted_txns: list[AbortedTxn] = []
+        self._file = self._create(LOG_SUFFIX)
+
+    def _create(self, suffix: str) -> File:
+        path = self._stem + suffix + CLEANED_SUFFIX
+        with self._task.paths() as paths:
+            paths.insert(0, path)
+            self._files.create(path)
+            file = self._files.open(path)
+        self._open.append(file)
+        self._suffixes.append(suffix)
+        return file
+
+    def write(self, batches: Buffer) -> None:
+        """Write whole batches behind the last."""
+        self._files.write_at(self._file, [batches], self._position)
+        self._position += len(batches)
+        if self._position - self._synced >= _SYNC_BYTES:
+            self._files.sync_data(self._file)
+            self._synced = self._position
+
+    def add_aborted(self, txn: AbortedTxn) -> None:
+        """The marker of an aborted transaction stays in the segment."""
+        self._aborted_txns.append(txn)
+
+    def finish(
+        self, *, offset_entries: bytes, time_entries: bytes, newest: tuple[int, int], modified_ms: int
+    ) -> CleanedSegment:
+        """Write the indexes and put everything on disk.
+
+        Args:
+            newest: the highest timestamp and its offset.
+            modified_ms: when the last of the segments was written that this one replaces; retention counts
+                from there where records have no timestamps.
+
+        Raises:
+            ValueError: the segment is too large for its indexes.
+            CleaningAbortedError
+        """
+        if self._position > MAX_RELATIVE_OFFSET:
+            raise ValueError(f"{self._stem}{LOG_SUFFIX} would have {self._position} bytes")
+        index_bytes = self._config.segment_index_bytes
+        self._write_index(
+            INDEX_SUFFIX, offset_entries[: index_bytes // OffsetIndex.entry_size * OffsetIndex.entry_size]
+        )
+        self._write_index(TIME_INDEX_SUFFIX, self._complete_time_index(time_entries, newest))
+        if self._aborted_txns:
+            self._write_txn_index()
+        self._files.set_modified_ms(self._file, modified_ms)
+        for file in self._open:
+            self._files.sync_data(file)
+        return CleanedSegment(self.base_offset, self._position, tuple(self._suffixes))
+
+    def _complete_time_index(self, entries: bytes, newest: tuple[int, int]) -> bytes:
+        """The last entry is the highest timestamp (time_index.py); one slot is kept for it."""
+        timestamp, offset = newest
+        size = TimeIndex.entry_size
+        entries = entries[: (self._config.segment_index_bytes // size - 1) * size]
+        last = _TIME_ENTRY.unpack(entries[-size:])[0] if entries else -1
+        if timestamp > last:
+            entries += _TIME_ENTRY.pack(timestamp, offset - self.base_offset)
+        return entries
+
+    def _write_index(self, suffix: str, entries: bytes) -> None:
+        file = self._create(suffix)
+        if entries:
+            self._files.write_at(file, [entries], 0)
+
+    def _write_txn_index(self) -> None:
+        path = self._stem + TXN_INDEX_SUFFIX + CLEANED_SUFFIX
+        txn_index = TransactionIndex(self._files, path, self.base_offset)
+        try:
+            with self._task.paths() as paths:
+                paths.insert(0, path)
+                for txn in self._aborted_txns:
+                    txn_index.append(txn)
+            if txn_index.file is not None:
+                self._files.sync_data(txn_index.file)
+        finally:
+            txn_index.close()
+        self._suffixes.append(TXN_INDEX_SUFFIX)
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._open:
+            file.release()
+        self._open.clear()

@@ -1,0 +1,206 @@
+"""One pass over one log: what a thread does while the log is in use.
+
+1. `build_map` reads the dirty segments and notes the last offset of each key, as far as the map has room. The
+   rest is for another pass.
+2. `groups` puts segments together that make one, by segment.bytes and the size of the indexes: without that a
+   log that is compacted over and over would end as many small segments.
+3. `clean` writes what stays of a group into one new segment (cleaned_segment.py), named by the first offset.
+
+Nothing of the log is changed here: swap.py does that. Offsets never change, compressed batches are compressed
+again with their own codec and only where records go. Memory: the map, and two buffers of a chunk or of the
+largest batch.
+
+Damage ends the pass (BadBatchError): a batch is never written anew that was not sound, as its new CRC would
+hide that.
+
+Source: LogCleaner.doClean, buildOffsetMap, groupSegmentsBySize, cleanInto.
+"""
+
+from __future__ import annotations
+
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.records import BatchHeader
+from kafkapy.storage.cleaning.cleaned_output import CleanedOutput
+from kafkapy.storage.cleaning.cleaned_segment import CleanedSegment, CleanedSegmentWriter
+from kafkapy.storage.cleaning.key_index import BAD, END, FULL, index_batches, index_records
+from kafkapy.storage.cleaning.offset_map import OffsetMap
+from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningPlan, CleaningStats, SourceSegment
+from kafkapy.storage.cleaning.task import CleaningTask
+from kafkapy.storage.cleaning.throttle import Throttle
+from kafkapy.storage.cleaning.transactions import CleanedTransactions
+from kafkapy.storage.cleaning.workspace import SegmentChunks, Workspace
+from kafkapy.storage.files import FileSystem
+from kafkapy.storage.index_file import CorruptIndexError
+from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from kafkapy.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+
+
+class Cleaner:
+    """A pass. Used by one thread at a time."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        plan: CleaningPlan,
+        task: CleaningTask,
+        limits: CleaningLimits,
+        throttle: Throttle,
+    ) -> None:
+        """Raises ValueError where the map would have no room for a key."""
+        self._workspace = Workspace(files, plan, task, limits, throttle)
+        self._files = files
+        self._plan = plan
+        dirty_offsets = plan.end_offset - plan.first_dirty_offset
+        self._map = OffsetMap(limits.map_bytes, keys=dirty_offsets, load_factor=limits.load_factor)
+        self._map.last_offset = plan.first_dirty_offset - 1
+        self._transactions = CleanedTransactions(plan.aborted)
+
+    @property
+    def stats(self) -> CleaningStats:
+        """What was done so far."""
+        return self._workspace.stats
+
+    # --- the map --------------------------------------------------------------------------------------------
+
+    def build_map(self) -> int:
+        """Note the last offset of each key of the dirty segments; the offset up to which that went.
+
+        Raises:
+            BadBatchError, DecodeError: the log is damaged.
+            OSError: the disk failed.
+            CleaningAbortedError
+        """
+        transactions = CleanedTransactions(self._plan.aborted)
+        for segment in self._plan.segments:
+            if segment.end_offset > self._plan.first_dirty_offset and not self._index(segment, transactions):
+                break
+        self.stats.map_utilization = self._map.utilization
+        return self._map.last_offset + 1
+
+    def _index(self, segment: SourceSegment, transactions: CleanedTransactions) -> bool:
+        """Put the keys of a segment into the map; False where it is full."""
+        first, key_map = self._plan.first_dirty_offset, self._map
+        low = segment.base_offset
+        start = self._position_of(segment, first) if first > low else 0
+        file = self._workspace.open(segment)
+        try:
+            chunks = SegmentChunks(self._workspace, file, segment, start)
+            while chunks.more():
+                while True:
+                    key_map.size, key_map.last_offset, _, chunks.at, low, stop = index_batches(
+                        key_map.slots, key_map.size, key_map.limit, first, key_map.last_offset,
+                        chunks.buffer, chunks.at, chunks.filled, low, segment.end_offset,
+                    )  # fmt: skip
+                    if stop == END:
+                        break
+                    if stop == FULL:
+                        return False
+                    batch, header = chunks.special(stop)
+                    if not low <= header.base_offset <= header.last_offset < segment.end_offset:
+                        raise chunks.bad("a batch with offsets out of order")
+                    if not self._index_special(batch, header, transactions):
+                        return False
+                    low = header.next_offset
+                    chunks.at += header.size
+                self.stats.map_bytes_read += chunks.at - chunks.started_at
+        finally:
+            file.release()
+        key_map.last_offset = max(key_map.last_offset, segment.end_offset - 1)
+        return True
+
+    def _index_special(
+        self, batch: memoryview, header: BatchHeader, transactions: CleanedTransactions
+    ) -> bool:
+        key_map, first = self._map, self._plan.first_dirty_offset
+        if header.is_control:
+            transactions.end(header, batch)
+        elif not transactions.is_aborted(header) and header.last_offset >= first:
+            key_map.size, key_map.last_offset, _, stop = index_records(
+                key_map.slots, key_map.size, key_map.limit, first, key_map.last_offset,
+                self._workspace.records(batch, header), header.base_offset, header.record_count,
+            )  # fmt: skip
+            if stop == FULL:
+                return False
+            if stop == BAD:
+                raise DecodeError(f"the records of the batch at offset {header.base_offset} cannot be read")
+        key_map.last_offset = max(key_map.last_offset, header.last_offset)
+        return True
+
+    def _position_of(self, segment: SourceSegment, offset: int) -> int:
+        """Where in a segment's file to start reading for an offset: at 0 where the index is no help."""
+        index_bytes = self._plan.config.segment_index_bytes
+        path = self._workspace.stem(segment.base_offset) + INDEX_SUFFIX
+        index = OffsetIndex(self._files, path, segment.base_offset, index_bytes, new=False)
+        try:
+            index.load()
+            position = index.lookup(offset)[1]
+            return position if position < segment.size else 0
+        except (CorruptIndexError, FileNotFoundError):
+            return 0
+        finally:
+            index.close()
+
+    # --- the groups -----------------------------------------------------------------------------------------
+
+    def groups(self) -> list[list[SourceSegment]]:
+        """The segments that the map reaches, as they are to be put together."""
+        config = self._plan.config
+        groups: list[list[SourceSegment]] = []
+        size = index_size = time_index_size = 0
+        for segment in self._plan.segments:
+            if segment.base_offset > self._map.last_offset:
+                break
+            stem = self._workspace.stem(segment.base_offset)
+            index, time_index = self._size(stem + INDEX_SUFFIX), self._size(stem + TIME_INDEX_SUFFIX)
+            if (
+                groups
+                and size + segment.size <= config.segment_bytes
+                and index_size + index <= config.segment_index_bytes
+                and time_index_size + time_index <= config.segment_index_bytes
+                and segment.end_offset - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET
+            ):
+                groups[-1].append(segment)
+            else:
+                groups.append([segment])
+                size = index_size = time_index_size = 0
+            size += segment.size
+            index_size += index
+            time_index_size += time_index
+        return groups
+
+    def _size(self, path: str) -> int:
+        try:
+            return self._files.size(path)
+        except FileNotFoundError:
+            return 0
+
+    # --- the new segments -----------------------------------------------------------------------------------
+
+    def clean(self, group: list[SourceSegment]) -> CleanedSegment:
+        """Write what stays of the segments of a group; the groups come in order.
+
+        Raises as `build_map` does, and ValueError where one segment cannot hold it.
+        """
+        plan, base_offset = self._plan, group[0].base_offset
+        writer = CleanedSegmentWriter(
+            self._files, self._workspace.task, self._workspace.stem(base_offset), base_offset, plan.config
+        )
+        try:
+            output = CleanedOutput(self._workspace, writer, group, self._map, self._transactions)
+            for segment in group:
+                output.take(segment)
+            size, timestamp, offset, offset_entries, time_entries = output.finish()
+            modified_ms = self._files.modified_ms(self._workspace.stem(group[-1].base_offset) + LOG_SUFFIX)
+            cleaned = writer.finish(
+                offset_entries=offset_entries,
+                time_entries=time_entries,
+                newest=(timestamp, offset),
+                modified_ms=modified_ms,
+            )
+        except FileNotFoundError:
+            self._workspace.task.check()  # the directory has gone
+            raise
+        finally:
+            writer.close()
+        self.stats.bytes_written += size
+        return cleaned

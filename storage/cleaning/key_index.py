@@ -1,0 +1,204 @@
+"""Puts the keys of batches into an offset map: the first half of compaction.
+
+`index_batches` goes through the batches that lie in a buffer and stops where it cannot go on by itself:
+
+    END      the buffer ends, perhaps within a batch
+    SPECIAL  a batch that needs more than its bytes to be judged: compressed, transactional, control, or of an
+             old format; the caller knows
+    FULL     a key has no room in the map; those of the records before it are in
+    BAD      these bytes are no batch: a wrong CRC, or offsets, which the CRC does not cover, out of order
+
+`index_records` does the same for the decompressed records of one batch. Of the twins the compiled one
+(`_key_index.c`) is taken if it was built; a KAFKAPY_PURE_PYTHON in the environment that is not empty chooses
+the other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from kafkapy.protocol.compression import Buffer
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.records import (
+    CONTROL,
+    HEADER_SIZE,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    crc_is_valid,
+    read_header,
+    read_varint,
+)
+from kafkapy.storage.cleaning.offset_map import find, key_hash, put
+
+END: Final = 0
+SPECIAL: Final = 1
+FULL: Final = 2
+BAD: Final = 3
+
+IndexBatches: TypeAlias = Callable[
+    [bytearray, int, int, int, int, Buffer, int, int, int, int], tuple[int, int, int, int, int, int]
+]
+IndexRecords: TypeAlias = Callable[
+    [bytearray, int, int, int, int, Buffer, int, int], tuple[int, int, int, int]
+]
+
+_CODEC = 0x07
+_MAGIC_AT = 16
+
+
+class RawRecord(NamedTuple):
+    """Where the parts of a record lie that compaction looks at."""
+
+    start: int
+    """Where its length begins."""
+    body: int
+    """Behind the length."""
+    after_timestamp: int
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    has_value: bool
+
+
+def iter_raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
+    """Each of the `count` records that fill `data`.
+
+    Raises:
+        DecodeError: they do not.
+    """
+    at = 0
+    try:
+        for _ in range(count):
+            start = at
+            length, body = read_varint(data, at, 32)
+            end = body + length
+            if length < 1 or end > len(data):
+                raise DecodeError("a record goes beyond the end of its batch")
+            timestamp_delta, after_timestamp = read_varint(data, body + 1, 64)
+            offset_delta, at = read_varint(data, after_timestamp, 32)
+            key_size, at = read_varint(data, at, 32)
+            key = data[at : at + key_size] if key_size >= 0 else None
+            value_size, value_at = read_varint(data, at + max(key_size, 0), 32)
+            beyond = value_at + max(value_size, 0) > end
+            if offset_delta < 0 or key_size < -1 or value_size < -1 or beyond:
+                raise DecodeError("a record's fields do not fit its length")
+            yield RawRecord(
+                start, body, after_timestamp, end, timestamp_delta, offset_delta, key, value_size >= 0
+            )
+            at = end
+    except IndexError:
+        raise DecodeError("the batch ends within a record") from None
+    if at != len(data):
+        raise DecodeError("bytes behind the last record")
+
+
+def look(data: Buffer, at: int, end: int) -> tuple[int, BatchHeader | None]:
+    """What the batch at `at` is: FULL for one whose records lie there as they are, else END, SPECIAL, BAD."""
+    if end - at < HEADER_SIZE:
+        return END, None
+    if data[at + _MAGIC_AT] != MAGIC:
+        return SPECIAL, None
+    try:
+        header = read_header(data, at)
+    except DecodeError:
+        return BAD, None
+    if header.size > end - at:
+        return END, None
+    if not crc_is_valid(data, at, header) or header.last_offset_delta < 0 or header.record_count < 0:
+        return BAD, None
+    if header.attributes & (_CODEC | TRANSACTIONAL | CONTROL):
+        return SPECIAL, header
+    return FULL, header
+
+
+def index_batches_purely(
+    slots: bytearray,
+    size: int,
+    limit: int,
+    first_offset: int,
+    last_offset: int,
+    data: Buffer,
+    at: int,
+    end: int,
+    low: int,
+    high: int,
+    /,
+) -> tuple[int, int, int, int, int, int]:
+    """Put the keys of the batches in `data[at:end]` into a map of `size` keys that takes `limit`.
+
+    Args:
+        first_offset: records below it are left out.
+        last_offset: up to here the map knows every key.
+        low, high: offsets that the next batch may have, `high` excluded.
+
+    Returns the size and the last offset of the map, the records that went in, where it stopped, the lowest
+    offset of the next batch, and why it stopped.
+    """
+    if not 0 <= limit < len(slots) // 24:
+        raise ValueError("the map has to keep an empty slot")
+    indexed = 0
+    while True:
+        found, header = look(data, at, end)
+        if found != FULL or header is None:
+            return size, last_offset, indexed, at, low, found
+        if header.base_offset < low or header.last_offset >= high:
+            return size, last_offset, indexed, at, low, BAD
+        records = bytes(memoryview(data)[at + HEADER_SIZE : at + header.size])
+        size, last_offset, count, stop = index_records_purely(
+            slots, size, limit, first_offset, last_offset, records, header.base_offset, header.record_count
+        )
+        indexed += count
+        if stop != END:
+            return size, last_offset, indexed, at, low, stop
+        last_offset = max(last_offset, header.last_offset)
+        low = header.next_offset
+        at += header.size
+
+
+def index_records_purely(
+    slots: bytearray,
+    size: int,
+    limit: int,
+    first_offset: int,
+    last_offset: int,
+    records: Buffer,
+    base_offset: int,
+    count: int,
+    /,
+) -> tuple[int, int, int, int]:
+    """The same for the records of one batch; `last_offset` changes only where the map is full."""
+    indexed = 0
+    try:
+        for record in iter_raw_records(bytes(records), count):
+            offset = base_offset + record.offset_delta
+            if record.key is None or offset < first_offset:
+                continue
+            digest = key_hash(record.key)
+            position, known = find(slots, digest)
+            if known < 0:
+                if size >= limit:
+                    return size, offset - 1, indexed, FULL
+                size += 1
+            put(slots, position, digest, offset)
+            indexed += 1
+    except DecodeError:
+        return size, last_offset, indexed, BAD
+    return size, last_offset, indexed, END
+
+
+def _choose_twins() -> tuple[IndexBatches, IndexRecords]:
+    if not os.environ.get("KAFKAPY_PURE_PYTHON"):
+        try:
+            from kafkapy.storage.cleaning import _compactor
+        except ImportError:
+            pass
+        else:
+            return _compactor.index_batches, _compactor.index_records
+    return index_batches_purely, index_records_purely
+
+
+index_batches, index_records = _choose_twins()

@@ -1,0 +1,67 @@
+"""What a pass is given, and what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkapy.storage.cleaning.offset_map import LOAD_FACTOR
+from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.txn_index import AbortedTxn
+
+_LARGEST_BATCH = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSegment:
+    """A closed segment, as it was when the pass was planned."""
+
+    base_offset: int
+    end_offset: int
+    """The base offset of the next one."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningPlan:
+    """What a pass needs to know of the log, taken down on the event loop."""
+
+    directory: str
+    config: LogConfig
+    segments: tuple[SourceSegment, ...]
+    """From the log's first to the last that may be cleaned."""
+    first_dirty_offset: int
+    aborted: tuple[AbortedTxn, ...]
+    """Those with records in these segments."""
+    last_offsets: Mapping[int, int]
+    """Of each producer that is still known, the offset of its last batch, which holds its sequence number."""
+    marker_epochs: Mapping[int, int]
+    """Of each producer that is known by a marker alone, its epoch."""
+    now_ms: int
+
+    @property
+    def end_offset(self) -> int:
+        return self.segments[-1].end_offset
+
+
+@dataclass(slots=True)
+class CleaningLimits:
+    """What a pass may use."""
+
+    map_bytes: int
+    load_factor: float = LOAD_FACTOR
+    max_decompressed: int = _LARGEST_BATCH
+
+
+@dataclass(slots=True)
+class CleaningStats:
+    """What a pass did."""
+
+    map_bytes_read: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    records_without_key: int = 0
+    map_utilization: float = 0.0
+    """How full the offset map was, of 1."""

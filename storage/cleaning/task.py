@@ -1,0 +1,88 @@
+"""One pass of compaction over one log, as those see it who may have to stop it.
+
+The pass runs in a thread of its own while the log is appended to and read. What changes the log under it
+(truncation, deletion, a move to another directory, a topic that is compacted no more) calls `abort` first, on
+the event loop. From then on the pass touches no path in the partition's directory: each such step holds the
+lock and looks whether it was aborted. A path may mean another log the moment after: that of a topic of the
+same name. What the pass has open it may still read and write; nobody will see it.
+
+Source: LogCleanerManager.abortCleaning.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafkapy.storage.files import FileSystem
+
+
+class CleaningAbortedError(Exception):
+    """The pass was stopped; the log is as it was."""
+
+
+class CleaningTask:
+    """Whether a pass may go on."""
+
+    __slots__ = ("_aborted", "_files", "_lock", "_paths")
+
+    def __init__(self, files: FileSystem) -> None:
+        self._files = files
+        self._aborted = threading.Event()
+        self._lock = threading.Lock()
+        self._paths: list[str] = []
+        """Files that the pass has made and that are not the log's yet, in the order in which they go."""
+
+    @property
+    def aborted(self) -> bool:
+        return self._aborted.is_set()
+
+    def check(self) -> None:
+        """Raises CleaningAbortedError."""
+        if self._aborted.is_set():
+            raise CleaningAbortedError
+
+    def wait(self, seconds: float) -> None:
+        """Do nothing for a while. Raises CleaningAbortedError, at once when it is aborted meanwhile."""
+        if self._aborted.wait(seconds):
+            raise CleaningAbortedError
+
+    @contextmanager
+    def paths(self) -> Iterator[list[str]]:
+        """While the paths in the partition's directory mean what they meant: the list of the files made.
+
+        Raises CleaningAbortedError.
+        """
+        with self._lock:
+            self.check()
+            yield self._paths
+
+    def abort(self) -> None:
+        """Stop the pass, and remove what it has made, before this returns. On the event loop.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        with self._lock:
+            self._aborted.set()
+            self._remove()
+
+    def remove_leftovers(self) -> None:
+        """Remove what the pass has made and what did not become the log's: it failed.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        with self._lock:
+            if not self._aborted.is_set():
+                self._remove()
+
+    def _remove(self) -> None:
+        """The `.log` file goes last: recovery completes a swap as long as that is there, and would put the
+        index files of a swap that has none in place of the log's own."""
+        for path in self._paths:
+            self._files.unlink(path)
+        if self._paths:
+            self._files.sync_directory(self._paths[0].rpartition("/")[0])
+        self._paths.clear()

@@ -1,0 +1,117 @@
+"""What the steps of a pass share: its plan, its buffer, and how it reads the log's segments."""
+
+from __future__ import annotations
+
+from kafkapy.protocol.compression import Buffer, decompress
+from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from kafkapy.storage.batches import BadBatchError
+from kafkapy.storage.cleaning.key_index import SPECIAL, look
+from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningPlan, CleaningStats, SourceSegment
+from kafkapy.storage.cleaning.task import CleaningTask
+from kafkapy.storage.cleaning.throttle import Throttle
+from kafkapy.storage.files import File, FileSystem
+from kafkapy.storage.segment import LOG_SUFFIX, segment_stem
+
+CHUNK = 1 << 20
+"""What is read at once."""
+
+
+class Workspace:
+    """Of one pass. Used by one thread at a time."""
+
+    __slots__ = ("buffer", "files", "limits", "plan", "stats", "task", "throttle")
+
+    def __init__(
+        self,
+        files: FileSystem,
+        plan: CleaningPlan,
+        task: CleaningTask,
+        limits: CleaningLimits,
+        throttle: Throttle,
+    ) -> None:
+        self.files = files
+        self.plan = plan
+        self.task = task
+        self.limits = limits
+        self.throttle = throttle
+        self.stats = CleaningStats()
+        self.buffer = memoryview(bytearray(CHUNK))
+
+    def stem(self, base_offset: int) -> str:
+        """The path of a segment's files up to the suffix."""
+        return segment_stem(self.plan.directory, base_offset)
+
+    def open(self, segment: SourceSegment) -> File:
+        """The `.log` file of a segment; the caller releases it. Raises CleaningAbortedError."""
+        with self.task.paths():
+            return self.files.open(self.stem(segment.base_offset) + LOG_SUFFIX)
+
+    def records(self, batch: memoryview, header: BatchHeader) -> Buffer:
+        """The records of a batch, decompressed. Raises DecodeError."""
+        payload = batch[HEADER_SIZE:]
+        codec = header.compression
+        return decompress(codec, payload, limit=self.limits.max_decompressed) if codec else payload
+
+
+class SegmentChunks:
+    """Reads a segment by chunks that begin with a batch."""
+
+    __slots__ = ("_file", "_position", "_segment", "_workspace", "at", "buffer", "filled", "started_at")
+
+    def __init__(self, workspace: Workspace, file: File, segment: SourceSegment, start: int) -> None:
+        self._workspace = workspace
+        self._file = file
+        self._segment = segment
+        self._position = start
+        """In the file, of the buffer's first byte."""
+        self.buffer = workspace.buffer
+        self.at = self.filled = 0
+        """In the buffer, between batches; and its end."""
+        self.started_at = 0
+
+    @property
+    def ends_segment(self) -> bool:
+        """Whether the buffer ends where the segment does."""
+        return self._position + self.filled == self._segment.size
+
+    def more(self) -> bool:
+        """Read on from the batch that was not whole; False at the end of the segment."""
+        workspace, size = self._workspace, self._segment.size
+        self._position += self.at
+        left = size - self._position
+        if left == 0:
+            return False
+        if self.at == 0 and self.filled:
+            self._grow()
+        wanted = min(len(self.buffer), left)
+        self.filled = workspace.files.read_into(self._file, self.buffer[:wanted], self._position)
+        self.at = self.started_at = 0
+        if self.filled < wanted:
+            raise self.bad("the file ends")
+        if self.filled < HEADER_SIZE:
+            raise self.bad("the file ends inside a batch header")
+        workspace.throttle.pass_through(self.filled, workspace.task)
+        return True
+
+    def _grow(self) -> None:
+        """The batch at the start of the buffer is larger than the buffer."""
+        length = int.from_bytes(self.buffer[8:12], "big", signed=True)
+        size = length + LOG_OVERHEAD
+        if length < HEADER_SIZE - LOG_OVERHEAD or size > self._segment.size - self._position:
+            raise self.bad(f"a batch of {size} bytes passes the end of the file")
+        if size <= len(self.buffer):
+            raise self.bad("a batch that is not whole")
+        self.buffer = self._workspace.buffer = memoryview(bytearray(size))
+
+    def special(self, stop: int) -> tuple[memoryview, BatchHeader]:
+        """The batch at which the compiled walk stopped. Raises BadBatchError where it is none."""
+        found, header = look(self.buffer, self.at, self.filled)
+        if stop != SPECIAL or header is None or found != SPECIAL:
+            magic = self.buffer[self.at + 16]
+            raise self.bad("damaged" if magic == 2 else f"message format {magic}")
+        return self.buffer[self.at : self.at + header.size], header
+
+    def bad(self, what: str) -> BadBatchError:
+        return BadBatchError(
+            self._position + self.at, f"segment {self._segment.base_offset:020d}{LOG_SUFFIX}: {what}"
+        )
