@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from functools import partial
+from types import FrameType
+from typing import Any
 
 import pytest
 
+from kafkapy import timers as timers_module
+from kafkapy import waiters as waiters_module
 from kafkapy.timers import SWEEP_FROM, Timers
 from kafkapy.waiters import Waiters
+
+TRACED = (timers_module.__file__, waiters_module.__file__)
 
 
 def make_waiters() -> tuple[Waiters, Timers]:
@@ -140,18 +147,30 @@ async def test_closed_timers_do_not_fire() -> None:
 async def test_a_wait_costs_the_same_however_many_there_are() -> None:
     waiters, _ = make_waiters()
 
-    async def each(count: int) -> float:
-        started = time.process_time()
-        waiting = [waiters.wait([n], 0.5, lambda: False) for n in range(count)]
-        for future in waiting:
-            future.cancel()
-        await asyncio.sleep(0)
-        return (time.process_time() - started) / count
+    async def lines_of_each(count: int) -> float:
+        """Lines of the two modules that were run for a wait, from its beginning until it is forgotten."""
+        lines = 0
 
-    few = min([await each(500) for _ in range(5)])
-    many = min([await each(10_000) for _ in range(5)])
-    print(f"{few * 1e6:.1f} and {many * 1e6:.1f} µs a wait")
-    assert many < 8 * few  # twenty times as many: 20 or more if each looked at all the others
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal lines
+            if frame.f_code.co_filename not in TRACED:
+                return None
+            lines += event == "line"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            waiting = [waiters.wait([n], 0.5, lambda: False) for n in range(count)]
+            for future in waiting:
+                future.cancel()
+            await asyncio.sleep(0)
+        finally:
+            sys.settrace(before)
+        return lines / count
+
+    assert 10 < await lines_of_each(10) < 100
+    assert await lines_of_each(2_000) < 2 * await lines_of_each(10)
 
 
 async def test_cancelled_timers_of_far_deadlines_take_no_memory() -> None:
