@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 # name: the module with the click command of that name, the extra it needs, its line in `kafkapy --help`
 _GROUPS = {
+    "check": ("kafkapy.check_dir.command", None, "Look for damage in a data directory, without a broker."),
     "dump-log": ("kafkapy.dump_log.command", None, "Show what is in the files of a data directory."),
     "export": ("kafkapy.travel.export_command", None, "Make a data directory one that Apache Kafka opens."),
     "import": ("kafkapy.travel.import_command", None, "Make a data directory of Apache Kafka kafkapy's."),

@@ -7,10 +7,17 @@ opened for reading alone, and whatever would write fails before it reaches the d
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import struct
+import sys
 from typing import NoReturn
 
 from kafkapy.storage.files import File, FileSystem
+
+_F_OFD_GETLK: int | None = getattr(fcntl, "F_OFD_GETLK", None)
+_FLOCK = "hhqqi"
+"""struct flock: type, whence, start, length, owner."""
 
 
 class ReadOnlyFiles(FileSystem):
@@ -25,6 +32,25 @@ class ReadOnlyFiles(FileSystem):
     def size_of(self, file: File) -> int:
         """The size of an open file, whatever its name is by now."""
         return os.fstat(file.fd).st_size
+
+    def is_locked(self, path: str) -> bool:
+        """Whether a broker holds the lock that `FileSystem.lock` takes; no lock is taken."""
+        try:
+            file = self.open(path)
+        except FileNotFoundError:
+            return False
+        try:
+            if _F_OFD_GETLK is None or sys.platform != "linux":
+                # Such a lock can only be tried: for a moment, and shared.
+                fcntl.lockf(file.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return False
+            wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            found = fcntl.fcntl(file.fd, _F_OFD_GETLK, wanted)
+            return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+        except BlockingIOError:
+            return True
+        finally:
+            file.release()
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise OSError(errno.EROFS, "a reader changes no file")

@@ -1,0 +1,75 @@
+"""`kafkapy check DIR…`: is a data directory sound?
+
+Exit status: 0 it is, but for what is harmless; 1 something is damaged, or will be repaired at the next start;
+2 it could not be checked, or wrong usage.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkapy.errors import UserError
+
+if TYPE_CHECKING:
+    from kafkapy.check_dir.check import Check, Summary
+
+
+@click.command()
+@click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path())
+@click.option("--deep", is_flag=True, help="Decompress every batch and look at every record.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
+    """Look for damage in DIR..., without a broker and without changing anything.
+
+    DIR is a data directory of kafkapy or Apache Kafka, a folder with several, or one partition's directory.
+    Each finding is harmless, repaired by the next start, or damaged: then it says what to do.
+    """
+    from kafkapy.check_dir.check import Check
+
+    try:
+        job = Check(paths, deep=deep)
+    except UserError as error:
+        click.echo(f"kafkapy: {error}", err=True)
+        sys.exit(2)
+    with _progress(job) as progress:
+        for finding in job.run(progress):
+            click.echo(json.dumps(finding.values(), ensure_ascii=False) if as_json else finding.text())
+    if as_json:
+        click.echo(json.dumps(job.summary.values()))
+    else:
+        _tell(job.summary)
+    sys.exit(job.summary.exit_status)
+
+
+@contextmanager
+def _progress(job: Check) -> Iterator[Callable[[int], None]]:
+    """A bar where somebody sees it and rich is installed."""
+    if sys.stderr.isatty():
+        try:
+            from kafkapy.check_dir.bar import check_bar
+        except ModuleNotFoundError:
+            pass
+        else:
+            with check_bar(job.total_bytes()) as progress:
+                yield progress
+            return
+    yield lambda _: None
+
+
+def _tell(summary: Summary) -> None:
+    for line in summary.unreadable:
+        click.echo(f"kafkapy: {line}", err=True)
+    for path in summary.live:
+        click.echo(f"A broker runs on {path}: what it is writing was left out.")
+    counts = [f"{count} {severity.value}" for severity, count in summary.findings.items() if count]
+    found = ", ".join(counts) if counts else "nothing is wrong"
+    click.echo(
+        f"{summary.partitions} partitions, {summary.segments} segments, {summary.batches} batches: "
+        f"{summary.nbytes / 1e6:,.1f} MB in {summary.seconds:.1f} s ({summary.mb_per_second:,.0f} MB/s): {found}"
+    )

@@ -1,0 +1,95 @@
+"""Files that no log is made of: KRaft's snapshots and quorum state, and kafkapy's own metadata."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+
+from kafkapy.check_dir.finding import Finding, Severity
+from kafkapy.log_source.data_directory import METADATA_FILE
+from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.records import crc_is_valid, decode_records, read_header
+from kafkapy.storage.batches import BadBatchError, iter_batches
+
+_SNAPSHOT = re.compile(r"(?:[0-9]{20}-[0-9]{10}|bootstrap)\.checkpoint")
+_SNAPSHOT_FOOTER = 4
+_QUORUM_STATE = "quorum-state"
+
+
+def check_kraft_files(files: ReadOnlyFiles, directory: str) -> list[Finding]:
+    """Snapshots of the metadata, whole and closed by their footer; the quorum's state.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    found = []
+    for entry in files.scan(directory):
+        try:
+            if _SNAPSHOT.fullmatch(entry.name):
+                position, wrong = _look_at_snapshot(files, entry.path)
+                if wrong is not None:
+                    remedy = "Apache Kafka does not start with it: restore it, or remove it if one is older."
+                    found.append(Finding(Severity.DAMAGED, entry.path, wrong, remedy, position))
+            elif entry.name == _QUORUM_STATE:
+                text = files.read(entry.path)
+                if text and not isinstance(json.loads(text), dict):
+                    raise ValueError("it is no JSON object")
+        except ValueError as error:
+            remedy = "Apache Kafka does not start with it: restore it."
+            found.append(Finding(Severity.DAMAGED, entry.path, f"it cannot be read: {error}", remedy))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def _look_at_snapshot(files: ReadOnlyFiles, path: str) -> tuple[int, str | None]:
+    """What is wrong with a snapshot, and where."""
+    file = files.open(path)
+    position, last_type = 0, None
+    try:
+        for position, batch in iter_batches(files, file, 0, files.size_of(file)):
+            header = read_header(batch)
+            if not crc_is_valid(batch, 0, header):
+                return position, "the CRC is wrong"
+            last_type = None
+            for record in decode_records(batch, 0, header):
+                if header.is_control and record.key is not None:
+                    last_type = int.from_bytes(record.key[2:4], "big")
+    except BadBatchError as error:
+        return error.position, error.reason
+    except DecodeError as error:
+        return position, str(error)
+    finally:
+        file.release()
+    return position, None if last_type == _SNAPSHOT_FOOTER else "it has no end: its footer is missing"
+
+
+def check_metadata_file(directory: str) -> list[Finding]:
+    """kafkapy's metadata, a SQLite file. A copy is looked at: SQLite itself writes beside what it opens.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    path = f"{directory}/{METADATA_FILE}"
+    if not os.path.exists(path):
+        return []
+    with tempfile.TemporaryDirectory(prefix="kafkapy-check-") as folder:
+        for suffix in ("", "-wal"):
+            if os.path.exists(path + suffix):
+                shutil.copyfile(path + suffix, f"{folder}/{METADATA_FILE}{suffix}")
+        try:
+            with closing(sqlite3.connect(f"{folder}/{METADATA_FILE}")) as database:
+                wrong = [str(row[0]) for row in database.execute("PRAGMA quick_check(1)")]
+        except sqlite3.DatabaseError as error:
+            wrong = [str(error)]
+    if wrong == ["ok"]:
+        return []
+    what = f"SQLite finds it damaged ({' '.join(wrong[0].split())})"
+    remedy = "Restore it from a backup; without it the next start makes topics of the logs it finds."
+    return [Finding(Severity.DAMAGED, path, what, remedy)]

@@ -1,0 +1,302 @@
+"""One partition: its segments in order, each against its indexes, and the log against the checkpoints.
+
+A segment that a running broker has deleted or replaced meanwhile is left out, and so is the end of the one
+that it is writing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from kafkapy.check_dir.finding import Finding, Severity
+from kafkapy.check_dir.index_check import IndexProblem, OffsetIndexCheck, TimeIndexCheck
+from kafkapy.check_dir.layout import PartitionPlace, Role
+from kafkapy.check_dir.partition_files import EpochCheck, check_snapshots, check_topic_id, find_leftovers
+from kafkapy.check_dir.segment_check import EpochStart, Gap, LogState, Progress, SegmentCheck, SegmentReport
+from kafkapy.check_dir.txn_index_check import check_txn_index
+from kafkapy.check_dir.verdict import READ_AGAIN, RESTORE, Promises
+from kafkapy.log_source.offline_segment import OfflineSegment
+from kafkapy.log_source.partition_listing import Listing, list_partition
+from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.storage.producer_snapshots import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
+from kafkapy.storage.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from kafkapy.topic_names import is_internal
+
+_MOST = 20
+"""Findings of one kind in one segment that are told one by one."""
+
+_DELETE_INDEX = "Stop the broker and delete the file: it is written anew from the log."
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is known of a partition before its files are looked at."""
+
+    clean: bool
+    live: bool
+    """A broker is running on it."""
+    deep: bool
+    recovery_point: int | None = None
+    log_start_offset: int = 0
+    high_watermark: int | None = None
+    cleaner_offset: int | None = None
+
+    @property
+    def promises(self) -> Promises:
+        return Promises(self.clean, self.recovery_point or 0, self.high_watermark or 0)
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    """What was found, and what of it others need to know."""
+
+    topic_partition: TopicPartition
+    path: str
+    findings: list[Finding] = field(default_factory=list)
+    topic_id: Uuid | None = None
+    segments: int = 0
+    batches: int = 0
+    nbytes: int = 0
+    end_offset: int = 0
+
+
+def check_partition(
+    files: ReadOnlyFiles, place: PartitionPlace, expected: Expected, progress: Progress
+) -> PartitionResult:
+    """Read all of a partition.
+
+    Raises:
+        LogSourceError: it cannot be listed.
+        OSError: the disk failed.
+    """
+    return _PartitionCheck(files, place, expected, progress).run()
+
+
+class _PartitionCheck:
+    def __init__(
+        self, files: ReadOnlyFiles, place: PartitionPlace, expected: Expected, progress: Progress
+    ) -> None:
+        self._files = files
+        self._place = place
+        self._expected = expected
+        self._promises = expected.promises
+        self._progress = progress
+        self._state = LogState()
+        self._epoch_starts: list[EpochStart] = []
+        self._gaps: list[tuple[str, Gap]] = []
+        self._result = PartitionResult(place.topic_partition, place.path)
+        self._found = self._result.findings
+        self._broken_end = False
+
+    def run(self) -> PartitionResult:
+        files, path, result = self._files, self._place.path, self._result
+        names = [entry.name for entry in files.scan(path)]
+        epochs = EpochCheck.load(files, path)
+        listing = list_partition(files, path)
+        try:
+            self._begin_transactions(listing)
+            for segment in listing.segments:
+                self._check_segment(segment, last=segment is listing.segments[-1])
+            result.end_offset = self._end_offset(listing)
+        finally:
+            listing.close()
+        self._check_end(listing)
+        self._tell_gaps()
+        start = max(
+            self._expected.log_start_offset, listing.segments[0].base_offset if listing.segments else 0
+        )
+        self._found += epochs.compare(self._epoch_starts, self._promises, start, result.end_offset)
+        self._found += check_snapshots(files, path, listing.snapshots, self._snapshot_limit())
+        if self._expected.clean and self._state.has_producers and not listing.snapshots:
+            what = "there is no producer snapshot: the next start forgets the idempotent producers"
+            self._found.append(Finding(Severity.DAMAGED, path, what, f"{READ_AGAIN}."))
+        result.topic_id, wrong = check_topic_id(files, path)
+        self._found += wrong
+        if not self._expected.live:
+            self._found += find_leftovers(path, names, [segment.base_offset for segment in listing.segments])
+        if self._state.legacy is not None:
+            what = f"it holds messages in format v{self._state.legacy}, of clients before Kafka 0.11"
+            remedy = "kafkapy does not serve them; Apache Kafka does."
+            self._found.append(Finding(Severity.HARMLESS, path, what, remedy))
+        result.batches = self._state.batches
+        return result
+
+    def _begin_transactions(self, listing: Listing) -> None:
+        """Transactions that were open where the log begins stand in the snapshot there."""
+        if not listing.segments:
+            return
+        offset = listing.segments[0].base_offset
+        try:
+            producers = decode_snapshot(
+                self._files.read(f"{self._place.path}/{offset:020d}{SNAPSHOT_SUFFIX}")
+            )
+        except (FileNotFoundError, CorruptSnapshotError):
+            return
+        for producer_id, entry in producers.items():
+            if entry.txn_first_offset >= 0:
+                self._state.open_transactions[producer_id] = entry.txn_first_offset
+
+    # --- one segment ----------------------------------------------------------------------------------------
+
+    def _check_segment(self, segment: OfflineSegment, *, last: bool) -> None:
+        being_written = last and not self._expected.clean
+        index_path = segment.stem + INDEX_SUFFIX + segment.suffix
+        time_path = segment.stem + TIME_INDEX_SUFFIX + segment.suffix
+        base = segment.base_offset
+        offset_index = OffsetIndexCheck(self._files, index_path, base, being_written=being_written)
+        time_index = TimeIndexCheck(self._files, time_path, base, being_written=being_written)
+        before = self._state.next_offset
+        try:
+            file = segment.file
+        except FileNotFoundError:
+            return
+        if before is not None and base > before:
+            self._gaps.append((segment.path, Gap(0, before, base - 1)))
+        if before is not None and base < before:
+            what = f"it begins at offset {base}, the segment before it ends at offset {before}"
+            self._found.append(
+                Finding(self._promises.of_record(base), segment.path, what, f"{RESTORE}.", offset=base)
+            )
+        self._state.next_offset = max(base, before or 0)
+        size = self._files.size_of(file)
+        check = SegmentCheck(
+            self._files,
+            file,
+            base,
+            self._state,
+            offset_index,
+            time_index,
+            deep=self._expected.deep,
+            progress=self._progress,
+        )
+        report = check.run(size)
+        self._result.segments += 1
+        self._result.nbytes += size
+        if self._expected.live and not self._still_there(segment):
+            return
+        self._tell_bad(segment, report, size, last=last)
+        self._gaps += [(segment.path, gap) for gap in report.gaps]
+        self._epoch_starts += report.epochs
+        end = self._state.next_offset if self._state.next_offset is not None else base
+        self._tell_index(
+            index_path, offset_index.finish(size, end), end, missing=offset_index.missing and size > 0
+        )
+        self._tell_index(time_path, time_index.finish(end), end, missing=time_index.missing and size > 0)
+        if not (self._expected.live and last):
+            self._found += check_txn_index(self._files, segment, report, self._promises, end)
+
+    def _still_there(self, segment: OfflineSegment) -> bool:
+        """Whether the file has not been deleted or replaced since it was opened."""
+        try:
+            return os.path.samestat(os.fstat(segment.file.fd), os.stat(segment.path + segment.suffix))
+        except FileNotFoundError:
+            return False
+
+    def _tell_bad(self, segment: OfflineSegment, report: SegmentReport, size: int, *, last: bool) -> None:
+        path = segment.path + segment.suffix
+        for number, bad in enumerate(report.bad):
+            if last and bad.ends_log:
+                self._broken_end = True
+                if self._expected.live and bad.torn:
+                    return  # it is being written
+            severity = self._promises.of_record(bad.offset)
+            if (
+                last
+                and bad.torn
+                and bad.offset >= max(self._promises.recovery_point, self._promises.high_watermark)
+            ):
+                severity = Severity.REPAIRED
+            remedy = f"{RESTORE}."
+            if severity is Severity.REPAIRED:
+                remedy = f"The next start cuts the log there; {size - bad.position} bytes of the segment go."
+            what = bad.reason
+            if bad.ends_log and bad.torn:
+                what = f"the file ends inside a batch, or in zeros: {bad.size} bytes ({bad.reason})"
+            elif bad.ends_log:
+                what = f"{bad.size} bytes are no batch ({bad.reason})"
+            if number == _MOST:
+                what = f"{len(report.bad) - _MOST} more like this"
+                self._found.append(Finding(severity, path, what, remedy))
+                return
+            self._found.append(Finding(severity, path, what, remedy, bad.position, bad.offset))
+
+    def _tell_index(self, path: str, problems: list[IndexProblem], end_offset: int, *, missing: bool) -> None:
+        if missing:
+            if not self._expected.live:
+                self._found.append(
+                    Finding(Severity.REPAIRED, path, "it is missing", "It is written anew from the log.")
+                )
+            return
+        for number, problem in enumerate(problems):
+            severity, remedy = Severity.DAMAGED, _DELETE_INDEX
+            if self._promises.reads_again(end_offset) and not self._expected.live:
+                severity, remedy = Severity.REPAIRED, "The next start writes it anew from the log."
+            elif problem.seen_by_broker:
+                severity, remedy = (
+                    Severity.REPAIRED,
+                    "The broker writes it anew from the log when it opens it.",
+                )
+            if number == _MOST:
+                what = f"{len(problems) - _MOST} more entries are wrong"
+                self._found.append(Finding(severity, path, what, remedy))
+                return
+            self._found.append(Finding(severity, path, problem.what, remedy, problem.position))
+
+    # --- the log --------------------------------------------------------------------------------------------
+
+    def _end_offset(self, listing: Listing) -> int:
+        if self._state.next_offset is not None:
+            return self._state.next_offset
+        return listing.segments[-1].base_offset if listing.segments else self._expected.log_start_offset
+
+    def _snapshot_limit(self) -> int:
+        """A broker that runs may have written more since."""
+        return 2**63 - 1 if self._expected.live or self._broken_end else self._result.end_offset
+
+    def _check_end(self, listing: Listing) -> None:
+        """Hold the end of the log against the checkpoints."""
+        if self._place.role is not Role.LOG or self._broken_end:
+            return
+        path, expected, end = self._place.path, self._expected, self._result.end_offset
+        if not listing.segments:
+            severity = Severity.DAMAGED if self._promises.recovery_point else Severity.REPAIRED
+            remedy = f"{RESTORE}." if self._promises.recovery_point else "The next start makes a new log."
+            self._found.append(Finding(severity, path, "there is no segment", remedy))
+            return
+        for name, offset, said in (
+            ("recovery point", expected.recovery_point, "everything below was on disk"),
+            ("high watermark", expected.high_watermark, "everything below was acknowledged"),
+        ):
+            if offset is not None and end < offset:
+                what = f"the log ends at offset {end}, below its {name} {offset}: {said}"
+                self._found.append(Finding(Severity.DAMAGED, path, what, f"{RESTORE}.", offset=end))
+                break
+        if expected.log_start_offset > end:
+            what = (
+                f"the log start offset {expected.log_start_offset} is above the end of the log, offset {end}"
+            )
+            remedy = f"{RESTORE}; or else the next start drops all records."
+            self._found.append(Finding(Severity.DAMAGED, path, what, remedy, offset=end))
+        if expected.cleaner_offset is not None and expected.cleaner_offset > end and not expected.live:
+            what = f"the cleaner's offset {expected.cleaner_offset} is above the end of the log, offset {end}"
+            remedy = "Compaction reads the log from its start again."
+            self._found.append(Finding(Severity.REPAIRED, path, what, remedy, offset=end))
+
+    def _tell_gaps(self) -> None:
+        """Offsets that nobody has: compaction's, or of a segment that was lost."""
+        compacted = (
+            self._state.compacted
+            or self._expected.cleaner_offset is not None
+            or is_internal(self._place.topic_partition.topic)
+        )
+        if compacted:
+            return
+        for path, gap in self._gaps[:_MOST]:
+            what = f"offsets {gap.first} to {gap.last} are missing before it"
+            severity = self._promises.of_record(gap.first)
+            remedy = f"{RESTORE}; if the topic was ever compacted, this is no damage."
+            if severity is Severity.REPAIRED:
+                remedy = "The next start cuts the log there, if a segment is missing."
+            self._found.append(Finding(severity, path, what, remedy, gap.position or None, gap.first))
