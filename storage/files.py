@@ -233,17 +233,17 @@ class FileSystem:
         """Give a file a second name on the same file system."""
         os.link(source, target)
 
-    def copy(self, source: str, target: str) -> int:
+    def copy(self, source: str, target: str) -> int | None:
         """Make `target` a copy of a file, on disk when this returns; the bytes that were written for it.
 
-        Where the file system can (btrfs, XFS), the two share their blocks until one of them is written, and
-        nothing is. Holes stay holes: Kafka's index files are 10 MiB of them.
+        None where the file system could have the two share their blocks (btrfs, XFS). Holes stay holes:
+        Kafka's index files are 10 MiB of them.
         """
         reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         try:
             writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
             try:
-                written = 0 if _clone(reading, writing) else _copy_data(reading, writing)
+                written = None if _clone(reading, writing) else _copy_data(reading, writing)
                 os.fsync(writing)
                 return written
             finally:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -12,6 +14,7 @@ from kafkapy.storage.checkpoints import (
     CorruptCheckpointError,
     read_offsets,
     write_clean_shutdown,
+    write_offsets,
 )
 from kafkapy.storage.files import FileSystem
 from kafkapy.travel.source import LogDir
@@ -19,6 +22,18 @@ from kafkapy.travel.source import LogDir
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 _NO_BROKER_EPOCH: Final = -1
 _CARRIED: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
+
+
+def raise_recovery_points(
+    files: FileSystem, log_dir: LogDir, target: str, points: Mapping[TopicPartition, int]
+) -> None:
+    """Write recovery points above those that `log_dir` has.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    if points:
+        write_offsets(files, f"{target}/{RECOVERY_POINTS}", {**log_dir.recovery_points, **points})
 
 
 def bring_checkpoints(files: FileSystem, log_dir: LogDir, target: str) -> None:

@@ -19,7 +19,8 @@ class KnownPartition(NamedTuple):
 
     leader_epoch: int
     replicas: tuple[int, ...]
-    isr: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    """Those that have all committed records."""
     directories: tuple[Uuid, ...] = ()
     """The log directories of the replicas, where they are told."""
 

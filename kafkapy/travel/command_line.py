@@ -59,10 +59,9 @@ def progress_bar(what: str) -> Iterator[Callable[[int], None]]:
 
 def cost(transfer: Transfer) -> str:
     """What it cost on disk, for people."""
-    shared = transfer.nbytes - transfer.written
     text = f"Written: {size(transfer.written)}"
-    if shared > 0:
-        text += f"; {size(shared)} share the disk with the original (closed segments never change)"
+    if transfer.shared:
+        text += f"; {size(transfer.shared)} are the same bytes on disk as the original's"
     return text + "."
 
 

@@ -85,8 +85,8 @@ def _settings(plan: ImportPlan) -> str:
         ]
         return (
             f"Settings could not be found: {counted(len(kept), 'topic')} get retention.ms=-1, so that "
-            f"nothing is deleted, and {len(compacted)} that Kafka compacts cleanup.policy=compact. Set what they "
-            "should have, or import again with --zookeeper or --metadata."
+            f"nothing is deleted, and {len(compacted)} that Kafka compacts cleanup.policy=compact. Set what "
+            "they should have, or import again with --zookeeper or --metadata."
         )
     settings = sum(len(topic.configs) for topic in image.topics.values())
     brokers = sum(map(len, image.broker_configs.values()))

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
-from kafkapy.protocol.types import ZERO_UUID, Uuid, random_uuid, uuid_to_text
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, random_uuid, uuid_to_text
 from kafkapy.travel.checkpoint_files import compacted_topics
 from kafkapy.travel.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
+from kafkapy.travel.compaction_holes import end_of_last_hole
 from kafkapy.travel.internal_topics import InternalTopics, highest_producer_id, read_internal_topics
 from kafkapy.travel.settings import broker_settings, guessed_settings, topic_settings
 from kafkapy.travel.source import PartitionFolder, Source
@@ -30,6 +31,8 @@ class ImportPlan:
     internal: InternalTopics
     described_by: str | None
     """Where settings were found; None where there was nothing."""
+    recovery_points: list[dict[TopicPartition, int]]
+    """By log directory: those to raise (compaction_holes.py)."""
     not_carried: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -58,6 +61,7 @@ def plan_import(source: Source, known: KnownCluster | None) -> ImportPlan:
         chooser.folders,
         internal,
         None if known is None else known.described_by,
+        _recovery_points(source, image, chooser.folders),
         chooser.not_carried + ([] if known is None else known.not_carried),
         chooser.remarks,
     )
@@ -68,6 +72,22 @@ def _unused_producer_id(source: Source, chooser: _Chooser, internal: InternalTop
     for folder in chooser.folders:
         highest = max(highest, highest_producer_id(source.files, folder.path))
     return 0 if highest < 0 else highest + 1 + _PRODUCER_ID_MARGIN
+
+
+def _recovery_points(
+    source: Source, image: MetadataImage, folders: list[PartitionFolder]
+) -> list[dict[TopicPartition, int]]:
+    points: list[dict[TopicPartition, int]] = [{} for _ in source.log_dirs]
+    compacted = compacted_topics(source.files, source.log_dirs)
+    for folder in folders:
+        log_dir, name = source.log_dirs[folder.directory], folder.topic_partition.topic
+        policy = image.topics[name].configs.get("cleanup.policy", "")
+        if not log_dir.clean and ("compact" in policy or name in compacted):
+            known = log_dir.recovery_points.get(folder.topic_partition, 0)
+            point = end_of_last_hole(source.files, folder.path, known)
+            if point > known:
+                points[folder.directory][folder.topic_partition] = point
+    return points
 
 
 class _Chooser:
@@ -146,7 +166,7 @@ class _Chooser:
             epoch = folders[number].leader_epoch if number in folders else -1
             if number in known:
                 epoch = max(epoch, known[number].leader_epoch)
-                if self._node_id not in known[number].isr:
+                if self._node_id not in known[number].in_sync:
                     self.remarks.append(
                         f"{name}-{number} was not in sync on this broker: its last records may be missing"
                     )

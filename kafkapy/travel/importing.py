@@ -17,7 +17,7 @@ from pathlib import Path
 from kafkapy.log_source.data_directory import METADATA_FILE
 from kafkapy.storage.checkpoints import META_PROPERTIES, write_meta_properties
 from kafkapy.storage.files import FileSystem
-from kafkapy.travel.checkpoint_files import bring_checkpoints
+from kafkapy.travel.checkpoint_files import bring_checkpoints, raise_recovery_points
 from kafkapy.travel.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
 from kafkapy.travel.exporting import put_aside
 from kafkapy.travel.import_plan import ImportPlan, plan_import
@@ -68,6 +68,7 @@ def import_copy(
                 transfer = bring_partitions(source, plan.folders, target.paths, files, progress)
                 for log_dir, path in zip(source.log_dirs, target.paths, strict=True):
                     bring_checkpoints(files, log_dir, path)
+                _raise_recovery_points(source, plan, target.paths, files)
                 write_metadata(f"{target.paths[0]}/{METADATA_FILE}", plan.cluster)
                 _write_meta_properties(source, plan.cluster, target.paths, files)
                 target.commit()
@@ -88,6 +89,7 @@ def import_in_place(paths: Sequence[Path], place: MetadataPlace) -> Imported:
         own = [each.path for each in source.log_dirs]
         partial = f"{own[0]}/{METADATA_FILE}{PARTIAL_SUFFIX}"
         try:
+            _raise_recovery_points(source, plan, own, files)
             for suffix in ("", "-wal", "-shm"):
                 files.unlink(partial + suffix)
             write_metadata(partial, plan.cluster)
@@ -146,6 +148,11 @@ def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:
     }
     configs = {name: dict(each) for name, each in image.broker_configs.items()}
     return KnownCluster(f"ZooKeeper at {address}", topics, configs, next_producer_id, not_carried)
+
+
+def _raise_recovery_points(source: Source, plan: ImportPlan, paths: Sequence[str], files: FileSystem) -> None:
+    for log_dir, path, points in zip(source.log_dirs, paths, plan.recovery_points, strict=True):
+        raise_recovery_points(files, log_dir, path, points)
 
 
 def _write_meta_properties(source: Source, cluster: Cluster, paths: Sequence[str], files: FileSystem) -> None:

@@ -154,7 +154,7 @@ def _read_transactions(values: dict[bytes, bytes], found: InternalTopics) -> Non
             partitions = ", ".join(
                 f"{each.topic}-{index}"
                 for each in state.transaction_partitions or []
-                for index in each.partition_ids
+                for index in sorted(each.partition_ids)
             )
             found.open_transactions.append(
                 f"{key.transactional_id} ({_OPEN[state.transaction_status]}, in {partitions})"

@@ -6,7 +6,7 @@ Source: TopicsDelta, PartitionRegistration.merge, ConfigurationsDelta, ProducerI
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafkapy.protocol.message import TopMessage
@@ -68,7 +68,7 @@ class _Replay:
             self._topic(message.topic_id).partitions[message.partition_id] = KnownPartition(
                 message.leader_epoch,
                 tuple(message.replicas),
-                tuple(message.isr),
+                _in_sync(message.replicas, message.isr, message.eligible_leader_replicas),
                 tuple(message.directories),
             )
         elif isinstance(message, PartitionChangeRecord):
@@ -123,10 +123,12 @@ class _Replay:
         before = partitions.get(change.partition_id)
         if before is None:
             raise TravelError("The metadata log changes a partition before it makes it: a part is missing.")
+        replicas = before.replicas if change.replicas is None else tuple(change.replicas)
+        isr = before.in_sync if change.isr is None else change.isr
         partitions[change.partition_id] = KnownPartition(
             before.leader_epoch + (change.leader != _LEADER_UNCHANGED),
-            before.replicas if change.replicas is None else tuple(change.replicas),
-            before.isr if change.isr is None else tuple(change.isr),
+            replicas,
+            _in_sync(replicas, isr, change.eligible_leader_replicas),
             before.directories if change.directories is None else tuple(change.directories),
         )
 
@@ -154,3 +156,9 @@ class _Replay:
             self._next_producer_id,
             [f"{count} {what}" for what, count in counted.items() if count],
         )
+
+
+def _in_sync(replicas: Sequence[int], isr: Sequence[int], eligible: Sequence[int] | None) -> tuple[int, ...]:
+    """The replicas with all committed records: the in-sync ones, and those that left as the last of them and
+    stay eligible (KIP-966). A single replica has all there is."""
+    return tuple(replicas) if len(replicas) == 1 else (*isr, *(eligible or ()))

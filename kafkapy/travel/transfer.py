@@ -33,10 +33,10 @@ class Transfer:
     """What was brought over."""
 
     files: int = 0
-    nbytes: int = 0
-    """All of it, as it is read."""
     written: int = 0
-    """What it cost."""
+    """Bytes."""
+    shared: int = 0
+    """Bytes that are there once for both directories."""
 
     def bring(self, files: FileSystem, source: str, target: str, *, closed: bool = False) -> None:
         """Bring one file over; `closed`: nothing writes into it any more.
@@ -44,11 +44,18 @@ class Transfer:
         Raises:
             OSError: the disk is full, or failed.
         """
-        size = files.size(source)
+        written = None
         if not closed or not self._link(files, source, target):
-            self.written += files.copy(source, target)
+            written = files.copy(source, target)
         self.files += 1
-        self.nbytes += size
+        if written is None:
+            self.shared += files.size(source)
+        else:
+            self.written += written
+
+    @property
+    def nbytes(self) -> int:
+        return self.written + self.shared
 
     def _link(self, files: FileSystem, source: str, target: str) -> bool:
         try:
