@@ -46,7 +46,7 @@ from kafkapy.storage.log_directory import Clock, Durability, LogDirectory, LogDi
 from kafkapy.storage.log_loading import LoadJob, LogLoading, Progress
 from kafkapy.storage.log_moves import LogMoves
 from kafkapy.storage.new_log import adopt_topic_id, create_log
-from kafkapy.storage.offset_checkpoint import CHECKPOINTS, OffsetCheckpoint
+from kafkapy.storage.offset_checkpoint import CHECKPOINTS, CLEANER_OFFSETS, OffsetCheckpoint
 from kafkapy.storage.open_files import OpenFiles, default_limit
 
 logger = logging.getLogger(__name__)
@@ -191,6 +191,8 @@ class LogManager:
 
     def _loaded_log(self, job: LoadJob, log: PartitionLog) -> None:
         """Take in a log."""
+        cleaned = self._checkpoints[job.directory][CLEANER_OFFSETS].written
+        log.cleaned_offset = cleaned.get(job.topic_partition)
         logs = self.moves.copies if job.is_future else self._logs
         other = logs.setdefault(job.topic_partition, log)
         if other is log:
@@ -215,7 +217,8 @@ class LogManager:
 
     def _choose(self, one: PartitionLog, other: PartitionLog) -> None:
         """Keep one of two logs of a partition: a crash came while the one was to replace the other."""
-        if is_marked(self.files, one) == is_marked(self.files, other) or one.topic_id != other.topic_id:
+        ids = {one.topic_id, other.topic_id} - {None}
+        if is_marked(self.files, one) == is_marked(self.files, other) or len(ids) > 1:
             raise LogDirectoryError(
                 f"{one.topic_partition} is in both {one.path} and {other.path}. Remove the one that is out "
                 "of date."
@@ -393,6 +396,15 @@ class LogManager:
         """Take down the high watermarks; returned as above."""
         return self._checkpoint(HIGH_WATERMARKS)
 
+    def checkpoint_cleaner_offsets(self) -> Callable[[], None]:
+        """Take down how far each log was compacted; returned as above."""
+        return self._checkpoint(CLEANER_OFFSETS)
+
+    def recovery_point_on_disk(self, log: PartitionLog) -> int:
+        """Below it the next start does not look at the log, whatever happens meanwhile."""
+        written = self._checkpoints[log.log_directory][RECOVERY_POINTS].written
+        return written.get(log.topic_partition, 0)
+
     def _checkpoint(self, name: str) -> Callable[[], None]:
         writes = [
             checkpoints[name].prepare(self._offsets_of(directory, name))
@@ -416,6 +428,12 @@ class LogManager:
             offsets = {log.topic_partition: log.high_watermark for log in logs}
         elif name == RECOVERY_POINTS:
             offsets = {log.topic_partition: log.flushed_offset for log in logs}
+        elif name == CLEANER_OFFSETS:
+            offsets = {
+                log.topic_partition: min(log.cleaned_offset, log.log_end_offset)
+                for log in logs
+                if log.cleaned_offset is not None
+            }
         else:
             offsets = {
                 log.topic_partition: log.log_start_offset
