@@ -37,7 +37,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -104,18 +104,41 @@ def read_leader_epochs(files: FileSystem, path: str) -> list[tuple[int, int]]:
         CorruptCheckpointError: the file is damaged.
         OSError: the disk failed.
     """
-    entries: list[tuple[int, int]] = []
-    for line in _read_entries(files, path):
-        words = _BLANKS.split(line)
-        if len(words) != 2:
-            raise CorruptCheckpointError(path, f"malformed line {line!r}")
-        entries.append((_number(path, words[0], 31), _number(path, words[1], 63)))
+    entries = []
+    for epoch, start_offset in read_numbers(files, path, columns=2):
+        if epoch >= 1 << 31:
+            raise CorruptCheckpointError(path, f"{epoch} is no leader epoch")
+        entries.append((epoch, start_offset))
     return entries
 
 
 def format_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
     """The content of a leader-epoch-checkpoint."""
-    return _format_entries([f"{epoch} {start_offset}" for epoch, start_offset in entries])
+    return format_numbers(entries)
+
+
+# --- lines of numbers ---------------------------------------------------------------------------------------
+
+
+def read_numbers(files: FileSystem, path: str, *, columns: int) -> list[tuple[int, ...]]:
+    """The lines of a checkpoint that holds nothing but numbers; none where the file is missing or empty.
+
+    Raises:
+        CorruptCheckpointError: the file is damaged.
+        OSError: the disk failed.
+    """
+    lines: list[tuple[int, ...]] = []
+    for line in _read_entries(files, path):
+        words = _BLANKS.split(line)
+        if len(words) != columns:
+            raise CorruptCheckpointError(path, f"malformed line {line!r}")
+        lines.append(tuple(_number(path, word, 63) for word in words))
+    return lines
+
+
+def format_numbers(lines: Iterable[Sequence[int]]) -> bytes:
+    """The content of such a checkpoint."""
+    return _format_entries([" ".join(map(str, line)) for line in lines])
 
 
 # --- partition.metadata -------------------------------------------------------------------------------------

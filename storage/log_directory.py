@@ -64,6 +64,7 @@ class LogDirectory:
         "_lock",
         "_space",
         "before_truncation",
+        "check_on_first_read",
         "clock",
         "deletions",
         "durable",
@@ -80,6 +81,8 @@ class LogDirectory:
         self.files = files
         self.clock = clock
         self.durable = durability == "fsync"
+        self.check_on_first_read = True
+        """Whether what was on disk when a log was loaded is checked when it is read (first_read.py)."""
         self.error: StorageError | None = None
         """What took the directory offline."""
         self.on_failure: Callable[[LogDirectory, StorageError], None] = _ignore

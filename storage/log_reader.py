@@ -4,7 +4,7 @@ A read stays within one segment and ends at a batch boundary: where the reader m
 the segment, or before `max_bytes`. Apache Kafka cuts the last batch in the middle there, which every client
 throws away; a cut at a boundary costs no more, since the index knows one nearby, and the position where the
 reader goes on is known then. A few such positions are remembered, so that a consumer that reads on needs no
-search.
+search. A read also ends before bytes that nobody looked at yet (first_read.py), and before damage.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from kafkapy.protocol.records import BatchHeader, decode_records, read_header
 from kafkapy.storage.batches import BatchPlace
+from kafkapy.storage.damage import DamagedOffsetsError, holding
 from kafkapy.storage.files import FileSlice
+from kafkapy.storage.first_read import check_around, check_from
 from kafkapy.storage.segment import Segment
 from kafkapy.storage.segments import Segments
 
@@ -69,14 +71,18 @@ class LogReader:
             BadBatchError: the segment is damaged.
             OSError: the disk failed.
         """
-        found = self._positions.get(offset) or self._find(offset)
-        while found is not None and found[1] >= found[0].size:
+        found = self._positions.get(offset)
+        if found is not None and found[1] >= found[0].size:
             following = self._segments.after(found[0])
-            found = None if following is None else (following, 0)
+            goes_on = following is not None and following.base_offset == offset and following.size > 0
+            found = (following, 0) if following is not None and goes_on else None
+        found = found or self._find(offset, log_end_offset)
         if found is None:
             return None
         segment, position = found
         limit, end_offset = self._limit(segment, upper_bound, log_end_offset)
+        if segment.unchecked is not None or segment.damage:
+            limit, end_offset = self._good_until(segment, position, offset, limit, end_offset, log_end_offset)
         if limit <= position:
             return None
         if limit - position > max_bytes:
@@ -88,18 +94,57 @@ class LogReader:
                 limit, end_offset = position + first.size, first.last_offset + 1
             else:
                 return None
-        self.remember(end_offset, segment, limit)
+        if not segment.damage:
+            self.remember(end_offset, segment, limit)
         return LogRead(segment.slice(position, limit - position), end_offset)
 
-    def _find(self, offset: int) -> tuple[Segment, int] | None:
+    def _find(self, offset: int, log_end_offset: int) -> tuple[Segment, int] | None:
         """Segment and position of the first batch that ends at or above `offset`."""
         segment: Segment | None = self._segments.floor(offset)
         while segment is not None:
+            if segment.unchecked is not None:
+                check_around(segment, offset, self._end_of(segment, log_end_offset))
+            if segment.damage and (damaged := holding(segment.damage, offset)):
+                raise DamagedOffsetsError(segment.path, damaged)
             place = segment.find(offset)
             if place is not None:
                 return segment, place.position
             segment = self._segments.after(segment)
         return None
+
+    def _good_until(
+        self,
+        segment: Segment,
+        position: int,
+        offset: int,
+        limit: int,
+        end_offset: int,
+        log_end_offset: int,
+    ) -> tuple[int, int]:
+        """Where a read from `position` that may go up to `limit` has to stop before what is not checked yet,
+        or damaged.
+
+        Raises:
+            DamagedOffsetsError: `position` itself is damaged.
+        """
+        if segment.unchecked is not None and position < segment.unchecked.size:
+            end = self._end_of(segment, log_end_offset)
+            piece = check_from(segment, position, expected=segment.base_offset, end_offset=end)
+            if piece.end < min(limit, segment.unchecked.size):
+                limit, end_offset = piece.end, piece.end_offset
+        damaged = holding(segment.damage, offset)
+        if damaged is not None:
+            self._positions.pop(offset, None)
+            raise DamagedOffsetsError(segment.path, damaged)
+        for damaged in segment.damage:
+            if position < damaged.position < limit:
+                return damaged.position, damaged.first_offset
+        return limit, end_offset
+
+    def _end_of(self, segment: Segment, log_end_offset: int) -> int:
+        """The offset behind a segment."""
+        following = self._segments.after(segment)
+        return log_end_offset if following is None else following.base_offset
 
     def _limit(self, segment: Segment, upper_bound: int, log_end_offset: int) -> tuple[int, int]:
         """Where in `segment` a reader has to stop, as position and offset."""

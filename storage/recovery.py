@@ -10,8 +10,9 @@ sane header, a valid CRC and offsets above those before it. Indexes, leader epoc
 built from what is read.
 3. At the first bad batch the log is cut, if that lies above the recovery point: there a crash may have left a
 torn or missing write, and nothing was promised. Below the recovery point everything was on disk once, so a
-bad batch is damage. Cutting there, as Apache Kafka does, would throw away good records behind it: the log is
-left as it is and not served (CorruptLogError, with the offsets).
+bad batch is damage. Cutting there, as Apache Kafka does, would throw away good records behind it: the damaged
+range is quarantined (damage.py), and what lies before and behind it is served. A log that lost its end goes
+on at the recovery point.
 4. With durability=fsync what was accepted is synced before it is served, so that a second crash cannot take
 back what somebody read after the first. (Apache Kafka leaves that to the page cache.)
 
@@ -25,7 +26,7 @@ from __future__ import annotations
 import logging
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import MAGIC, BatchHeader, read_header
@@ -38,8 +39,11 @@ from kafkapy.storage.checkpoints import (
     CorruptCheckpointError,
     read_partition_metadata,
 )
+from kafkapy.storage.damage import DAMAGED_OFFSETS, DamagedRange, load_damage, save_damage
 from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.files import CorruptLogError, release_all
+from kafkapy.storage.first_read import Unchecked, quarantine
+from kafkapy.storage.index_builder import IndexBuilder
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectory
@@ -52,10 +56,10 @@ from kafkapy.storage.segment import (
     LOG_SUFFIX,
     SUFFIXES,
     TIME_INDEX_SUFFIX,
-    IndexBuilder,
     Segment,
 )
 from kafkapy.storage.segments import Segments
+from kafkapy.storage.survey import survey
 from kafkapy.storage.txn_index import CorruptTransactionIndexError
 
 logger = logging.getLogger(__name__)
@@ -131,10 +135,10 @@ class _Loader:
         start = self._check_clean() if self._clean else self._offsets.recovery_point
         self._clean = start is None
         end_offset = self._end_offset if start is None else self._recover(start)
-        if end_offset < self._offsets.recovery_point:
-            raise self._corrupt(end_offset, "the log ends")
+        if end_offset < self._floor:
+            end_offset = self._quarantine_end(end_offset)
         if end_offset < self._offsets.log_start_offset:
-            end_offset = self._start_anew()
+            end_offset = self._start_anew(end_offset)
         if not self._segments:
             now = self._now_ms
             self._segments = [Segment.create(self._files, self._path, end_offset, self._config, now)]
@@ -162,6 +166,12 @@ class _Loader:
         log.advance_high_watermark(self._offsets.high_watermark)
         log.close_files()
         return log
+
+    @property
+    def _floor(self) -> int:
+        """Everything below was on disk once. Two files say so: one that rotted does not make offsets up."""
+        point, high_watermark = self._offsets.recovery_point, self._offsets.high_watermark
+        return min(point, high_watermark) if high_watermark else point
 
     def _flushed_offset(self, end_offset: int) -> int:
         if self._clean or self._log_directory.durable:
@@ -220,9 +230,12 @@ class _Loader:
         sizes: dict[int, int] = {}
         others: list[tuple[int, str]] = []
         snapshots: list[int] = []
+        damage: dict[int, tuple[DamagedRange, ...]] = {}
         for entry in self._files.scan(self._path):
             match = _SEGMENT_FILE.fullmatch(entry.name)
             if match is None:
+                if entry.name == DAMAGED_OFFSETS:
+                    damage = load_damage(self._files, self._path)
                 continue
             self._names.add(entry.name)
             if match[2] == LOG_SUFFIX:
@@ -247,6 +260,11 @@ class _Loader:
             )
             for base_offset, size in sorted(sizes.items())
         ]
+        for segment in self._segments:
+            known = damage.get(segment.base_offset, ())
+            segment.damage = tuple(each for each in known if each.end_position <= segment.size)
+            if self._log_directory.check_on_first_read:
+                segment.unchecked = Unchecked(segment.size)
         self._snapshots = ProducerSnapshots(self._files, self._path, snapshots)
         self._snapshots.delete_strays(sizes)
 
@@ -318,14 +336,15 @@ class _Loader:
         self._epochs.truncate_from_end(end_offset)
         self._load_producers(max(self._offsets.log_start_offset, self._segments[0].base_offset), end_offset)
         for index, segment in enumerate(segments):
-            if segment.base_offset > end_offset:
+            if segment.base_offset > end_offset and end_offset >= self._floor:
                 self._drop_behind_hole(end_offset, segments[index:])
                 break
+            following = segments[index + 1].base_offset if index + 1 < len(segments) else None
             self._producers.end_offset = segment.base_offset
             if index:
                 self._snapshots.take(self._producers, durable=False)
             self._recovered.append(segment)
-            end_offset, good_bytes, reason = self._recover_segment(segment, end_offset)
+            end_offset, good_bytes, reason = self._recover_segment(segment, end_offset, following)
             if reason is not None:
                 self._cut(segment, good_bytes, end_offset, segments[index + 1 :], reason)
                 break
@@ -333,32 +352,79 @@ class _Loader:
         self._producers.end_offset = end_offset
         return end_offset
 
-    def _recover_segment(self, segment: Segment, end_offset: int) -> tuple[int, int, str | None]:
+    def _recover_segment(
+        self, segment: Segment, end_offset: int, following: int | None
+    ) -> tuple[int, int, str | None]:
         """Read all batches of a segment; the offset behind the last good one, its end in the file, and what
-        is wrong with the next."""
+        is wrong with the next. `following` is where the next segment begins."""
         if segment.size == 0 and not self._has_indexes(segment):
             return max(end_offset, segment.base_offset), 0, None
+        indexed_end = segment.indexed_end() if following is not None else 0
         builder = IndexBuilder(segment)
         txn_index = segment.txn_index
         txn_index.reset()
-        expected, good_bytes, reason = max(end_offset, segment.base_offset), 0, None
-        try:
-            for position, batch in segment.batches():
-                header = read_header(batch)
-                reason = self._reason_against(header, batch, expected, segment.base_offset)
-                if reason is not None:
-                    break
-                builder.add(position, len(batch), header.last_offset, header.max_timestamp)
-                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
-                self._producers.replay(header, batch, self._now_ms, txn_index.append)
-                expected, good_bytes = header.next_offset, position + len(batch)
-        except BadBatchError as error:
-            reason = error.reason
-        except DecodeError as error:
-            reason = str(error)
-        if reason is None:
-            builder.finish()
-        return expected, good_bytes, reason
+        expected, good_bytes = max(end_offset, segment.base_offset), 0
+        while True:
+            reason = None
+            try:
+                for position, batch in segment.batches(good_bytes):
+                    header = read_header(batch)
+                    reason = self._reason_against(header, batch, expected, segment.base_offset)
+                    if reason is not None:
+                        break
+                    builder.add(position, len(batch), header.last_offset, header.max_timestamp)
+                    self._assign_epoch(header.partition_leader_epoch, header.base_offset)
+                    self._producers.replay(header, batch, self._now_ms, txn_index.append)
+                    expected, good_bytes = header.next_offset, position + len(batch)
+            except BadBatchError as error:
+                reason = error.reason
+            except DecodeError as error:
+                reason = str(error)
+            if reason is None:
+                break
+            damaged = self._quarantine(segment, good_bytes, expected, following, reason)
+            if damaged is None:
+                return expected, good_bytes, reason
+            expected, good_bytes = damaged.end_offset, damaged.end_position
+        builder.finish()
+        expected = max(expected, *(damaged.end_offset for damaged in segment.damage), 0)
+        if following is not None and expected < min(following, self._floor, indexed_end):
+            lost = DamagedRange(segment.size, segment.size, expected, following)
+            quarantine(segment, [lost], f"the file ends at byte {segment.size}")
+            expected = following
+        return expected, good_bytes, None
+
+    def _quarantine(
+        self, segment: Segment, position: int, expected: int, following: int | None, reason: str
+    ) -> DamagedRange | None:
+        """Set damage below the recovery point aside, up to the next good batch; None where there is none."""
+        if expected >= self._floor or (following is None and not self._offsets.high_watermark):
+            return None
+        found = survey(
+            self._files,
+            segment.file,
+            position,
+            segment.size,
+            base_offset=segment.base_offset,
+            expected=expected,
+            end_offset=self._floor if following is None else following,
+            end_is_known=following is not None,
+            enough=1,
+        )
+        if not found.damage or found.damage[0].position != position:
+            return None
+        quarantine(segment, found.damage[:1], reason)
+        return found.damage[0]
+
+    def _quarantine_end(self, end_offset: int) -> int:
+        """Set aside what the log lost at its end: it goes on behind that."""
+        if not self._segments or not self._offsets.high_watermark:
+            raise self._corrupt(end_offset, "the log ends")
+        last = self._segments[-1]
+        lost = DamagedRange(last.size, last.size, end_offset, self._floor)
+        quarantine(last, [lost], f"the file ends at byte {last.size}")
+        self._producers.end_offset = self._floor
+        return self._floor
 
     def _reason_against(
         self, header: BatchHeader, batch: memoryview, expected: int, base_offset: int
@@ -374,13 +440,13 @@ class _Loader:
             return f"message format {header.magic}"
         return reason_against(header, batch, expected, base_offset)
 
-    # --- pass 3: cut, or refuse -----------------------------------------------------------------------------
+    # --- pass 3: set aside, cut, or refuse ------------------------------------------------------------------
 
     def _cut(
         self, segment: Segment, good_bytes: int, end_offset: int, later: list[Segment], reason: str
     ) -> None:
         """End the log behind the last good batch."""
-        if end_offset < self._offsets.recovery_point:
+        if end_offset < self._floor:
             raise self._corrupt(end_offset, f"{segment.path} is bad at byte {good_bytes} ({reason})")
         logger.warning(
             "Cutting %s at offset %d: %s at byte %d of %s. %d bytes and %d later segments go; nothing of "
@@ -390,6 +456,8 @@ class _Loader:
         )
         self._files.truncate(segment.file, good_bytes)
         segment.size = good_bytes
+        if segment.unchecked is not None:
+            segment.unchecked = Unchecked(good_bytes)
         segment.finish()
         segment.offset_index.truncate_file()
         segment.time_index.truncate_file()
@@ -404,8 +472,6 @@ class _Loader:
         below the recovery point.)
         """
         base_offset = later[0].base_offset
-        if end_offset < self._offsets.recovery_point:
-            raise self._corrupt(end_offset, f"the next segment begins at offset {base_offset}")
         logger.warning(
             "Cutting %s at offset %d: the next segment begins at %d. %d segments go; nothing of that was "
             "known to be on disk (recovery point %d).",
@@ -420,9 +486,14 @@ class _Loader:
             self._snapshots.delete(segment.base_offset)
             self._log_directory.delete_later(segment.mark_deleted(), delay)
 
-    def _start_anew(self) -> int:
+    def _start_anew(self, end_offset: int) -> int:
         """Every record is below the log start offset: nothing of the log is to be read any more."""
         start = self._offsets.log_start_offset
+        if self._log_directory.durable and 0 < self._offsets.high_watermark < start:
+            # No log starts above its high watermark: the checkpoint is damaged, not the log.
+            logger.error("%s: the log start offset %d cannot be right and is ignored.", self._path, start)
+            self._offsets = replace(self._offsets, log_start_offset=0)
+            return end_offset
         logger.warning("%s: all segments end below the log start offset %d and go.", self._path, start)
         self._remove(list(self._segments))
         self._recovered.clear()
@@ -472,6 +543,9 @@ class _Loader:
             finally:
                 release_all(handles)
             segment.close_files()
+        damage = {segment.base_offset: segment.damage for segment in self._segments if segment.damage}
+        if damage:
+            save_damage(self._files, self._path, damage, durable=True)
         if self._epochs.unsaved:
             self._epochs.save(self._files, f"{self._path}/{LEADER_EPOCHS}")
         self._files.sync_directory(self._path)

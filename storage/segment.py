@@ -19,12 +19,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import chain
 
-from kafkapy.storage.batches import BatchPlace, iter_batches, iter_places
+from kafkapy.storage.batches import BadBatchError, BatchPlace, iter_batches, iter_places
+from kafkapy.storage.damage import DamagedRange, good_runs
 from kafkapy.storage.files import Buffer, File, FileSlice, FileSystem, is_disk_full
+from kafkapy.storage.first_read import Unchecked
+from kafkapy.storage.index_builder import IndexBuilder
 from kafkapy.storage.index_file import CorruptIndexError
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from kafkapy.storage.survey import starts_at
 from kafkapy.storage.time_index import NO_TIMESTAMP, TimeIndex
 from kafkapy.storage.txn_index import TransactionIndex
 
@@ -61,12 +66,15 @@ class Segment:
         "_txn_index",
         "base_offset",
         "created_ms",
+        "cut_short",
+        "damage",
         "dirty",
         "offset_index",
         "roll_jitter_ms",
         "size",
         "stem",
         "time_index",
+        "unchecked",
         "used",
     )
 
@@ -101,6 +109,12 @@ class Segment:
         self._rolling_timestamp = NO_TIMESTAMP if new else _UNKNOWN
         """Timestamp of the first append, from which segment.ms counts."""
         self._txn_index: TransactionIndex | None = None
+        self.damage: tuple[DamagedRange, ...] = ()
+        """What of the file holds no batches any more, in order. Every walk leaves it out."""
+        self.unchecked: Unchecked | None = None
+        """What was on disk when the log was loaded and was not looked at; None where nothing was."""
+        self.cut_short = False
+        """An index points behind the end of the file."""
         self.used = False
         """Of the `.log` file (open_files.py)."""
 
@@ -152,6 +166,11 @@ class Segment:
             txn_index = TransactionIndex(self._files, self.stem + TXN_INDEX_SUFFIX, self.base_offset)
             self._txn_index = txn_index
         return txn_index
+
+    @property
+    def files(self) -> FileSystem:
+        """The disk."""
+        return self._files
 
     @property
     def path(self) -> str:
@@ -221,7 +240,7 @@ class Segment:
             return True
         started = self.rolling_timestamp
         age = max_timestamp - started if started >= 0 else now_ms - self.created_ms
-        return age > config.segment_ms - self.roll_jitter_ms
+        return age > config.max_segment_ms - self.roll_jitter_ms
 
     def finish(self) -> None:
         """Give the time index its last entry before the segment stops being the active one, or is closed."""
@@ -254,6 +273,9 @@ class Segment:
             return False
         self._files.truncate(self.file, found.position)
         self.size = found.position
+        self.damage = tuple(damaged for damaged in self.damage if damaged.position < self.size)
+        if self.unchecked is not None:
+            self.unchecked = Unchecked(self.size)
         self._bytes_since_index_entry = 0
         if self.size == 0:
             self._rolling_timestamp = NO_TIMESTAMP
@@ -271,7 +293,7 @@ class Segment:
         if self.size == 0:
             return None
         _, start = self.lookup(offset)
-        for place in iter_places(self._files, self.file, start, self.size):
+        for place in self.places(start):
             if place.last_offset >= offset:
                 return place
         return None
@@ -286,7 +308,9 @@ class Segment:
         """Where to start looking for a record at least as new as `timestamp` and not below `start_offset`."""
         if self.time_index.entries < 0:
             self._load_indexes()
-        _, offset = self.time_index.lookup(timestamp)
+        found, offset = self.time_index.lookup(timestamp)
+        if found != NO_TIMESTAMP and not self._confirms(found, offset):
+            _, offset = self.time_index.lookup(timestamp)
         return self.lookup(max(offset, start_offset))[1]
 
     def cut(self, position: int, max_bytes: int, limit: int) -> tuple[int, int | None]:
@@ -299,6 +323,8 @@ class Segment:
             self._load_indexes()
         target = position + max_bytes
         start = self.offset_index.last_position_up_to(target)
+        if self.unchecked is not None and not self.leads_to(start, self.base_offset + MAX_RELATIVE_OFFSET):
+            start = position
         if start > position and start - position >= max_bytes * 3 // 4:
             # Close enough. A batch starts there; its first 8 bytes are the offset to go on from.
             head = self._files.read_at(self.file, 8, start)
@@ -319,21 +345,29 @@ class Segment:
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview]]:
         """Position and bytes of each batch between two positions. The bytes are valid until the next step."""
-        return iter_batches(self._files, self.file, start, self.size if end is None else end)
+        end = self.size if end is None else end
+        runs = good_runs(self.damage, start, end) if self.damage else ((start, end),)
+        return chain.from_iterable(iter_batches(self._files, self.file, *run) for run in runs)
 
     def places(self, start: int = 0) -> Iterator[BatchPlace]:
         """The batches from byte `start` on, by their headers."""
-        return iter_places(self._files, self.file, start, self.size)
+        runs = good_runs(self.damage, start, self.size) if self.damage else ((start, self.size),)
+        return chain.from_iterable(iter_places(self._files, self.file, *run) for run in runs)
 
     def read_next_offset(self) -> int:
-        """The offset after the last batch, found by a scan from the last index entry."""
-        next_offset = self.base_offset
+        """The offset after the last batch, or after damage behind it, found by a scan from the last index
+        entry."""
+        next_offset = max((damaged.end_offset for damaged in self.damage), default=self.base_offset)
         if self.size:
             self._load_indexes()
             _, start = self.offset_index.lookup(self.offset_index.last_offset)
-            for place in iter_places(self._files, self.file, start, self.size):
-                next_offset = place.last_offset + 1
+            for place in self.places(start):
+                next_offset = max(next_offset, place.last_offset + 1)
         return next_offset
+
+    def leads_to(self, position: int, offset: int) -> bool:
+        """Whether a good batch begins at `position`, at or below `offset`: what an index entry says."""
+        return starts_at(self._files, self.file, position, self.size, self.base_offset, offset)
 
     # --- timestamps -----------------------------------------------------------------------------------------
 
@@ -354,6 +388,8 @@ class Segment:
     def _read_max_timestamp(self) -> None:
         """Take the last entry of the time index, and look for a newer record behind it."""
         self._load_indexes()
+        if self.time_index.entries:
+            self._confirms(self.time_index.last_timestamp, self.time_index.last_offset)
         timestamp, offset = self.time_index.last_timestamp, self.time_index.last_offset
         if self.size:
             _, start = self.offset_index.lookup(offset)
@@ -367,7 +403,7 @@ class Segment:
         """The timestamp of the first batch, NO_TIMESTAMP while the segment is empty or where it has none."""
         if self._rolling_timestamp == _UNKNOWN:
             self._rolling_timestamp = NO_TIMESTAMP
-            for place in iter_places(self._files, self.file, 0, self.size):
+            for place in self.places():
                 self._rolling_timestamp = place.max_timestamp
                 break
         return self._rolling_timestamp
@@ -376,7 +412,12 @@ class Segment:
     def largest_timestamp(self) -> int:
         """What retention by time looks at: the highest timestamp, or when the file was last written."""
         timestamp = self.max_timestamp
-        return timestamp if timestamp >= 0 else self._files.modified_ms(self.path)
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        """When the `.log` file was last written, milliseconds since 1970."""
+        return self._files.modified_ms(self.path)
 
     # --- indexes --------------------------------------------------------------------------------------------
 
@@ -400,13 +441,38 @@ class Segment:
         if self.offset_index.entries:
             _, position = self.offset_index.entry(self.offset_index.entries - 1)
             if position >= self.size:
+                self.cut_short = True
                 raise CorruptIndexError(f"{self.offset_index.path} points behind the end of the segment")
+
+    def indexed_end(self) -> int:
+        """The offset behind the last that the indexes know of, where they can be read; how far the file once
+        reached, at least."""
+        try:
+            self.check_indexes()
+        except (CorruptIndexError, FileNotFoundError):
+            return self.base_offset + MAX_RELATIVE_OFFSET if self.cut_short else self.base_offset
+        return self.time_index.last_offset + 1 if self.time_index.entries else self.base_offset
+
+    def _confirms(self, timestamp: int, offset: int) -> bool:
+        """Whether the segment has the batch that an entry of the time index speaks of; where it has not, the
+        indexes are built anew. Rot there would have retention delete what it must keep."""
+        if self.unchecked is None:
+            return True
+        place = self.find(offset)
+        if place is not None and place.base_offset <= offset and place.max_timestamp == timestamp:
+            return True
+        logger.warning("Rebuilding the indexes of %s: no batch ends with time %d", self.path, timestamp)
+        self.rebuild_indexes()
+        return False
 
     def rebuild_indexes(self) -> None:
         """Write the indexes anew from the batch headers."""
         builder = IndexBuilder(self)
-        for place in iter_places(self._files, self.file, 0, self.size):
-            builder.add(place.position, place.size, place.last_offset, place.max_timestamp)
+        try:
+            for place in self.places():
+                builder.add(place.position, place.size, place.last_offset, place.max_timestamp)
+        except BadBatchError as error:
+            logger.warning("%s is indexed up to damage: %s", self.path, error)
         builder.finish()
 
     def start_rebuild(self) -> None:
@@ -464,34 +530,3 @@ class Segment:
                 self._files.rename(path, path + DELETED_SUFFIX)
                 renamed.append(path + DELETED_SUFFIX)
         return renamed
-
-
-class IndexBuilder:
-    """Collects index entries and timestamps from a segment's batches in order, as appending them would
-    have."""
-
-    __slots__ = ("_last_entry", "_segment")
-
-    def __init__(self, segment: Segment) -> None:
-        segment.start_rebuild()
-        self._segment = segment
-        self._last_entry = 0
-
-    def add(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """The next batch."""
-        segment = self._segment
-        if position == 0:
-            segment._rolling_timestamp = max_timestamp
-        if max_timestamp > segment._max_timestamp:
-            segment._max_timestamp, segment._max_timestamp_offset = max_timestamp, last_offset
-        if position - self._last_entry > segment._index_interval_bytes and not segment.offset_index.is_full:
-            segment.offset_index.append(last_offset, position)
-            if not segment.time_index.is_full:
-                segment.time_index.maybe_append(segment._max_timestamp, segment._max_timestamp_offset)
-            self._last_entry = position
-
-    def finish(self) -> None:
-        """No batch follows."""
-        self._segment.finish()
-        self._segment.offset_index.truncate_file()
-        self._segment.time_index.truncate_file()

@@ -1,0 +1,160 @@
+"""Checking what is read for the first time since the broker started.
+
+Kafka sends batches without looking at them, so rot in a closed segment goes to consumers until one of them
+checks the CRC. Here bytes that were on disk when the log was loaded, and that recovery had no reason to read,
+are looked at (survey.py) when they are first read; what this process appended itself was checked on its way
+in. So consumers at the end of a log pay nothing, and one that reads old records pays once per byte, for all
+consumers: see docs/storage.md for the measured cost. `log.check.on.first.read=false` turns it off.
+
+A read that comes upon unchecked bytes checks at most a megabyte, and ends there: the event loop is not held
+longer. Damage that is found is quarantined (damage.py) and reported once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkapy.storage.damage import DamagedRange, joined, load_damage, report, save_damage
+from kafkapy.storage.survey import survey
+
+if TYPE_CHECKING:
+    from kafkapy.storage.segment import Segment
+
+_AT_ONCE: Final = 1 << 20
+_MOST_PIECES: Final = 64
+
+logger = logging.getLogger(__name__)
+
+
+class CheckedPiece(NamedTuple):
+    """Bytes of a segment that were looked at, and what comes behind them."""
+
+    start: int
+    end: int
+    end_offset: int
+    leader_epoch: int
+
+
+class Unchecked:
+    """What of a segment was not looked at yet: the first `size` bytes, less the checked pieces."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.pieces: list[CheckedPiece] = []
+
+    def piece_at(self, position: int) -> CheckedPiece | None:
+        """The checked piece that goes on from `position`."""
+        for piece in self.pieces:
+            if piece.start <= position < piece.end:
+                return piece
+        return None
+
+    def piece_before(self, position: int) -> CheckedPiece | None:
+        """The checked piece that ends at `position`."""
+        for piece in self.pieces:
+            if piece.end == position:
+                return piece
+        return None
+
+    def add(self, new: CheckedPiece) -> None:
+        """Remember a piece, joined with those that it touches. Of too many the smallest is forgotten."""
+        apart = []
+        for piece in self.pieces:
+            if piece.end < new.start or piece.start > new.end:
+                apart.append(piece)
+            else:
+                last = max(piece, new, key=lambda each: each.end)
+                new = last._replace(start=min(piece.start, new.start))
+        self.pieces = [*apart, new]
+        if len(self.pieces) > _MOST_PIECES:
+            self.pieces.remove(min(self.pieces, key=lambda each: each.end - each.start))
+
+
+def check_around(segment: Segment, offset: int, end_offset: int) -> None:
+    """Look at the part of a segment in which `offset` lies, and at the index entry that leads there.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    assert segment.unchecked is not None
+    indexed, start = segment.lookup(offset)
+    if segment.size == 0:
+        _check_end(segment, segment.base_offset, end_offset)
+    elif start and not segment.leads_to(start, indexed):
+        logger.warning("Rebuilding the indexes of %s: no batch begins at byte %d", segment.path, start)
+        # Either the index is damaged or the batch that it points to: all of the segment tells.
+        known = check_from(segment, 0, expected=segment.base_offset, end_offset=end_offset)
+        while known.end < segment.unchecked.size:
+            known = check_from(segment, known.end, expected=known.end_offset, end_offset=end_offset)
+        segment.rebuild_indexes()
+    elif start < segment.unchecked.size:
+        check_from(segment, start, expected=segment.base_offset, end_offset=end_offset)
+
+
+def check_from(segment: Segment, position: int, *, expected: int, end_offset: int) -> CheckedPiece:
+    """Look at a segment from `position`, where a batch begins, unless that was done; the piece that is known
+    from there on, at least one batch or the damage up to the next.
+
+    Args:
+        expected: the least offset that may lie there.
+        end_offset: the offset behind the segment.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    unchecked = segment.unchecked
+    assert unchecked is not None
+    known = unchecked.piece_at(position)
+    if known is not None:
+        return known
+    before = unchecked.piece_before(position)
+    found = survey(
+        segment.files,
+        segment.file,
+        position,
+        segment.size,
+        base_offset=segment.base_offset,
+        expected=expected if before is None else max(expected, before.end_offset),
+        end_offset=end_offset,
+        leader_epoch=-1 if before is None else before.leader_epoch,
+        enough=_AT_ONCE,
+    )
+    quarantine(segment, found.damage, found.reason)
+    piece = CheckedPiece(position, found.end, found.end_offset, found.leader_epoch)
+    unchecked.add(piece)
+    if found.end == segment.size:
+        _check_end(segment, found.end_offset, end_offset)
+    return piece
+
+
+def _check_end(segment: Segment, found: int, end_offset: int) -> None:
+    """See whether the end of a segment is missing: its indexes know of more, and the next one begins later.
+
+    (Compaction leaves such gaps too, but then the indexes end where the segment does.)
+    """
+    if found < end_offset and (segment.cut_short or found < segment.indexed_end()):
+        size = segment.size
+        lost = DamagedRange(size, size, found, end_offset)
+        segment.rebuild_indexes()
+        quarantine(segment, [lost], f"the file ends at byte {size}")
+
+
+def quarantine(segment: Segment, damage: list[DamagedRange], reason: str) -> None:
+    """Have `damage` of a segment known from now on, after a restart too."""
+    new = [damaged for damaged in damage if damaged not in segment.damage]
+    if not new:
+        return
+    files, directory = segment.files, os.path.dirname(segment.path)
+    segment.damage = joined((*segment.damage, *new))
+    for damaged in new:
+        report(directory, segment.path, damaged, reason)
+    try:
+        known = load_damage(files, directory)
+        # Not synced: what is read again is found again.
+        save_damage(files, directory, {**known, segment.base_offset: segment.damage}, durable=False)
+    except OSError as error:
+        logger.error("The damage of %s is not written down: %s", directory, error)

@@ -1,0 +1,233 @@
+"""Looking at the batches of a segment as if for the first time: which bytes are batches, which are damage.
+
+A batch is good when its CRC-32C is right and what the CRC does not cover fits what lies around it:
+
+    baseOffset      not below the end of the batch before, and the batch behind does not begin within this one
+    batchLength     a wrong one gives a wrong CRC
+    leader epoch    not below that of the batch before, nor above that of the batch behind
+    magic           2
+
+Behind a bad batch the next good one is looked for: where the bad one's length says it is, else at every byte.
+So damage is as small as the batches that it hit. Offsets may be missing between two good batches: compaction
+takes them out.
+
+Memory is bounded by the chunk, or by the largest batch where one is larger.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from kafkapy.storage.damage import DamagedRange
+from kafkapy.storage.files import File, FileSystem
+from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
+
+_CHUNK: Final = 1 << 20
+_PER_BATCH: Final = 512
+"""Bytes that take as long to check as a batch takes to be found."""
+
+_HEAD: Final = struct.Struct("!qiibI h i")
+"""baseOffset, batchLength, partitionLeaderEpoch, magic, crc, attributes, lastOffsetDelta."""
+
+_CRC_FROM: Final = 21
+"""The CRC covers a batch from here, the attributes, to its end."""
+
+_MAGIC_AT: Final = 16
+_NO_EPOCH: Final = -1
+_LEAST: Final = HEADER_SIZE - LOG_OVERHEAD
+
+
+class Survey(NamedTuple):
+    """What was found in a piece of a segment."""
+
+    end: int
+    """The position up to which it was looked at, behind a batch or damage."""
+    end_offset: int
+    """The offset that comes there, at least."""
+    leader_epoch: int
+    """Of the last good batch."""
+    damage: list[DamagedRange]
+    reason: str
+    """What is wrong with the first bad batch."""
+
+
+class _Seen(NamedTuple):
+    position: int
+    end: int
+    base_offset: int
+    end_offset: int
+    leader_epoch: int
+
+
+def survey(
+    files: FileSystem,
+    file: File,
+    start: int,
+    size: int,
+    *,
+    base_offset: int,
+    expected: int,
+    end_offset: int,
+    leader_epoch: int = -1,
+    enough: int = 1 << 62,
+    end_is_known: bool = True,
+) -> Survey:
+    """Look at a segment of `size` bytes from `start`, where a batch should begin, to its end; or until
+    `enough` bytes are known and the last of them is good. A batch counts as at least _PER_BATCH bytes.
+
+    Args:
+        expected: the least offset that may lie at `start`.
+        leader_epoch: the least leader epoch that may lie there.
+        end_is_known: no batch reaches above `end_offset`.
+        end_offset: the offset behind the segment; what is lost at its end reaches up to there.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    file.acquire()
+    try:
+        highest = end_offset if end_is_known else base_offset + MAX_RELATIVE_OFFSET + 1
+        look = _Look(files, file, size, base_offset, highest)
+        return _survey(look, start, size, expected, end_offset, leader_epoch, enough)
+    finally:
+        file.release()
+
+
+def _survey(
+    look: _Look, start: int, size: int, expected: int, end_offset: int, leader_epoch: int, enough: int
+) -> Survey:
+    bad_from: int | None = None
+    damage: list[DamagedRange] = []
+    reason = ""
+    position, left = start, enough
+    batch, why = look.at(position) if position < size else (None, "")
+    while position < size:
+        following: _Seen | None = None
+        why_not = ""
+        if batch is not None:
+            if batch.end < size:
+                following, why_not = look.at(batch.end)
+            why = _against(batch, leader_epoch, following, expected)
+        if batch is not None and not why:
+            if bad_from is not None:
+                damage.append(DamagedRange(bad_from, position, expected, batch.base_offset))
+                bad_from = None
+            left -= max(batch.end - position, _PER_BATCH)
+            position, expected, leader_epoch = (
+                batch.end,
+                batch.end_offset,
+                max(leader_epoch, batch.leader_epoch),
+            )
+            if left <= 0:
+                break
+            batch, why = following, why_not
+            continue
+        reason = reason or f"{why} at byte {position}"
+        if bad_from is None:
+            bad_from = position
+        if batch is not None:
+            position, batch, why = batch.end, following, why_not
+        else:
+            batch = look.next_from(position, expected)
+            position, why = (size, "") if batch is None else (batch.position, "")
+    if bad_from is not None:
+        damage.append(DamagedRange(bad_from, size, expected, max(end_offset, expected)))
+        expected = max(end_offset, expected)
+    return Survey(min(position, size), expected, leader_epoch, damage, reason)
+
+
+def starts_at(files: FileSystem, file: File, position: int, size: int, base_offset: int, offset: int) -> bool:
+    """Whether a good batch begins at `position` of a segment of `size` bytes, at or below `offset`."""
+    file.acquire()
+    try:
+        look = _Look(files, file, size, base_offset, base_offset + MAX_RELATIVE_OFFSET + 1)
+        batch, _ = look.at(position)
+    finally:
+        file.release()
+    return batch is not None and batch.base_offset <= offset
+
+
+def _against(batch: _Seen, least_epoch: int, following: _Seen | None, expected: int) -> str:
+    """What is wrong with the fields of a batch that its CRC does not cover; "" if nothing."""
+    if batch.base_offset < expected:
+        return f"offset {batch.base_offset} where {expected} is next"
+    if _NO_EPOCH != batch.leader_epoch < least_epoch:
+        return f"leader epoch {batch.leader_epoch} behind {least_epoch}"
+    if following is None:
+        return ""
+    if expected <= following.base_offset < batch.end_offset:
+        return f"offset {batch.base_offset}, and {following.base_offset} follows"
+    if _NO_EPOCH != following.leader_epoch < batch.leader_epoch and least_epoch <= following.leader_epoch:
+        return f"leader epoch {batch.leader_epoch}, and {following.leader_epoch} follows"
+    return ""
+
+
+class _Look:
+    """Reads batches of one file, in chunks."""
+
+    def __init__(self, files: FileSystem, file: File, size: int, base_offset: int, end_offset: int) -> None:
+        self._files = files
+        self._file = file
+        self._size = size
+        self._base_offset = base_offset
+        self._end_offset = end_offset
+        self._chunk = memoryview(b"")
+        self._chunk_at = 0
+
+    def _bytes(self, position: int, nbytes: int) -> memoryview:
+        """At least `nbytes` bytes from `position`, or fewer at the end of the file."""
+        at = position - self._chunk_at
+        if at < 0 or at + nbytes > len(self._chunk):
+            wanted = min(max(nbytes, _CHUNK), self._size - position)
+            self._chunk = memoryview(self._files.read_at(self._file, wanted, position))
+            self._chunk_at, at = position, 0
+        return self._chunk[at : at + nbytes]
+
+    def at(self, position: int) -> tuple[_Seen | None, str]:
+        """The batch at `position` as far as it can be judged alone, or why there is none."""
+        head = self._bytes(position, _HEAD.size)
+        if len(head) < _HEAD.size:
+            return None, "the file ends inside a batch header"
+        base_offset, length, epoch, magic, crc, _, delta = _HEAD.unpack(head)
+        end = position + LOG_OVERHEAD + length
+        if magic != MAGIC:
+            return None, f"message format {magic}"
+        if length < _LEAST or end > self._size:
+            return None, f"a batch of {length} bytes"
+        batch = self._bytes(position, end - position)
+        if len(batch) < end - position or crc32c(batch[_CRC_FROM:]) != crc:
+            return None, "the CRC is wrong"
+        if epoch < _NO_EPOCH:
+            return None, f"leader epoch {epoch}"
+        last_offset = base_offset + delta
+        if base_offset < self._base_offset or delta < 0 or last_offset >= self._end_offset:
+            return None, f"offsets {base_offset} to {last_offset}"
+        if last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
+            return None, f"offset {last_offset} is too far from the base offset"
+        return _Seen(position, end, base_offset, last_offset + 1, epoch), ""
+
+    def next_from(self, position: int, expected: int) -> _Seen | None:
+        """The first batch behind the bad one at `position`; None without any."""
+        head = self._bytes(position, LOG_OVERHEAD)
+        if len(head) == LOG_OVERHEAD:
+            behind = position + LOG_OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
+            if position < behind < self._size:
+                batch, _ = self.at(behind)
+                if batch is not None and batch.base_offset >= expected:
+                    return batch
+        position += 1
+        while position + HEADER_SIZE <= self._size:
+            piece = bytes(self._bytes(position, min(_CHUNK, self._size - position)))
+            found = piece.find(MAGIC, _MAGIC_AT)
+            while found >= 0:
+                candidate = position + found - _MAGIC_AT
+                batch, _ = self.at(candidate)
+                if batch is not None and batch.base_offset >= expected:
+                    return batch
+                found = piece.find(MAGIC, found + 1)
+            position += max(len(piece) - _MAGIC_AT, 1)
+        return None
