@@ -209,6 +209,7 @@ class BrokerCore:
             durability=config["durability"],
             recovery_threads_per_dir=config["num.recovery.threads.per.data.dir"],
             producer_expiration_ms=config["producer.id.expiration.ms"],
+            check_on_first_read=config["log.check.on.first.read"],
             max_open_files=config["log.max.open.files"],
         )
         self._started.push_async_callback(self._close_logs)

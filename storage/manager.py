@@ -45,7 +45,7 @@ from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import Clock, Durability, LogDirectory, LogDirectoryError
 from kafkapy.storage.log_loading import LoadJob, LogLoading, Progress
 from kafkapy.storage.log_moves import LogMoves
-from kafkapy.storage.new_log import adopt_topic_id, create_log
+from kafkapy.storage.new_log import adopt_topic_id, create_log, rotted
 from kafkapy.storage.offset_checkpoint import CHECKPOINTS, CLEANER_OFFSETS, OffsetCheckpoint
 from kafkapy.storage.open_files import OpenFiles, default_limit
 
@@ -76,6 +76,7 @@ class LogManager:
         files: FileSystem | None = None,
         recovery_threads_per_dir: int = 1,
         producer_expiration_ms: int = 86_400_000,
+        check_on_first_read: bool = True,
         max_open_files: int | None = None,
     ) -> None:
         self.files = files or FileSystem()
@@ -89,6 +90,8 @@ class LogManager:
             LogDirectory(str(Path(path).absolute()), files=self.files, clock=clock, durability=durability)
             for path in log_dirs
         ]
+        for directory in self.directories:
+            directory.check_on_first_read = check_on_first_read
         self._recovery_threads_per_dir = recovery_threads_per_dir
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
@@ -264,7 +267,7 @@ class LogManager:
             log.config = config
             if log.topic_id == topic_id or topic_id == ZERO_UUID:
                 return log
-            if log.topic_id is None:
+            if log.topic_id is None or rotted(log.topic_id, topic_id):
                 adopt_topic_id(log, topic_id)
                 return log
             logger.warning("%s is left from a deleted topic of the same name, and goes.", log.path)

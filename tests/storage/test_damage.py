@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.damage import DAMAGED_OFFSETS, DamagedRange, good_runs, joined
+from kafkapy.storage.damage import DAMAGED_OFFSETS, DamagedOffsetsError, DamagedRange, good_runs, joined
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
-from tests.storage.log_harness import START_MS, Logs, fill, names, offsets, records_in
+from tests.storage.log_harness import START_MS, TOPIC_ID, TP, Logs, fill, names, offsets, records_in
 
 SEGMENTS_OF_5 = LogConfig(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)
 BATCH = 170
@@ -59,8 +58,7 @@ def readable(log: PartitionLog) -> tuple[list[int], list[int]]:
     while offset < log.log_end_offset:
         try:
             read = log.read(offset, 1 << 20, upper_bound=log.log_end_offset)
-        except KafkaError as error:
-            assert error.code == ErrorCode.CORRUPT_MESSAGE
+        except DamagedOffsetsError:
             damaged.append(offset)
             offset += 1
             continue
@@ -207,6 +205,15 @@ def test_a_log_start_offset_that_cannot_be_loses_nothing(tmp_path: Path) -> None
     logs = flushed(tmp_path)
     (tmp_path / "data" / "log-start-offset-checkpoint").write_text("0\n1\nevents 0 900003\n")
     assert readable(start(logs)) == all_but()
+
+
+def test_a_damaged_topic_id_is_not_taken_for_a_deleted_topic(tmp_path: Path) -> None:
+    logs = stopped_in_order(tmp_path)
+    path = logs.path / "partition.metadata"
+    flip(path, path.stat().st_size - 5, 1)
+    log = start(logs)
+    assert logs.manager.create(TP, TOPIC_ID, SEGMENTS_OF_5) is log
+    assert offsets(log) == list(range(12))
 
 
 def test_damage_goes_with_its_segment(tmp_path: Path) -> None:
