@@ -40,10 +40,19 @@ def produce(
 
 
 def consume(
-    bootstrap_servers: str, topic: str, count: int, *, partitions: int = 1, timeout: float = 30.0
+    bootstrap_servers: str,
+    topic: str,
+    count: int,
+    *,
+    partitions: int = 1,
+    timeout: float = 30.0,
+    **config: object,
 ) -> list[Received]:
     """The first `count` records of the topic, without a group."""
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "unused", "check.crcs": True})
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "unused", "check.crcs": True, **settings}
+    )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     try:
         return poll(consumer, count, timeout)

@@ -7,13 +7,15 @@ assigns partitions to itself with generation -1, which is let in as long as the 
 accepted offsets of a request are written together and answered when they are committed: with durability=fsync
 they are on disk. A commit is a sign of life of the member.
 
-Version notes: v0 stored offsets in ZooKeeper once; here it is v1 without a member. v1 alone gives timestamps,
-v2-v4 alone say how long the offsets are to be kept. v6 adds the leader epoch, v7 static membership. From v9
-an unknown group is GROUP_ID_NOT_FOUND, before ILLEGAL_GENERATION. v10 names topics by id (KIP-848).
+Version notes: v0 stored offsets in ZooKeeper once; here it is v1 without a member, and makes the offsets
+topic where it is not there: its clients never ask for a coordinator. v1 alone gives timestamps, v2-v4 alone
+say how long the offsets are to be kept. v6 adds the leader epoch, v7 static membership. From v9 an unknown
+group is GROUP_ID_NOT_FOUND, before ILLEGAL_GENERATION. v10 names topics by id (KIP-848).
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable
 from typing import Final
 
@@ -38,6 +40,23 @@ def handle(
     context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     """Store the offsets that are acceptable."""
+    if context.api_version == 0 and not context.broker.groups.has_topic:
+        return _create_topic_and_store(context, request)
+    return _store(context, request)
+
+
+async def _create_topic_and_store(
+    context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse:
+    with contextlib.suppress(KafkaError):  # without a topic, storing says what is wrong
+        await context.broker.groups.ensure_topic()
+    stored = _store(context, request)
+    return stored if isinstance(stored, OffsetCommitResponse) else await stored
+
+
+def _store(
+    context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     groups = context.broker.groups
     image = context.broker.metadata.image
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS

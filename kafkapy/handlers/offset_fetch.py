@@ -6,7 +6,8 @@ Behaviour: a partition without a committed offset, of whatever topic, has offset
 exist has none at all. Null topics mean all that the group has. Only offsets that are committed in the log are
 seen; there are no transactions that could leave one unstable (v7, require stable).
 
-Version notes: v0 read from ZooKeeper once and called a partition without an offset unknown. From v2 an error
+Version notes: v0 read from ZooKeeper once and called a partition without an offset unknown; here it is v1,
+and makes the offsets topic where it is not there: its clients never ask for a coordinator. From v2 an error
 concerns the whole group, before it is every partition's. v5 adds the leader epoch, v8 several groups, v9 the
 member of a newer kind of group (not looked at here), v10 names topics by id: an offset that was committed to
 an earlier topic of the same name is none.
@@ -14,7 +15,8 @@ an earlier topic of the same name is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Final
 
 from kafkapy.context import RequestContext
@@ -42,8 +44,24 @@ NO_OFFSET: Final = -1
 Committed = Mapping[TopicPartition, CommittedOffset]
 
 
-def handle(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def handle(
+    context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Answer for each group."""
+    if context.api_version == 0 and not context.broker.groups.has_topic:
+        return _create_topic_and_answer(context, request)
+    return _answer(context, request)
+
+
+async def _create_topic_and_answer(
+    context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    with contextlib.suppress(KafkaError):  # without a topic, the answer says what is wrong
+        await context.broker.groups.ensure_topic()
+    return _answer(context, request)
+
+
+def _answer(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if context.api_version >= FIRST_VERSION_WITH_GROUPS:
         return OffsetFetchResponse(groups=[_group(context, group) for group in request.groups])
     topics = request.topics

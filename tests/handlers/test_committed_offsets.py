@@ -52,6 +52,16 @@ def test_what_is_committed_is_fetched(client: RawClient, version: int) -> None:
             assert topic.partitions[0].committed_leader_epoch == (2 if version >= 6 else -1)
 
 
+@pytest.mark.parametrize("first", ["commit", "fetch"])
+def test_clients_of_v0_need_no_coordinator(kafka_broker: kafkapy.Broker, first: str) -> None:
+    with RawClient(kafka_broker.bootstrap_servers) as client:
+        create_topic(client, "t")
+        if first == "fetch":
+            assert committed(fetch_offsets(client, "g", {"t": [0]}, 0)) == {("t", 0): -1}
+        assert commit(client, "g", {("t", 0): 5}, 0) == {("t", 0): NONE}
+        assert committed(fetch_offsets(client, "g", {"t": [0]}, 0)) == {("t", 0): 5}
+
+
 @pytest.mark.parametrize("version", range(2, 11))
 def test_null_topics_are_all_that_the_group_has(client: RawClient, version: int) -> None:
     ids = {name: create_topic(client, name, 2) for name in ("t", "u")}
