@@ -106,7 +106,13 @@ class Partition:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
     def configure(self, config: LogConfig) -> None:
-        """Let changed topic settings take effect at once."""
+        """Let changed topic settings take effect at once.
+
+        Raises:
+            StorageError: a compaction that is not wanted any more could not be undone: the disk failed.
+        """
+        if not config.is_compacted:
+            self.log.stop_cleaning()
         self.log.config = config
         self._flush_every = self._flush_policy(config)
         if not self.offline:

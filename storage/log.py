@@ -21,7 +21,7 @@ Source: UnifiedLog, LocalLog.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,6 +31,10 @@ from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.append import AppendInfo, append_batches, roll
 from kafkapy.storage.batches import BadBatchError
 from kafkapy.storage.checkpoints import LEADER_EPOCHS
+from kafkapy.storage.cleaning.cleaned_segment import CleanedSegment
+from kafkapy.storage.cleaning.plan import SourceSegment
+from kafkapy.storage.cleaning.swap import replace
+from kafkapy.storage.cleaning.task import CleaningTask
 from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.files import DiskFullError, StorageError, is_disk_full
 from kafkapy.storage.flush import FlushTicket, UnsyncedFiles
@@ -65,6 +69,8 @@ class PartitionLog:
 
     __slots__ = (
         "_ticket",
+        "cleaned_offset",
+        "cleaning",
         "config",
         "flushed_offset",
         "generation",
@@ -122,6 +128,10 @@ class PartitionLog:
         self.generation = 0
         """Counts truncations, so that a flush that ran meanwhile does not vouch for what was cut and
         rewritten."""
+        self.cleaned_offset: int | None = None
+        """Everything below was compacted; None where nothing ever was."""
+        self.cleaning: CleaningTask | None = None
+        """The compaction that is under way."""
         self._ticket: FlushTicket | None = None
 
     def __repr__(self) -> str:
@@ -354,7 +364,11 @@ class PartitionLog:
         Raises:
             StorageError: the disk failed.
         """
-        return self._all_or_offline("truncating", lambda: truncate_to(self, offset))
+        self.stop_cleaning()
+        cut = self._all_or_offline("truncating", lambda: truncate_to(self, offset))
+        if self.cleaned_offset is not None:
+            self.cleaned_offset = min(self.cleaned_offset, self.log_end_offset)
+        return cut
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove every batch and begin at `offset`.
@@ -362,6 +376,7 @@ class PartitionLog:
         Raises:
             StorageError: the disk failed.
         """
+        self.stop_cleaning()
         self._all_or_offline("truncating", lambda: truncate_fully_and_start_at(self, offset))
 
     def delete_old_segments(self, now_ms: int) -> int:
@@ -371,6 +386,30 @@ class PartitionLog:
             StorageError: the disk failed.
         """
         return self.guarded("deleting segments of", lambda: delete_old_segments(self, now_ms))
+
+    # --- compaction -----------------------------------------------------------------------------------------
+
+    def replace_segments(
+        self, task: CleaningTask, cleaned: CleanedSegment, sources: Sequence[SourceSegment]
+    ) -> None:
+        """Put a compacted segment in the place of those that it was made from.
+
+        Raises:
+            CleaningAbortedError: the log changed meanwhile.
+            StorageError: the disk failed.
+        """
+        self._all_or_offline("compacting", lambda: replace(self, task, cleaned, sources))
+
+    def stop_cleaning(self) -> None:
+        """Have a compaction that is under way end without effect, from now on: the log is about to change.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        task = self.cleaning
+        if task is not None:
+            self.cleaning = None
+            self._all_or_offline("compacting", task.abort)
 
     # --- closing --------------------------------------------------------------------------------------------
 
@@ -412,7 +451,12 @@ class PartitionLog:
         self.reader.forget()
 
     def abandon(self) -> None:
-        """The partition is being deleted: a flush that still runs may miss its files."""
+        """The partition is being deleted: a flush that still runs may miss its files.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self.stop_cleaning()
         if self._ticket is not None:
             self._ticket.abandoned = True
 

@@ -64,6 +64,13 @@ class LogConfig:
         """Old segments go by time and size."""
         return "delete" in self.cleanup_policy
 
+    @property
+    def max_segment_ms(self) -> int:
+        """After how long a segment is closed: what is in the active one is not compacted (KIP-354)."""
+        if self.is_compacted:
+            return min(self.segment_ms, max(self.max_compaction_lag_ms, 1))
+        return self.segment_ms
+
     def random_segment_jitter(self) -> int:
         """What to take off segment.ms for one segment, so that partitions created together do not roll
         together."""

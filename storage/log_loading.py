@@ -72,7 +72,7 @@ class LogLoading:
         """
         files = directory.files
         clean = take_clean_shutdown(files, f"{directory.path}/{CLEAN_SHUTDOWN}")
-        points, starts, watermarks = (checkpoints[name].written for name in CHECKPOINTS)
+        points, starts, watermarks, _ = (checkpoints[name].written for name in CHECKPOINTS)
         jobs = []
         for entry in files.scan(directory.path):
             if not entry.is_dir(follow_symlinks=False):

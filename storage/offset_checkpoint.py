@@ -28,7 +28,10 @@ from kafkapy.storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
-CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+"""Everything below these offsets was compacted."""
+
+CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
 
 
 class OffsetCheckpoint:

@@ -4,7 +4,7 @@ written."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kafkapy.storage.segment import Segment
 from kafkapy.storage.txn_index import AbortedTxn
@@ -81,6 +81,13 @@ class Segments:
         if segment is self.active:
             self.active = segment = self._segments[-1]
         self.closed_bytes -= segment.size
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put `new` in the place of neighbouring segments, the active one not among them."""
+        index = bisect_left(self._bases, old[0].base_offset)
+        self._segments[index : index + len(old)] = [new]
+        self._bases[index : index + len(old)] = [new.base_offset]
+        self.closed_bytes += new.size - sum(segment.size for segment in old)
 
     def replace_all(self, segment: Segment) -> None:
         """Let `segment` be the only one."""

@@ -1,0 +1,193 @@
+"""Which log to compact next, and what of it.
+
+A log is clean below its cleaner offset and dirty from there on, up to
+
+- the active segment,
+- the last stable offset: what is not committed is not known to be the last of its key,
+- the first segment with a record younger than min.compaction.lag.ms,
+
+in whole segments. The log with the most dirty bytes, of all bytes up to there, is compacted first, if they
+are more than min.cleanable.dirty.ratio says, or if a dirty record waits longer than max.compaction.lag.ms.
+Since the active segment is never compacted, one that is older than that, or than segment.ms, is closed even
+if nobody appends to it (Apache Kafka waits for the next append).
+
+Everything here is for the event loop's thread.
+
+Source: LogCleanerManager.grabFilthiestCompactedLog, cleanableOffsets; KIP-354.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kafkapy.storage.cleaning.plan import CleaningPlan, SourceSegment
+from kafkapy.storage.log import PartitionLog
+from kafkapy.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+
+class DamagedSegmentError(Exception):
+    """What compaction would read is damaged, and must stay as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanableLog:
+    """What could be compacted of a log."""
+
+    log: PartitionLog
+    first_dirty_offset: int
+    end_offset: int
+    """Of what may be compacted: where a segment begins."""
+    clean_bytes: int
+    dirty_bytes: int
+    overdue: bool
+    """A dirty record has waited for max.compaction.lag.ms."""
+
+    @property
+    def dirty_ratio(self) -> float:
+        return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the topic's settings ask for it now."""
+        return self.overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
+
+
+def dirtiest(logs: Iterable[PartitionLog], now_ms: int) -> CleanableLog | None:
+    """The log to compact next; None where none is due.
+
+    Raises:
+        KafkaError: a log is damaged. StorageError: its disk failed.
+    """
+    found = None
+    for log in logs:
+        cleanable = look_at(log, now_ms)
+        if cleanable is None or not cleanable.is_due:
+            continue
+        if found is None or cleanable.dirty_ratio > found.dirty_ratio:
+            found = cleanable
+    return found
+
+
+def look_at(log: PartitionLog, now_ms: int) -> CleanableLog | None:
+    """What could be compacted of a log; None where nothing is.
+
+    Raises:
+        KafkaError: the log is damaged. StorageError: the disk failed.
+    """
+    return log.guarded("looking for dirty segments of", lambda: _look_at(log, now_ms))
+
+
+def roll_if_old(log: PartitionLog, now_ms: int) -> None:
+    """Close the active segment where it keeps records from being compacted for longer than settings allow.
+
+    Raises:
+        KafkaError: the log is damaged. StorageError: the disk is full, or failed.
+    """
+    active = log.segments.active
+    limit = now_ms - log.config.max_segment_ms + active.roll_jitter_ms
+    if active.size and log.guarded("looking at", lambda: _age_counts_from(active, limit)) < limit:
+        log.roll()
+
+
+def _age_counts_from(segment: Segment, limit: int) -> int:
+    """When the segment began: by the clock of the producer and by ours, since records may be old when they
+    come."""
+    started = segment.rolling_timestamp
+    if started >= limit or segment.created_ms < limit:
+        return max(started, segment.created_ms)
+    # Opened later than it was made: by an earlier broker, which wrote it then, or before.
+    return max(started, min(segment.created_ms, segment.modified_ms))
+
+
+def _look_at(log: PartitionLog, now_ms: int) -> CleanableLog | None:
+    first_dirty = _first_dirty_offset(log)
+    segments = list(log.segments)
+    clean = [segment for segment in segments if segment.base_offset < first_dirty]
+    dirty = [segment for segment, following in pairwise(segments) if following.base_offset > first_dirty]
+    end_offset = _end_offset(log, dirty, now_ms)
+    dirty = [segment for segment in dirty if segment.base_offset < end_offset]
+    dirty_bytes = sum(segment.size for segment in dirty)
+    if not dirty_bytes:
+        return None
+    return CleanableLog(
+        log,
+        first_dirty,
+        end_offset,
+        sum(segment.size for segment in clean),
+        dirty_bytes,
+        _is_overdue(log, dirty, now_ms),
+    )
+
+
+def _first_dirty_offset(log: PartitionLog) -> int:
+    cleaned = log.cleaned_offset
+    if cleaned is None or cleaned < log.log_start_offset:
+        return log.log_start_offset
+    if cleaned > log.log_end_offset:
+        logger.warning(
+            "%s ends at offset %d and was compacted up to %d: all of it is compacted again.",
+            *(log.topic_partition, log.log_end_offset, cleaned),
+        )
+        log.cleaned_offset = None
+        return log.log_start_offset
+    return cleaned
+
+
+def _end_offset(log: PartitionLog, dirty: list[Segment], now_ms: int) -> int:
+    """Where what may be compacted ends: at the start of a segment."""
+    end_offset = min(log.last_stable_offset, log.segments.active.base_offset)
+    lag = log.config.min_compaction_lag_ms
+    if lag > 0:
+        for segment in dirty:
+            if segment.largest_timestamp > now_ms - lag:
+                end_offset = min(end_offset, segment.base_offset)
+                break
+    return log.segments.floor(end_offset).base_offset
+
+
+def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
+    lag = log.config.max_compaction_lag_ms
+    if lag >= now_ms:
+        return False
+    timestamps = [segment.rolling_timestamp for segment in dirty if segment.size]
+    return any(0 < timestamp < now_ms - lag for timestamp in timestamps)
+
+
+def plan(cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
+    """Take down what a pass needs to know.
+
+    Raises:
+        DamagedSegmentError: it would have to read what is damaged.
+        KafkaError: the log is damaged. StorageError: the disk failed.
+    """
+    log = cleanable.log
+    segments = list(log.segments)
+    sources = []
+    for segment, following in pairwise(segments):
+        if segment.base_offset >= cleanable.end_offset:
+            break
+        if segment.damage:
+            raise DamagedSegmentError(f"{segment.path} is damaged")
+        sources.append(SourceSegment(segment.base_offset, following.base_offset, segment.size))
+    last_offsets, marker_epochs = {}, {}
+    for producer_id, entry in log.producers:
+        batches = entry.batches
+        if batches:
+            last_offsets[producer_id] = batches[-1].last_offset
+        else:
+            marker_epochs[producer_id] = entry.epoch
+    return CleaningPlan(
+        log.path,
+        log.config,
+        tuple(sources),
+        cleanable.first_dirty_offset,
+        tuple(log.aborted_transactions(sources[0].base_offset, cleanable.end_offset)),
+        last_offsets,
+        marker_epochs,
+        now_ms,
+    )

@@ -1,0 +1,88 @@
+"""Putting a compacted segment in the place of those that it was made from.
+
+    1. `.cleaned`   the new files are written and synced                   (cleaned_segment.py)
+    2. `.swap`      they are renamed, and the directory is synced          prepare, in a thread
+    3. the log's segments become `.deleted`; the new ones get their names,
+       `.log` first; the log in memory changes with them                   replace, on the event loop
+
+Crash story (recovery.py): with a `.cleaned` file left, whatever is `.cleaned` or `.swap` from there on goes,
+as the log's own segments are all there. With the `.log.swap` there, the swap is completed: segments in the
+range of its offsets go, and it gets its name. With other `.swap` files only, they get their names. File
+systems keep changes of names in one directory in order, so a power cut leaves one of these states. What is
+compacted is below the recovery point, in its checkpoint too: recovery does not look for what is not there any
+more. The last batch of a new segment stays, be it empty, so that a log which has lost that checkpoint has no
+gap between segments that would look like a loss.
+
+A reader that holds a slice of an old segment goes on: the file is open, and goes after file.delete.delay.ms.
+
+Source: UnifiedLog.replaceSegments, LogLoader.removeTempFilesAndCollectSwapFiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkapy.storage.cleaning.cleaned_segment import CLEANED_SUFFIX, CleanedSegment
+from kafkapy.storage.cleaning.task import CleaningAbortedError, CleaningTask
+from kafkapy.storage.files import FileSystem
+from kafkapy.storage.segment import Segment, segment_stem
+
+if TYPE_CHECKING:
+    from kafkapy.storage.cleaning.plan import SourceSegment
+    from kafkapy.storage.log import PartitionLog
+
+SWAP_SUFFIX = ".swap"
+
+
+def prepare(files: FileSystem, task: CleaningTask, directory: str, cleaned: CleanedSegment) -> None:
+    """Have a crash complete the swap from now on.
+
+    Raises:
+        CleaningAbortedError: the log changed; what was prepared is gone.
+        OSError: the disk failed.
+    """
+    stem = segment_stem(directory, cleaned.base_offset)
+    with task.paths() as paths:
+        for suffix in cleaned.suffixes:
+            files.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
+        paths[:] = [stem + suffix + SWAP_SUFFIX for suffix in reversed(cleaned.suffixes)]
+    try:
+        files.sync_directory(directory)
+    except FileNotFoundError:
+        task.check()  # the directory has gone
+        raise
+
+
+def replace(
+    log: PartitionLog, task: CleaningTask, cleaned: CleanedSegment, sources: Sequence[SourceSegment]
+) -> None:
+    """Put the new segment in the place of `sources`, on the event loop.
+
+    Raises:
+        CleaningAbortedError: the log changed.
+        OSError: the disk failed half-way.
+    """
+    log_directory, files = log.log_directory, log.log_directory.files
+    bases = {source.base_offset for source in sources}
+    old = [segment for segment in log.segments if segment.base_offset in bases]
+    if [segment.size for segment in old] != [source.size for source in sources]:
+        raise CleaningAbortedError
+    with task.paths() as paths:
+        paths.clear()
+    stem = segment_stem(log.path, cleaned.base_offset)
+    for segment in old:
+        log_directory.delete_later(segment.mark_deleted(), log.config.file_delete_delay_ms)
+    for suffix in cleaned.suffixes:
+        files.rename(stem + suffix + SWAP_SUFFIX, stem + suffix)
+    now_ms = log_directory.clock.now_ms()
+    new = Segment(
+        files, log.path, cleaned.base_offset, log.config, size=cleaned.size, now_ms=now_ms, new=False
+    )
+    log.segments.replace(old, new)
+    log.reader.forget()
+    for segment in old:
+        log.unsynced.forget(segment)
+        if segment.base_offset != cleaned.base_offset:
+            log.snapshots.delete(segment.base_offset)
+    log.unsynced.directories.add(log.path)
