@@ -1,0 +1,174 @@
+"""A real disk, filled to the last byte and freed again, three times: nothing is lost and nobody restarts.
+
+Needs root and a kernel that mounts disk images; skipped with the reason elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.crash.broker_process import BrokerProcess
+from tests.crash.history import Acked, History, Sent, check
+from tests.crash.load import RECONNECT, Committer, checksum_of, create_topic, read_pass
+from tests.crash.loop_disk import LoopDisk, why_not
+from tests.crash.power_scenes import broker_on
+from tests.crash.results import note
+
+RECORDS = int(os.environ.get("KAFKAPY_FULL_DISK_RECORDS", "12000"))
+"""To be acknowledged in all."""
+SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
+LOOPS = 3
+MEGABYTES = 128
+REFUSED_WITHIN = 1.0
+WRITABLE_WITHIN = 5.0
+DEADLINE = 60.0
+
+
+class OneShotProducer:
+    """Sends a record and tells what became of it, without trying again."""
+
+    def __init__(self, servers: str, history: History) -> None:
+        self._history = history
+        self._number = 0
+        self._chance = random.Random(SEED)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "message.send.max.retries": 0,
+                "linger.ms": 0,
+                "batch.num.messages": 200,
+                **RECONNECT,
+            }
+        )
+        self.refused: list[KafkaError] = []
+
+    def send(self, count: int, *, size: int = 700) -> None:
+        """Send `count` records and wait for their answers."""
+        self.refused.clear()
+        for _ in range(count):
+            number, self._number = self._number, self._number + 1
+            key, value = f"p:{number}".encode(), self._chance.randbytes(size)
+            partition = ("topic", number % 2)
+            self._history.append(Sent("p", number, partition, checksum_of(key, value), idempotent=False))
+
+            def delivered(error: KafkaError | None, message: Message, number: int = number) -> None:
+                offset = message.offset()
+                if error is not None:
+                    self.refused.append(error)
+                elif offset is not None:
+                    self._history.append(Acked("p", number, offset))
+
+            self._producer.produce("topic", value, key, partition[1], on_delivery=delivered)
+        assert self._producer.flush(DEADLINE) == 0
+
+
+def fill_to_the_last_byte(path: Path) -> None:
+    """Write a file until nothing more fits."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 20))
+    with path.open("ab", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(512))
+        except OSError as error:
+            assert error.errno == errno.ENOSPC  # noqa: PT017
+
+
+def acknowledged(history: History) -> int:
+    return sum(isinstance(event, Acked) for event in history)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file_system", ["ext4", "xfs"])
+def test_a_full_disk_refuses_records_loses_none_and_recovers_without_a_restart(
+    tmp_path: Path, file_system: str
+) -> None:
+    reason = why_not(file_system)
+    if reason:
+        pytest.skip(reason)
+    history: History = []
+    slowest_refusal = slowest_return = 0.0
+    with (
+        LoopDisk(tmp_path, megabytes=max(MEGABYTES, 2 * RECORDS // 1000), file_system=file_system) as disk,
+        broker_on(disk, tmp_path) as broker,
+    ):
+        broker.start()
+        servers = broker.bootstrap_servers
+        create_topic(servers, "topic", 2, {})
+        producer = OneShotProducer(servers, history)
+        committer = Committer("group", servers, history)
+        while acknowledged(history) < RECORDS // 2:
+            producer.send(2000)
+            assert not producer.refused, producer.refused[0]
+        ballast = disk.path / "ballast"
+        for loop in range(LOOPS):
+            fill_to_the_last_byte(ballast)
+            slowest_refusal = max(slowest_refusal, _refused_within(producer, REFUSED_WITHIN))
+            _others_go_on(broker, committer, history, loop)
+            ballast.unlink()
+            slowest_return = max(slowest_return, _writable_within(producer, WRITABLE_WITHIN))
+            for _ in range(max(1, RECORDS // 2 // LOOPS // 500)):
+                producer.send(500)
+                assert not producer.refused, producer.refused[0]
+        assert broker.is_running
+        committer.close()
+        read_pass(servers, "before", {("topic", 0): 0, ("topic", 1): 0}, history)
+        broker.kill()
+        broker.start()
+        read_pass(servers, "after", {("topic", 0): 0, ("topic", 1): 0}, history)
+    findings = check(history)
+    note(
+        "R6",
+        f"full disk, {file_system}",
+        tried=LOOPS,
+        acknowledged=acknowledged(history),
+        lost=len(findings),
+        slowest_refusal_s=round(slowest_refusal, 3),
+        slowest_return_s=round(slowest_return, 3),
+    )
+    assert not findings, "\n".join(map(str, findings[:10]))
+
+
+def _refused_within(producer: OneShotProducer, seconds: float) -> float:
+    """The seconds that an answer takes; the first sends may still fit into what was preallocated."""
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        started = time.monotonic()
+        producer.send(1, size=60_000)
+        took = time.monotonic() - started
+        if producer.refused:
+            assert producer.refused[0].code() == KafkaError.KAFKA_STORAGE_ERROR, producer.refused[0]
+            assert took <= seconds, f"the refusal took {took:.2f} s"
+            return took
+        assert time.monotonic() < deadline, "a full disk takes records"
+
+
+def _others_go_on(broker: BrokerProcess, committer: Committer, history: History, loop: int) -> None:
+    """Fetches and offset commits are answered on a full disk; the broker lives."""
+    ends = read_pass(broker.bootstrap_servers, f"full-{loop}", {("topic", 0): 0, ("topic", 1): 0}, history)
+    before = len(history)
+    for partition, end in ends.items():
+        committer.commit(partition, end - loop)
+        committer.fetch(partition)
+    assert len(history) == before + 3 * len(ends), "an offset commit was refused on a full disk"
+    assert broker.is_running
+
+
+def _writable_within(producer: OneShotProducer, seconds: float) -> float:
+    started = time.monotonic()
+    while True:
+        producer.send(1)
+        took = time.monotonic() - started
+        if not producer.refused:
+            return took
+        assert took <= seconds, f"{took:.1f} s after space returned: {producer.refused[0]}"
+        time.sleep(0.05)
