@@ -26,7 +26,9 @@ JAVA_VERSIONS = range(17, 22)
 _DELTA = {"4.0": "4.4.0", "4.1": "4.4.0", "4.2": "4.4.0"}
 _ICEBERG = {"4.0": "1.11.0", "4.1": "1.11.0"}
 
-_PYSPARK = "pip install 'pyspark>=4.0,<5'"
+# What the tests run with. Others of Spark 4 may do, but a new one is on PyPI before any lake format has jars
+# for it, and at times before its own connector is in Maven Central.
+PYSPARK = "pip install 'pyspark==4.0.0'"
 _JAVA = "install a Java runtime of version 17 or 21, or let JAVA_HOME name one"
 
 
@@ -95,10 +97,9 @@ class Spark:
 
     def _lake_version(self, lake: str, versions: dict[str, str]) -> str:
         if self.minor not in versions:
-            newest = max(versions)
             raise SparkSetupError(
                 f"no jar of {lake} is known for Spark {self.minor}",
-                f"pip install 'pyspark=={newest}.*', or put such a jar into {self.home / 'jars'}",
+                f"{PYSPARK}, or put such a jar into {self.home / 'jars'}",
             )
         return versions[self.minor]
 
@@ -107,14 +108,14 @@ def find_spark() -> Spark:
     """The Spark that pyspark starts; raises SparkSetupError when there is none that serves."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.loader is None or not found.submodule_search_locations:
-        raise SparkSetupError("pyspark is not installed", _PYSPARK)
+        raise SparkSetupError("pyspark is not installed", PYSPARK)
     package = Path(found.submodule_search_locations[0])
     # By the loader: spark-submit gives its programs a pyspark that is a zip file.
     source: bytes = found.loader.get_data(str(package / "version.py"))  # type: ignore[attr-defined]
     written = re.search(r"__version__[^=]*=\s*[\x22\x27]([^\x22\x27]+)", source.decode())
     version = written[1] if written else "unknown"
     if not re.fullmatch(r"4\.\d+\.\d+", version):
-        raise SparkSetupError(f"pyspark {version} will not do", _PYSPARK)
+        raise SparkSetupError(f"pyspark {version} will not do", PYSPARK)
     home = Path(os.environ.get("SPARK_HOME") or package)
     spark = Spark(version, home)
     if home != package:

@@ -31,7 +31,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafkapy.spark.installation import Package, Spark, find_java
+from kafkapy.spark.installation import PYSPARK, Package, Spark, find_java
 from kafkapy.spark.setup_error import SparkSetupError
 
 IVY_SETTINGS = Path(__file__).with_name("ivysettings.xml")
@@ -135,9 +135,7 @@ def _run_ivy(package: Package, spark: Spark, options: list[str | Path], listing:
     if re.search(r"UnknownHost|Connection|timed out|unreachable|Server access error", told, re.IGNORECASE):
         raise SparkSetupError(f"{package} cannot be fetched, Maven Central does not answer", _OFFLINE)
     if "not found" in told:
-        raise SparkSetupError(
-            f"{package} is not in Maven Central", "pip install another pyspark, 4.0.0 is tested"
-        )
+        raise SparkSetupError(f"{package} is not in Maven Central", PYSPARK)
     lines = [line.strip() for line in told.splitlines() if line.strip(" :\t")]
     raise SparkSetupError(f"{package} cannot be fetched ({(lines or ['Ivy ended'])[-1]})", _OFFLINE)
 

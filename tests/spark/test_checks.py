@@ -106,13 +106,13 @@ def test_java_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_pyspark_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    assert failed("pyspark") == ("pyspark is not installed", "pip install 'pyspark>=4.0,<5'")
+    assert failed("pyspark") == ("pyspark is not installed", "pip install 'pyspark==4.0.0'")
 
 
 @pytest.mark.parametrize("version", ["3.5.1", "4.1.0.dev1", "5.0.0"])
 def test_pyspark_is_of_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     install_pyspark(tmp_path / "other", version, monkeypatch)
-    assert failed("pyspark") == (f"pyspark {version} will not do", "pip install 'pyspark>=4.0,<5'")
+    assert failed("pyspark") == (f"pyspark {version} will not do", "pip install 'pyspark==4.0.0'")
 
 
 def test_spark_home_is_of_another_version_than_pyspark(
@@ -184,7 +184,7 @@ def test_a_lake_format_has_no_jars_for_this_spark(tmp_path: Path, monkeypatch: p
     package = install_pyspark(tmp_path / "other", "4.2.0", monkeypatch)
     assert failed("iceberg", "iceberg") == (
         "no jar of Iceberg is known for Spark 4.2",
-        f"pip install 'pyspark==4.1.*', or put such a jar into {package}/jars",
+        f"pip install 'pyspark==4.0.0', or put such a jar into {package}/jars",
     )
 
 

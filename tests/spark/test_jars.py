@@ -117,7 +117,7 @@ def test_a_folder_is_filled_and_then_serves(bare: Spark, tmp_path: Path) -> None
     ("told", "message"),
     [
         ("UNRESOLVED: java.net.UnknownHostException: repo", "Maven Central does not answer: where there is"),
-        (":: module not found: x", r"is not in Maven Central: pip install another pyspark"),
+        (":: module not found: x", r"is not in Maven Central: pip install 'pyspark==4.0.0'"),
         ("java.lang.OutOfMemoryError", r"cannot be fetched \(java.lang.OutOfMemoryError\): where there is"),
     ],
 )
