@@ -38,6 +38,7 @@ from kafkapy.group_commit import GroupCommit
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.housekeeping import Housekeeping
+from kafkapy.log_cleaner import LogCleaner
 from kafkapy.log_mover import LogMover
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
@@ -191,6 +192,9 @@ class BrokerCore:
         self.groups.start()
         self.metadata.follow(self.groups.metadata_changed)
         self._started.push_async_callback(self.groups.stop)
+        cleaner = LogCleaner(self)
+        cleaner.start()
+        self._started.push_async_callback(cleaner.stop)
         housekeeping = Housekeeping(self)
         housekeeping.start()
         self._started.push_async_callback(housekeeping.stop)

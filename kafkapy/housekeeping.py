@@ -1,6 +1,7 @@
 """What the broker does from time to time: retention, checkpoints, flushes by age, removal of deleted files.
 
-    log.retention.check.interval.ms               delete segments that retention lets go
+    log.retention.check.interval.ms               delete segments that retention lets go (of compacted topics:
+                                                  log_cleaner.py)
     log.flush.offset.checkpoint.interval.ms       write the recovery points
     log.flush.start.offset.checkpoint.interval.ms write the log start offsets
     replica.high.watermark.checkpoint.interval.ms write the high watermarks
@@ -77,8 +78,9 @@ class Housekeeping:
 
     async def _apply_retention(self) -> None:
         now_ms = self._broker.clock.now_ms()
+        cleaner_runs = self._broker.config["log.cleaner.enable"]
         for partition in list(self._broker.replicas):
-            if not partition.offline:
+            if not partition.offline and not (cleaner_runs and partition.log.config.is_compacted):
                 try:
                     partition.log.delete_old_segments(now_ms)
                 except KafkaError as error:

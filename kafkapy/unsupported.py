@@ -48,7 +48,7 @@ NO_EFFECT: Final = (
     # Threads and queues of Kafka's: one event loop serves all connections here.
     "*.purgatory.purge.interval.requests",
     "group.coordinator.*",
-    "log.cleaner.*",
+    "log.cleaner.io.buffer.size",
     "offsets.commit.*",
     "offsets.load.buffer.size",
     "offsets.topic.compression.codec",

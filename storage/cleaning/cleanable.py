@@ -19,7 +19,6 @@ Source: LogCleanerManager.grabFilthiestCompactedLog, cleanableOffsets; KIP-354.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -55,22 +54,6 @@ class CleanableLog:
     def is_due(self) -> bool:
         """Whether the topic's settings ask for it now."""
         return self.overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
-
-
-def dirtiest(logs: Iterable[PartitionLog], now_ms: int) -> CleanableLog | None:
-    """The log to compact next; None where none is due.
-
-    Raises:
-        KafkaError: a log is damaged. StorageError: its disk failed.
-    """
-    found = None
-    for log in logs:
-        cleanable = look_at(log, now_ms)
-        if cleanable is None or not cleanable.is_due:
-            continue
-        if found is None or cleanable.dirty_ratio > found.dirty_ratio:
-            found = cleanable
-    return found
 
 
 def look_at(log: PartitionLog, now_ms: int) -> CleanableLog | None:
