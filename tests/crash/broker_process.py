@@ -17,7 +17,8 @@ SERVE = ("-m", "kafkapy", "serve")
 
 
 class BrokerProcess:
-    """Runs `python -m kafkapy serve`, or another script that takes the same options."""
+    """Runs `python -m kafkapy serve`, or another script that takes the same options; `prefix` is a command
+    that runs it, as itself."""
 
     def __init__(
         self,
@@ -27,6 +28,7 @@ class BrokerProcess:
         program: Sequence[str] = SERVE,
         environment: dict[str, str] | None = None,
         log: Path | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
         self.data = data
         self.port = free_port()
@@ -36,6 +38,7 @@ class BrokerProcess:
         """It will not serve for long: start it again, as `kafkapy serve`, to go on."""
         self._settings = settings or {}
         self._program = program
+        self._prefix = prefix
         self._environment = environment or {}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -64,7 +67,7 @@ class BrokerProcess:
 
     def restart_as_itself(self) -> float:
         """Start `kafkapy serve` on this directory, whatever ran on it before; the seconds that took."""
-        self._program, self._environment, self.dies = SERVE, {}, False
+        self._program, self._prefix, self._environment, self.dies = SERVE, (), {}, False
         return self.start()
 
     def launch(self) -> None:
@@ -74,7 +77,7 @@ class BrokerProcess:
             options += ["--set", f"{name}={value}"]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *self._program, *options],
+                [*self._prefix, sys.executable, *self._program, *options],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self._environment},

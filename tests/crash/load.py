@@ -53,6 +53,8 @@ class RecordingProducer:
         self._history = history
         self._idempotent = idempotent
         self._number = 0
+        self.last_ack = 0.0
+        """When the last acknowledgement came, in seconds since 1970."""
         self.fatal: KafkaError | None = None
         """The error after which an idempotent producer gives up."""
         settings: dict[str, str | int | bool] = {
@@ -115,6 +117,7 @@ class RecordingProducer:
         offset = message.offset()
         if error is None and offset is not None and offset >= 0:
             self._history.append(Acked(self.name, number, offset))
+            self.last_ack = time.time()
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
