@@ -31,12 +31,14 @@ def audit(
     may go on meanwhile. Exit status: 0 clean, 1 something found, 2 no audit possible.
     """
     from kafkapy.pipeline.audit import audit as compare
+    from kafkapy.spark.cli import notes
 
     try:
         definition = PipelineDefinition.load(pipeline)
         if master is not None:
             definition = dataclasses.replace(definition, master=master)
-        found = compare(definition, examples=examples, deep=deep)
+        with notes("kafkapy.spark", "kafkapy.pipeline"):
+            found = compare(definition, examples=examples, deep=deep)
     except UserError as error:
         click.echo(f"kafkapy: {error}", err=True)
         return IMPOSSIBLE

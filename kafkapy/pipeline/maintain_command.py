@@ -27,10 +27,13 @@ def maintain(pipeline: str, retain: str) -> None:
     Parquet: only what killed runs left. The pipeline must not run meanwhile.
     """
     from kafkapy.pipeline.maintain import maintain as carry_out
+    from kafkapy.spark.cli import notes
 
     try:
         retained = timedelta(seconds=seconds(retain))
     except PipelineError as error:
         raise PipelineError(f"--retain: {error}") from None
-    for line in carry_out(PipelineDefinition.load(pipeline), retain=retained):
+    with notes("kafkapy.spark", "kafkapy.pipeline"):
+        done = carry_out(PipelineDefinition.load(pipeline), retain=retained)
+    for line in done:
         click.echo(line)

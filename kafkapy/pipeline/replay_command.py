@@ -28,11 +28,15 @@ def replay(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from kafkapy.pipeline.replay import replay as write
+    from kafkapy.spark.cli import notes
 
     definition = PipelineDefinition.load(pipeline)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with (
+        notes("kafkapy.spark", "kafkapy.pipeline"),
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
         task = bar.add_task(f"{definition.topic} -> {to}", total=None)
         result = write(
             definition,

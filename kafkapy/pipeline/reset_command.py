@@ -26,6 +26,7 @@ def reset(pipeline: str, to: str, dry_run: bool, yes: bool) -> None:
     from kafkapy.pipeline.reset import plan_reset
     from kafkapy.pipeline.reset import reset as carry_out
     from kafkapy.pipeline.state import State
+    from kafkapy.spark.cli import notes
 
     definition = PipelineDefinition.load(pipeline)
     if (process := State(definition.table.location).running) is not None:
@@ -42,5 +43,6 @@ def reset(pipeline: str, to: str, dry_run: bool, yes: bool) -> None:
             agreed = False
         if not agreed:
             raise PipelineError("nothing was changed; --yes does it without asking")
-    carry_out(plan)
+    with notes("kafkapy.spark", "kafkapy.pipeline"):
+        carry_out(plan)
     click.echo(f"{definition.name} goes on there: kafkapy pipeline run {pipeline}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 
@@ -33,6 +34,7 @@ def run(
     """
     from kafkapy.pipeline.progress import progress_for
     from kafkapy.pipeline.run import run as carry_out
+    from kafkapy.spark.cli import notes
 
     if once and every:
         raise click.UsageError("--once and --every exclude each other")
@@ -43,7 +45,8 @@ def run(
         definition = dataclasses.replace(definition, max_offsets_per_trigger=rows)
     started = time.monotonic()
     progress = progress_for(definition.name, quiet=quiet)
-    result = carry_out(definition, once=once, every=every, progress=progress)
+    with contextlib.nullcontext() if quiet else notes("kafkapy.spark"):
+        result = carry_out(definition, once=once, every=every, progress=progress)
     if not quiet:
         click.echo(
             f"{definition.name}: {result.rows:,} rows in {result.batches:,} batches, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from kafkapy.pipeline.definition import PipelineDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -25,6 +28,8 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
 
     # Not the active session, which a thread that did not make it does not have.
     borrowed = SparkContext._active_spark_context is not None
+    if not borrowed:
+        logger.info("Starting Spark")
     found = session(
         definition.lake,
         master=definition.master,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -17,6 +21,26 @@ _lake = click.option(
     multiple=True,
     help="With this table format; may be repeated.",
 )
+
+
+class _Shown(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        print(record.getMessage(), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def notes(*packages: str) -> Iterator[None]:
+    """Shows what these packages log at level INFO: what takes a while and would pass without a word."""
+    shown, former = _Shown(), {name: logging.getLogger(name).level for name in packages}
+    for name in packages:
+        logging.getLogger(name).addHandler(shown)
+        logging.getLogger(name).setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for name, level in former.items():
+            logging.getLogger(name).removeHandler(shown)
+            logging.getLogger(name).setLevel(level)
 
 
 @click.group()
@@ -56,5 +80,6 @@ def jars_command(folder: Path, lakes: tuple[str, ...]) -> None:
 
     Set KAFKAPY_SPARK_JARS=DIR there, or call kafkapy.spark.session(jars=DIR).
     """
-    copied = fetch_to(folder, find_spark(), as_lakes(lakes), default_cache())
+    with notes("kafkapy.spark"):
+        copied = fetch_to(folder, find_spark(), as_lakes(lakes), default_cache())
     click.echo(f"{size(copied)}, in {folder}")

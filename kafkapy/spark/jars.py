@@ -22,6 +22,7 @@ otherwise it is fetched again. A lock file keeps two fetches apart.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import shutil
@@ -33,6 +34,8 @@ from pathlib import Path
 
 from kafkapy.spark.installation import PYSPARK, Package, Spark, find_java
 from kafkapy.spark.setup_error import SparkSetupError
+
+logger = logging.getLogger(__name__)
 
 IVY_SETTINGS = Path(__file__).with_name("ivysettings.xml")
 
@@ -110,6 +113,7 @@ def _fetch_into_cache(package: Package, spark: Spark, cache: Path, settings: Pat
     with _locked(cache):
         if jars := cached(package, cache):  # another process has just fetched it
             return jars
+        logger.info("Fetching %s from Maven Central into %s, once", package, cache)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
             module, listing = Path(scratch, "ivy.xml"), Path(scratch, "classpath")
             module.write_text(_ivy_module(package, spark))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy.spark.cli import notes
 from kafkapy.spark.installation import Spark
 from kafkapy.spark.jars import fetch_to, find_jars
 from kafkapy.spark.setup_error import SparkSetupError
@@ -145,3 +146,16 @@ def test_a_lake_format_without_jars_for_this_spark_says_which_pyspark_has_them(
         SparkSetupError, match=r"no jar of \w+ is known for Spark 4\.\d: pip install 'pyspark==4"
     ):
         Spark(f"{minor}.0", tmp_path).packages([lake])
+
+
+@pytest.mark.usefixtures("java")
+def test_what_is_fetched_is_told_once(
+    bare: Spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        with notes("kafkapy.spark"):
+            find_jars(bare, [], None, tmp_path / "cache")
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split()[:2] for line in told] == [["Fetching", str(p)] for p in bare.packages([])]
+    find_jars(bare, [], None, tmp_path / "another")
+    assert capsys.readouterr().err == ""
