@@ -25,6 +25,7 @@ MAIN_CLASSES = {
     "groups": "org.apache.kafka.tools.GroupsCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
 }
 

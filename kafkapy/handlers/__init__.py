@@ -55,6 +55,8 @@ APIS: Final = (
     Api(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions"),
     Api(ApiKey.DELETE_GROUPS, 0, 3, "delete_groups"),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "incremental_alter_configs"),
+    Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "alter_partition_reassignments"),
+    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "list_partition_reassignments", abandon=True),
     Api(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete"),
     Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster"),
     Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "list_config_resources"),

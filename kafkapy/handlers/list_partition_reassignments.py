@@ -1,0 +1,21 @@
+"""ListPartitionReassignments: which partitions are moving between brokers (KIP-455).
+
+Versions: 0.
+
+Behaviour: none is, there being one broker. Moves between its log directories are shown by DescribeLogDirs.
+"""
+
+from __future__ import annotations
+
+from kafkapy.context import RequestContext
+from kafkapy.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+def handle(
+    context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """Answer that there are none."""
+    return ListPartitionReassignmentsResponse(error_message=None)
