@@ -18,14 +18,26 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 @click.option("--format", "kind", type=click.Choice(FORMAT_KINDS), default="raw", show_default=True)
 @click.option("--schema", metavar="FILE", help="Of JSON (else inferred), Avro, or a Protobuf descriptor set.")
 @click.option("--message", metavar="NAME", help="The Protobuf message in the descriptor set.")
-@click.option("--registry", metavar="URL", help="Where the schemas of values with an id are.")
+@click.option("--registry", metavar="URL", help="The schema registry, of Avro values with a schema id.")
 @click.option("--mode", type=click.Choice(MODES), help="Default: upsert if the topic is compacted.")
 @click.option("--key", metavar="COLUMN", multiple=True, help="Upsert by it; default: the record key.")
-@click.option("--partition-by", metavar="EXPR", multiple=True, help="For example 'day(timestamp)'.")
 @click.option(
-    "--from", "start", metavar="earliest|latest|TIME", default="earliest", help="ISO time or milliseconds."
+    "--partition-by",
+    metavar="EXPR",
+    multiple=True,
+    help="country, say, or 'day(timestamp)': the record's time.",
 )
-@click.option("--dead-letter", metavar="TOPIC", help="Where records go that do not parse.")
+@click.option(
+    "--from",
+    "start",
+    metavar="earliest|latest|TIME",
+    default="earliest",
+    show_default=True,
+    help="Where the first run begins; TIME is ISO or milliseconds.",
+)
+@click.option(
+    "--dead-letter", metavar="TOPIC", help="Where records go that do not parse; default: stop there."
+)
 @click.option("--every", metavar="TIME", help="How often to write a batch, for example 30s.")
 @click.option("--group", metavar="NAME", help="Publish the position as this consumer group.")
 @click.option(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from kafkapy.pipeline.definition import PipelineDefinition
@@ -23,4 +25,6 @@ def status(pipeline: str, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    Console(highlight=False, soft_wrap=True).print(found.to_text())
+    # A pipe has no width: 80, rich thinks, and would break lines there.
+    wide = None if sys.stdout.isatty() else 500
+    Console(highlight=False, soft_wrap=True, width=wide).print(found.to_text())

@@ -57,6 +57,11 @@ def test_a_transform_must_go_with_the_type_of_the_column(text: str, kind: str) -
         PartitionField.parse(text).check_type(kind)
 
 
+def test_times_that_are_text_come_with_a_remedy() -> None:
+    with pytest.raises(PipelineError, match=r"a schema that makes it a TIMESTAMP .*: day\(timestamp\)$"):
+        PartitionField.parse("day(ordered_at)").check_type("string")
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [("day(t)", "timestamp"), ("year(born)", "date"), ("price", "decimal(10,2)"), ("bucket(4, k)", "binary")],

@@ -100,7 +100,13 @@ class PartitionField:
             "bucket": r"string|binary|int|bigint|tinyint|smallint|date|timestamp(_ntz)?|decimal\(.*",
         }.get(self.transform, r"date|timestamp(_ntz)?")
         if not re.fullmatch(fitting, kind):
-            raise PipelineError(f"partition_by: {self} does not go with the type of the column, {kind}")
+            problem = f"partition_by: {self} does not go with the type of the column, {kind}"
+            if self.transform in TIME_TRANSFORMS and kind == "string":  # as the times in JSON are
+                problem += (
+                    "; give the format a schema that makes it a TIMESTAMP or DATE, or divide by the record's "
+                    f"own time: {self.transform}(timestamp)"
+                )
+            raise PipelineError(problem)
 
     def __str__(self) -> str:
         if self.transform == "bucket":
