@@ -4,7 +4,8 @@
 
 What must differ between two brokers is replaced by what it stands for: topic ids by the topic's name, member,
 session and producer ids by the order in which they came, addresses and the words of messages by whether they
-are there, times of now by <now>. Record batches are decoded: two compressors need not agree about bytes.
+are there, times of now by <now>. Record batches and message sets are decoded: two compressors need not agree
+about bytes, and a message that is cut short at the end is left out.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from collections import defaultdict
 from operator import attrgetter
 from typing import Any, Final
 
+from kafkapy.protocol.legacy_compression import decompress_legacy
+from kafkapy.protocol.legacy_records import Message as OldMessage
+from kafkapy.protocol.legacy_records import iter_messages
 from kafkapy.protocol.message import Message
-from kafkapy.protocol.records import decode_records, iter_headers
+from kafkapy.protocol.records import MAGIC, decode_records, iter_headers
 
 Fields = dict[str, object]
 
@@ -25,6 +29,7 @@ _TOPIC_ID: Final = "topic_id"
 _ADDRESSES: Final = ("host", "port", "client_host")
 _TIMES: Final = ("log_append_time_ms",)
 _NOW_MS: Final = 300_000
+MAGIC_AT: Final = 16
 
 
 class Flattener:
@@ -86,6 +91,8 @@ class Flattener:
         if records is None:
             return None
         data = bytes(records)
+        if len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
+            return _messages(data)
         batches = []
         for position, header in iter_headers(data):
             contents = decode_records(data, position, header)
@@ -104,6 +111,24 @@ class Flattener:
 
     def _producer(self, producer_id: int) -> str:
         return "no producer" if producer_id < 0 else self._in_order("producer", producer_id)
+
+
+def _messages(data: bytes) -> list[object]:
+    """The whole messages of a set, field by field: their bytes but for what a compressor makes of them."""
+    shown = []
+    for message in iter_messages(data):
+        value: object = message.value
+        if message.compression:
+            inner = list(iter_messages(_decompressed(message)))
+            value = [(each.offset, *each[2:4], _time(each.timestamp), each.key, each.value) for each in inner]
+        time_ms = _time(message.timestamp)
+        shown.append((message.offset, message.magic, message.attributes, time_ms, message.key, value))
+    return shown or ["the beginning of a message"]
+
+
+def _decompressed(wrapper: OldMessage) -> bytes:
+    assert wrapper.value is not None
+    return decompress_legacy(wrapper.compression, wrapper.magic, wrapper.value, limit=1 << 26)
 
 
 def _time(milliseconds: int) -> object:

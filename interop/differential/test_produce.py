@@ -184,7 +184,12 @@ def test_codecs_and_compression_types(pair: Pair, codec: Compression) -> None:
             fetch(broker, f"{wanted}, stored", topic, 0)
             fetch(broker, f"{wanted}, stored, v4", topic, 0, version=9)
 
-    pair.compare(codecs, *([REFUSED_WITH_LOG_START] if codec is Compression.ZSTD else []))
+    early = "a client before v10 may not know zstd: UNSUPPORTED_COMPRESSION_TYPE, as Apache Kafka 3.9 answers"
+    pair.compare(
+        codecs,
+        *([REFUSED_WITH_LOG_START] if codec is Compression.ZSTD else []),
+        Differs("zstd, stored, v4", "*", early),
+    )
 
 
 def test_timestamps(pair: Pair) -> None:

@@ -63,6 +63,7 @@ public class Client {
         settings.put("auto.offset.reset", "earliest");
         if (group != null)
             settings.put("group.id", group);
+        settings.put("max.poll.records", "30");
         try (KafkaConsumer<byte[], byte[]> consumer =
                  new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             TopicPartition partition = new TopicPartition(topic, 0);
