@@ -55,7 +55,7 @@ def fill(bootstrap_servers: str, *, transactions: bool, modern_groups: bool = Fa
     admin.delete_records([TopicPartition("cut", 0, 40)])[TopicPartition("cut", 0)].result(30)
     _commit_offsets(bootstrap_servers, modern_groups=modern_groups)
     if transactions:
-        _write_transactions(bootstrap_servers)
+        write_transactions(bootstrap_servers, TRANSACTIONS)
 
 
 def _write_text(bootstrap_servers: str, topic: str, codec: str, count: int) -> None:
@@ -107,8 +107,9 @@ def _commit_offsets(bootstrap_servers: str, *, modern_groups: bool) -> None:
         consumer.close()
 
 
-def _write_transactions(bootstrap_servers: str) -> None:
-    """Committed and aborted transactions that overlap, offsets in both, and one that is left open."""
+def write_transactions(bootstrap_servers: str, topic: str) -> None:
+    """Committed and aborted transactions that overlap, offsets in both, and one that is left open, in a topic
+    of two partitions."""
     plain = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 5})
     producers = [
         Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"id-{name}", "linger.ms": 5})
@@ -120,7 +121,7 @@ def _write_transactions(bootstrap_servers: str) -> None:
     def write(producer: Producer, text: str) -> None:
         for partition in range(2):
             for number in range(20):
-                producer.produce(TRANSACTIONS, f"{text} {number}", partition=partition)
+                producer.produce(topic, f"{text} {number}", partition=partition)
         assert producer.flush(60) == 0
 
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "transactional"})

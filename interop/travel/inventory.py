@@ -10,8 +10,10 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLev
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec
 
 from interop.support.waiting import wait_until
-from interop.travel.contents import GROUPS
+from interop.travel.contents import GROUPS, TOPICS
+from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.metadata import MetadataRequest
+from kafkapy.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.server.raw_client import RawClient
 
 Inventory = dict[str, Any]
@@ -22,6 +24,8 @@ def take_inventory(bootstrap_servers: str) -> Inventory:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     inventory: Inventory = {}
     partitions: list[TopicPartition] = []
+    # Apache Kafka answers before it knows its topics.
+    wait_until(lambda: TOPICS.keys() <= _topics(bootstrap_servers).keys(), timeout=60)
     for name, (topic_id, count) in sorted(_topics(bootstrap_servers).items()):
         inventory[f"topic {name}"] = (topic_id.hex(), count)
         partitions += [TopicPartition(name, number) for number in range(count)]
@@ -43,6 +47,7 @@ def take_inventory(bootstrap_servers: str) -> Inventory:
     for what, offsets in bounds.items():
         for (topic, partition), offset in offsets.items():
             inventory[f"{what} {topic}-{partition}"] = offset
+    _wait_for_coordinators(bootstrap_servers)
     for group in GROUPS:
         inventory[f"group {group}"] = _committed(admin, group)
     return inventory
@@ -103,6 +108,19 @@ def _wait_for_leaders(admin: AdminClient, partitions: list[TopicPartition]) -> N
         return all(answer.exception(30) is None for answer in answers.values())
 
     wait_until(led, timeout=60)
+
+
+def _wait_for_coordinators(bootstrap_servers: str) -> None:
+    """librdkafka may ask for ever when its first question comes before the groups are loaded."""
+
+    def loaded() -> bool:
+        groups = [OffsetFetchRequestGroup(group_id=group, topics=None) for group in GROUPS]
+        answer = client.ask(OffsetFetchRequest(groups=groups), 8)
+        coordinators = [client.ask(FindCoordinatorRequest(key=group), 2) for group in GROUPS]
+        return not any(each.error_code for each in (*answer.groups, *coordinators))
+
+    with RawClient(bootstrap_servers) as client:
+        wait_until(loaded, timeout=60)
 
 
 def _offsets(

@@ -1,13 +1,110 @@
-"""Running the commands, and a directory's reference: what its own broker shows after it was stopped."""
+"""One journey of a directory: filled by its broker, stopped or killed, carried over, opened by the other.
+
+What the other one shows is compared with what the directory's own broker shows: before it stopped or, of one
+that was killed, after its own recovery of a copy of the directory.
+"""
 
 from __future__ import annotations
 
+import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from kazoo.client import KazooClient
+
+from interop.support.kafka_process import KafkaProcess
+from interop.support.kafkapy_process import KafkapyProcess
+from interop.support.server_process import ServerProcess
+from interop.support.waiting import wait_until
+from interop.support.zookeeper_process import ZooKeeperKafkaProcess
+from interop.travel.contents import fill, writing
+from interop.travel.inventory import Inventory, differences, digest, records_by_place, take_inventory
+
 _CHECKOUT = Path(__file__).resolve().parents[2]
+
+KAFKA_PROPERTIES = {"log.cleaner.backoff.ms": "200", "transaction.state.log.num.partitions": "5"}
+ZOOKEEPER_SESSION = {"zookeeper.session.timeout.ms": "4000"}
+KAFKAPY_PROPERTIES = {"group.initial.rebalance.delay.ms": "0"}
+
+MakeServer = Callable[[Path], ServerProcess]
+
+
+def kafkapy(folder: Path) -> ServerProcess:
+    return KafkapyProcess(folder, properties=KAFKAPY_PROPERTIES)
+
+
+def kafka(release: str) -> MakeServer:
+    """Apache Kafka in KRaft mode."""
+    return lambda folder: KafkaProcess(folder, release=release, heap="512m", properties=KAFKA_PROPERTIES)
+
+
+def kafka_with(zookeeper: str) -> MakeServer:
+    """Apache Kafka 3.9.1 in ZooKeeper mode."""
+    properties = KAFKA_PROPERTIES | ZOOKEEPER_SESSION
+    return lambda folder: ZooKeeperKafkaProcess(folder, zookeeper, properties=properties)
+
+
+@dataclass
+class Departed:
+    """A directory whose broker is gone, and what it held."""
+
+    data: Path
+    inventory: Inventory
+    acknowledged: dict[tuple[int, int], bytes]
+    """Records of `tail`, by partition and offset."""
+
+
+def depart(
+    make: MakeServer, folder: Path, *, killed: bool, transactions: bool, modern: bool = False, seed: int = 1
+) -> Departed:
+    """Have a new broker in `folder` filled and stopped, or killed while it is written."""
+    server = make(folder / "home").start()
+    data = folder / "home" / "data"
+    try:
+        fill(server.bootstrap_servers, transactions=transactions, modern_groups=modern, seed=seed)
+        if not killed:
+            inventory = take_inventory(server.bootstrap_servers)
+            return Departed(data, inventory, {})
+        with writing(server.bootstrap_servers, seed) as acknowledged:
+            enough = random.Random(seed).randrange(500, 5000)
+            wait_until(lambda: len(acknowledged.records) >= enough, pause=0.001)
+            server.kill()
+    finally:
+        server.stop()
+    shutil.copytree(data, folder / "reference" / "data")
+    if isinstance(server, ZooKeeperKafkaProcess):
+        _wait_until_gone(server.properties["zookeeper.connect"])
+    reference = make(folder / "reference").start()
+    try:
+        return Departed(data, take_inventory(reference.bootstrap_servers), acknowledged.records)
+    finally:
+        reference.stop()
+
+
+def _wait_until_gone(zookeeper: str) -> None:
+    """ZooKeeper takes a killed broker for alive until its session is over."""
+    client = KazooClient(zookeeper)
+    client.start()
+    try:
+        wait_until(lambda: not client.get_children("/brokers/ids"))
+    finally:
+        client.stop()
+        client.close()
+
+
+def check_arrival(departed: Departed, inventory: Inventory, *, but: str | None = None) -> None:
+    """Everything is there; `but` begins the names of what may differ."""
+    found = [
+        line for line in differences(departed.inventory, inventory) if but is None or not line.startswith(but)
+    ]
+    assert not found, "\n".join(line[:300] for line in found)
+    places = records_by_place(inventory, "tail")
+    lost = {place for place, value in departed.acknowledged.items() if places.get(place) != digest(value)}
+    assert not lost, f"{len(lost)} of {len(departed.acknowledged)} acknowledged records, such as {min(lost)}"
 
 
 def run_kafkapy(*arguments: object) -> str:
@@ -23,11 +120,6 @@ def run_kafkapy(*arguments: object) -> str:
     assert done.returncode == 0, done.stdout + done.stderr
     assert not done.stderr, done.stderr
     return done.stdout
-
-
-def copy_directory(source: Path, target: Path) -> Path:
-    """A copy as it lies there."""
-    return Path(shutil.copytree(source, target))
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

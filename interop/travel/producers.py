@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+from interop.support.waiting import wait_until
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -38,21 +40,29 @@ def check_new_producer_id_is_unused(bootstrap_servers: str, data: Path) -> None:
     used = {
         header.producer_id for path in data.glob("*/*.log") for _, header in iter_headers(path.read_bytes())
     }
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     with RawClient(bootstrap_servers) as client:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        answer = client.ask(request, 4)
-    assert answer.error_code == ErrorCode.NONE
-    assert answer.producer_id > max(used)
+
+        def new_id() -> int | None:
+            answer = client.ask(request, 4)
+            return answer.producer_id if answer.error_code == ErrorCode.NONE else None
+
+        # The first to ask has to wait until the broker has a block of ids.
+        assert (wait_until(new_id) or 0) > max(used)
 
 
 def _last_batches(folder: Path) -> dict[int, tuple[BatchHeader, bytearray]]:
-    """The last batch of each producer that is no transactional one."""
+    """The last batch of each producer that is no transactional one, and of today: yesterday's producers may
+    have expired (producer.id.expiration.ms)."""
+    yesterday = (time.time() - 86_400) * 1000
     last: dict[int, tuple[BatchHeader, bytearray]] = {}
     for path in sorted(folder.glob("*.log")):
         data = path.read_bytes()
         for position, header in iter_headers(data):
             if header.producer_id < 0 or not header.record_count or header.is_transactional:
                 continue
-            if header.timestamp_type is TimestampType.CREATE_TIME:  # clients may send no other
+            if header.max_timestamp < yesterday:
+                last.pop(header.producer_id, None)
+            elif header.timestamp_type is TimestampType.CREATE_TIME:  # clients may send no other
                 last[header.producer_id] = header, bytearray(data[position : position + header.size])
     return last

@@ -57,10 +57,11 @@ class Cluster:
     next_producer_id: int
 
 
-def cluster_nodes(cluster: Cluster) -> Iterator[tuple[str, bytes]]:
-    """The nodes of the cluster's tree (znodes.py), parents first, the cluster's id last.
+def cluster_nodes(cluster: Cluster, *, epochs_on: int = 0) -> Iterator[tuple[str, bytes]]:
+    """The nodes of the cluster's tree (znodes.py), parents first, the cluster's id last: a tree without it is
+    one that nobody has begun to use.
 
-    A tree without the id is one that nobody has begun to use.
+    `epochs_on` is added to the leader epochs, for a broker that would go on in those that it finds.
     """
     image = cluster.image
     for path in znodes.PERSISTENT_PATHS:
@@ -72,7 +73,7 @@ def cluster_nodes(cluster: Cluster) -> Iterator[tuple[str, bytes]]:
         yield znodes.topic_path(topic.name), znodes.encode_topic(topic.id, replicas)
         yield znodes.partitions_path(topic.name), b""
         for index, state in enumerate(topic.partitions):
-            leadership = LeaderAndIsr(cluster.node_id, state.leader_epoch, (cluster.node_id,), 1)
+            leadership = LeaderAndIsr(cluster.node_id, state.leader_epoch + epochs_on, (cluster.node_id,), 1)
             yield znodes.partition_path(topic.name, index), b""
             yield znodes.partition_state_path(topic.name, index), znodes.encode_state(leadership)
         yield znodes.topic_config_path(topic.name), znodes.encode_config(topic.configs)

@@ -1,10 +1,10 @@
 """Offsets that compaction left empty between two segments, and what they say.
 
-After an unclean stop this broker ends a log where the next segment does not go on: there a write was lost, and
-what lies behind must not be kept (recovery.py). Holes that compaction made are behind its own recovery point.
-Apache Kafka compacts what its recovery point, written once a minute, may not have reached yet; but a compacted
-segment is synced before it takes the place of another, so whatever lies before such a hole is on disk, and the
-recovery point can be raised to its end.
+After an unclean stop this broker ends a log where the next segment does not go on: there a write was lost,
+and what lies behind must not be kept (recovery.py). Holes that compaction made are behind its own recovery
+point. Apache Kafka compacts what its recovery point, written once a minute, may not have reached yet; but a
+compacted segment is synced before it takes the place of another, so whatever lies before such a hole is on
+disk, and the recovery point can be raised to its end.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkapy.topic_names import is_internal
 from kafkapy.travel.command_line import cost, counted, named_directories, progress_bar, size, targets_for
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ def _settings(plan: ImportPlan) -> str:
     if plan.described_by is None:
         kept = [topic.name for topic in image.topics.values() if topic.configs.get("retention.ms") == "-1"]
         compacted = [
-            topic.name for topic in image.topics.values() if topic.configs.get("cleanup.policy") == "compact"
+            topic.name
+            for topic in image.topics.values()
+            if topic.configs.get("cleanup.policy") == "compact" and not is_internal(topic.name)
         ]
         return (
             f"Settings could not be found: {counted(len(kept), 'topic')} get retention.ms=-1, so that "

@@ -90,7 +90,7 @@ def check_is_free(client: Any, cluster: Cluster) -> None:
     """
     if client.exists(znodes.BROKER_IDS) and client.get_children(znodes.BROKER_IDS):
         raise TravelError("A broker is registered in that ZooKeeper: stop it, or name another chroot.")
-    ours = dict(cluster_nodes(cluster))
+    ours = dict(cluster_nodes(cluster, epochs_on=1))
     for root in _ROOTS:
         for path, data, _ in _subtree(client, root):
             # A node without data is one that Kafka and ZooKeeper make for those below.
@@ -108,7 +108,7 @@ def write_tree(client: Any, cluster: Cluster) -> int:
         KazooException: ZooKeeper failed; the tree is not one that a broker takes.
     """
     client.ensure_path("/")
-    *nodes, last = cluster_nodes(cluster)
+    *nodes, last = cluster_nodes(cluster, epochs_on=1)
     missing = [(path, data) for path, data in nodes if not client.exists(path)]
     for group in _groups(missing):
         transaction = client.transaction()
