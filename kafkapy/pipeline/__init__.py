@@ -3,6 +3,20 @@
     Pipeline("orders").json(schema).upsert(key="id").to_delta(path).run(once=True)
 
 Importing this package imports neither Spark nor a Kafka client: both come when they are used.
+
+    cli.py, NAME_command.py         `kafkapy pipeline NAME`: options and what is printed; the work is in NAME.py
+    pipeline.py                     the same from Python
+    definition.py                   the YAML file, each key explained
+    run.py streaming.py batches.py  a run: what is looked at before Spark starts, the query, one batch
+    formats/                        values to columns
+    tables/                         rows into Delta, Iceberg and Parquet
+    state.py checkpoint.py          what lies in `_kafkapy` beside the table: the pipeline's memory, and Spark's
+    topics.py positions.py          the broker's side: ends and policies, lag, what has expired
+    dead_letter*.py                 records that could not become rows: written, read, replayed
+    audit*.py                       table against topic
+    replay*.py                      rows back into a topic
+    export*.py                      segment files to Parquet, by kafkapy/log_source
+    *_failures.py                   what Spark and Java say, as one line with a remedy
 """
 
 from __future__ import annotations

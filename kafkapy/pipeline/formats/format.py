@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 class Format(ABC):
     """How the values of one pipeline are read."""
 
-    #: Whether a record can be wrong at all; when not, a batch need not be looked through for bad ones.
-    fallible: bool = True
-
     @abstractmethod
     def check(self) -> None:
         """Reads the schema files without Spark; a PipelineError names what is wrong in them."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 
 class RawFormat(Format):
-    fallible = False
-
     def check(self) -> None:
         """There is nothing to be wrong."""
 
