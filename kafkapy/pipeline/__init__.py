@@ -4,13 +4,13 @@
 
 Importing this package imports neither Spark nor a Kafka client: both come when they are used.
 
-    cli.py, NAME_command.py         `kafkapy pipeline NAME`: options and what is printed; the work is in NAME.py
+    cli.py, NAME_command.py         `kafkapy pipeline NAME`: options and output; the work is in NAME.py
     pipeline.py                     the same from Python
     definition.py                   the YAML file, each key explained
     run.py streaming.py batches.py  a run: what is looked at before Spark starts, the query, one batch
     formats/                        values to columns
     tables/                         rows into Delta, Iceberg and Parquet
-    state.py checkpoint.py          what lies in `_kafkapy` beside the table: the pipeline's memory, and Spark's
+    state.py checkpoint.py          the folder `_kafkapy` of a table: the pipeline's memory, Spark's
     topics.py positions.py          the broker's side: ends and policies, lag, what has expired
     dead_letter*.py                 records that could not become rows: written, read, replayed
     audit*.py                       table against topic
