@@ -72,7 +72,7 @@ class LogLoading:
         """
         files = directory.files
         clean = take_clean_shutdown(files, f"{directory.path}/{CLEAN_SHUTDOWN}")
-        points, starts, watermarks, _ = (checkpoints[name].written for name in CHECKPOINTS)
+        points, starts, watermarks, cleaned = (checkpoints[name].written for name in CHECKPOINTS)
         jobs = []
         for entry in files.scan(directory.path):
             if not entry.is_dir(follow_symlinks=False):
@@ -85,7 +85,8 @@ class LogLoading:
                 logger.info("%s is no log of this broker and is left alone.", entry.path)
                 continue
             tp = TopicPartition(match["topic"], int(match["partition"]))
-            offsets = LogOffsets(points.get(tp, 0), starts.get(tp, 0), watermarks.get(tp, 0))
+            known = (each.get(tp, 0) for each in (points, starts, watermarks, cleaned))
+            offsets = LogOffsets(*known)
             jobs.append(LoadJob(directory, tp, entry.path, offsets, clean, match["future"] is not None))
         if jobs:
             how = "after a clean stop" if clean else "after an unclean stop: recovering"

@@ -76,6 +76,8 @@ class LogOffsets:
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
+    cleaned: int = 0
+    """Below it compaction may have left gaps between segments: Apache Kafka's does."""
 
 
 def load_log(
@@ -182,11 +184,13 @@ class _Loader:
 
     def _finish_interrupted_work(self) -> None:
         """Remove what was to be deleted; complete a swap of compacted segments that had reached its last
-        step.
+        step (cleaning/swap.py).
 
-        Compaction writes `.cleaned` files, renames them to `.swap` from the highest offset down, then deletes
-        the old segments and takes the suffix off. So a `.swap` file at or above a `.cleaned` one is not
-        complete.
+        A `.swap` file at or above a `.cleaned` one is not complete: where there are several new segments,
+        they are renamed from the highest offset down.
+
+        Raises:
+            CorruptLogError: a compacted segment is damaged, which is all that is left of its records.
         """
         names = [entry.name for entry in self._files.scan(self._path)]
         cleaned = [name for name in names if name.endswith(_CLEANED_SUFFIX)]
@@ -211,7 +215,7 @@ class _Loader:
                 match = _SEGMENT_FILE.fullmatch(name)
                 if match and match[2] in SUFFIXES and start <= int(match[1]) < end:
                     self._files.unlink(f"{self._path}/{name}")
-        for name in swaps:
+        for name in logs + [name for name in swaps if name not in logs]:
             self._files.rename(f"{self._path}/{name}", f"{self._path}/{name.removesuffix(_SWAP_SUFFIX)}")
         self._files.sync_directory(self._path)
 
@@ -223,6 +227,10 @@ class _Loader:
             for place in iter_places(self._files, file, 0, self._files.size(path)):
                 end = place.last_offset + 1
             return end
+        except BadBatchError as error:
+            message = f"{self._path} stays offline: its compacted segment {path} is damaged: {error}"
+            logger.error("%s", message)
+            raise CorruptLogError(self._log_directory.path, message) from error
         finally:
             file.release()
 
@@ -302,7 +310,7 @@ class _Loader:
         self._end_offset = self._offsets.log_start_offset
         for segment in self._segments:
             try:
-                segment.txn_index.check()
+                self._check_aborted(segment)
                 if segment.size and not self._has_indexes(segment):
                     logger.warning("Rebuilding the missing indexes of %s", segment.path)
                     segment.rebuild_indexes()
@@ -314,6 +322,22 @@ class _Loader:
             finally:
                 segment.close_files()
         return None
+
+    def _check_aborted(self, segment: Segment) -> None:
+        """See whether each aborted transaction in the index has its marker in the log, and its first batch
+        where that was not compacted away: read_committed readers rely on it.
+
+        Raises:
+            CorruptTransactionIndexError: recover the segment.
+        """
+        segment.txn_index.check()
+        for txn in segment.txn_index:
+            first = Segments(self._segments).floor(txn.first_offset).batch_at(txn.first_offset)
+            marker = segment.batch_at(txn.last_offset)
+            if marker is None or marker.producer_id != txn.producer_id or not marker.is_control:
+                raise CorruptTransactionIndexError(f"{segment.txn_index.path}: no marker for {txn}")
+            if first is not None and (first.producer_id != txn.producer_id or not first.is_transactional):
+                raise CorruptTransactionIndexError(f"{segment.txn_index.path}: {txn} does not begin there")
 
     def _has_indexes(self, segment: Segment) -> bool:
         names = self._names
@@ -336,7 +360,7 @@ class _Loader:
         self._epochs.truncate_from_end(end_offset)
         self._load_producers(max(self._offsets.log_start_offset, self._segments[0].base_offset), end_offset)
         for index, segment in enumerate(segments):
-            if segment.base_offset > end_offset and end_offset >= self._floor:
+            if segment.base_offset > max(end_offset, self._offsets.cleaned) and end_offset >= self._floor:
                 self._drop_behind_hole(end_offset, segments[index:])
                 break
             following = segments[index + 1].base_offset if index + 1 < len(segments) else None
