@@ -168,6 +168,23 @@ def test_dead_letters_are_not_missing(
     assert found(audit(definition, spark)) == {"missing": [f"{topic}-0: 10..12", f"{topic}-0: 14"]}
 
 
+def test_dead_letters_of_a_former_name_and_of_a_former_topic_are_not_missing(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=1)
+    form = {"format": {"kind": "json", "schema": "n INT"}}
+    named = [("first", f"{topic}.dlq"), ("second", f"{topic}.dlq"), ("second", f"{topic}.other")]
+    for name, dead_letter in named:
+        produce(bootstrap_servers, topic, [(0, None, "{"), (0, None, '{"n": 1}')])
+        definition = pipeline(
+            "delta", topic, bootstrap_servers, tmp_path, name=name, dead_letter=dead_letter, **form
+        )
+        run(definition, spark)
+    report = audit(definition, spark)
+    assert report.ok, str(report)
+    assert report.notes == {"matching": 3, "dead_letters": 3}
+
+
 def test_a_topic_of_dead_letters_only_has_no_table_and_is_clean(
     spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from interop.conftest import MakeTopic
 from kafkapy.pipeline import Pipeline, PipelineError, checkpoint, tables
+from kafkapy.pipeline.audit import audit
 from kafkapy.pipeline.definition import TABLE_FORMATS, PipelineDefinition
 from kafkapy.pipeline.reset import plan_reset, reset
 from kafkapy.pipeline.state import State
@@ -130,9 +131,11 @@ def test_expired_records_are_named_and_available_goes_on_without_them(
     assert offsets(definition, spark) == sorted(set(both(range(RECORDS + 50))) - lost)
 
 
+@pytest.mark.parametrize("records", [30, RECORDS + 50])
 def test_a_topic_created_anew_is_noticed_before_spark_reads_it(
-    topic: str, bootstrap_servers: str, spark: SparkSession, tmp_path: Path
+    records: int, topic: str, bootstrap_servers: str, spark: SparkSession, tmp_path: Path
 ) -> None:
+    """Also when it has outgrown the position: offsets alone would not tell."""
     definition = pipeline_to("parquet", topic, bootstrap_servers, tmp_path)
     run(definition, spark)
     state = State(definition.table.location)
@@ -140,12 +143,14 @@ def test_a_topic_created_anew_is_noticed_before_spark_reads_it(
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     admin.delete_topics([topic])[topic].result(30)
     recreate(admin, topic)
-    produce(bootstrap_servers, topic, range(30))
-    with pytest.raises(PipelineError, match=r"partition 0 at 200 of 30, .* created anew.* --to earliest"):
-        run(recreated, spark)
+    produce(bootstrap_servers, topic, range(records))
+    for use in (run, audit):
+        with pytest.raises(PipelineError, match=r"the topic .* was created anew .* --to earliest"):
+            use(recreated, spark)
     reset(plan_reset(recreated, "earliest"), spark=spark)
     run(recreated, spark)
-    assert offsets(recreated, spark) == both(range(30))
+    assert offsets(recreated, spark) == both(range(records))
+    assert audit(recreated, spark, deep=True).ok
     assert checkpoint.initial_offsets(state) == {0: 0, 1: 0}
 
 

@@ -18,6 +18,7 @@ from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.audit_report import NOTES, AuditReport, Bounds, Finding
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.sessions import spark_for
 from kafkapy.pipeline.spark_failures import spark_failures
 from kafkapy.pipeline.state import State
@@ -51,6 +52,8 @@ def audit(
     start = _start(definition, state)
     topics = Topics(definition.bootstrap, definition.kafka)
     topics.partitions(definition.topic)  # fails before Spark starts
+    if problem := created_anew(definition, state, topics):
+        raise problem
     with spark_for(definition, spark) as session, spark_failures(definition):
         return _audit(definition, session, state, topics, start, examples, deep)
 

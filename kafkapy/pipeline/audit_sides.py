@@ -96,20 +96,28 @@ class AuditSides:
 
     def dead_letters(self) -> DataFrame:
         """Those of this pipeline; another one with the same topic may read other values as good."""
-        topic = self._definition.dead_letter
-        if topic is None or not self._topics.exists(topic):
-            return self._spark.sql("SELECT int(0) AS partition, bigint(0) AS offset WHERE false")
+        definition = self._definition
+        places = set(State(definition.table.location).dead_letter_places)
+        if definition.dead_letter is not None:
+            places.add((definition.dead_letter, definition.name))
+        found = self._spark.sql("SELECT int(0) AS partition, bigint(0) AS offset WHERE false")
+        for topic in sorted({topic for topic, _ in places}):
+            if self._topics.exists(topic):
+                names = [name for one, name in places if one == topic]
+                found = found.union(self._dead_letters_in(topic, names))
+        return found.distinct()
+
+    def _dead_letters_in(self, topic: str, names: Sequence[str]) -> DataFrame:
         place = r"^(.+)-(\d+)-(\d+)$"
         source = _header("kafkapy.source")
         return (
             self._read(topic)
-            .where(_header("kafkapy.pipeline") == self._definition.name)
+            .where(_header("kafkapy.pipeline").isin(*names))
             .where(f.regexp_extract(source, place, 1) == self._definition.topic)
             .select(
                 f.regexp_extract(source, place, 2).cast("int").alias("partition"),
                 f.regexp_extract(source, place, 3).cast("bigint").alias("offset"),
             )
-            .distinct()
         )
 
     def _read(

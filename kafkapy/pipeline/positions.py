@@ -61,6 +61,8 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
 
     To be asked before a start: Spark finds it out too (failOnDataLoss), late and at length.
     """
+    if (problem := created_anew(definition, state, topics)) is not None:
+        return problem
     known = checkpoint.position(state)
     if known is None:
         return None
@@ -85,6 +87,21 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
             f"kafkapy pipeline reset {definition.table.location} --to earliest"
         )
     return None
+
+
+def created_anew(definition: PipelineDefinition, state: State, topics: Topics) -> PipelineError | None:
+    """Whether the topic of that name is another one than the position is of: offsets tell nothing then."""
+    incarnation = state.incarnation
+    known = None if incarnation is None else incarnation.topic_id
+    present = None if known is None else topics.topic_id(definition.topic)
+    if known == present or present is None:
+        return None
+    return PipelineError(
+        f"{definition.name}: the topic {definition.topic} was created anew since the table was written; "
+        "write to another table, or replace these rows by its records: "
+        f"kafkapy pipeline reset {definition.table.location} --to earliest "
+        "(--to available goes on in a topic that was copied with its offsets)"
+    )
 
 
 def publish(definition: PipelineDefinition, offsets: Mapping[int, int]) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.fields import shown, timestamp_ms
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.positions import PartitionPosition, positions
+from kafkapy.pipeline.positions import PartitionPosition, created_anew, positions
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 
@@ -35,6 +35,7 @@ class ResetPlan:
     mode: str
     before: list[PartitionPosition]
     after: Mapping[int, int]
+    topic_id: str | None = None
 
     @property
     def again(self) -> int:
@@ -71,12 +72,16 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
     if state.incarnation is None:
         raise PipelineError(f"{definition.name} has not run yet: set start: instead of resetting it")
     topics = Topics(definition.bootstrap, definition.kafka)
+    topic_id = topics.topic_id(definition.topic)
     before = positions(definition, state, topics)
-    mode = definition.mode_for(topics.cleanup_policy(definition.topic))
-    if mode == "upsert" and any(one.position > one.end for one in before):
+    # The table is as it was written, though the topic's policy or the file may have been changed since.
+    former = state.definition
+    mode = (former and former.mode) or definition.mode_for(topics.cleanup_policy(definition.topic))
+    other = created_anew(definition, state, topics) is not None and to.strip() != "available"
+    if mode == "upsert" and (other or any(one.position > one.end for one in before)):
         raise PipelineError(
-            f"{definition.name}: the topic {definition.topic} ends before the position: it was created anew, "
-            "and the table would take its records for older ones; write to another table, or delete this one"
+            f"{definition.name}: the topic {definition.topic} was created anew, and the table would take its "
+            "records for older ones; write to another table, or delete this one"
         )
     after = _target(definition, topics, before, to.strip())
     for one in before:
@@ -85,7 +90,7 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
                 f"--to: partition {one.partition} of {definition.topic} has the offsets {one.start} to "
                 f"{one.end}, not {after[one.partition]}; give one of these, or --to earliest"
             )
-    return ResetPlan(definition=definition, mode=mode, before=before, after=after)
+    return ResetPlan(definition=definition, mode=mode, before=before, after=after, topic_id=topic_id)
 
 
 def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
@@ -95,7 +100,7 @@ def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
         if plan.mode == "append":
             _reset_and_trim(plan, state, spark)
         else:
-            state.begin_anew(plan.after, trim=False)
+            state.begin_anew(plan.after, trim=False, topic_id=plan.topic_id)
         state.forget_old_checkpoints()
 
 
@@ -106,7 +111,7 @@ def _reset_and_trim(plan: ResetPlan, state: State, spark: SparkSession | None) -
     definition = plan.definition
     with spark_for(definition, spark) as session, driver_lock(definition, state, session):
         finish_reset(definition, state, session)
-        state.begin_anew(plan.after, trim=True)
+        state.begin_anew(plan.after, trim=True, topic_id=plan.topic_id)
         finish_reset(definition, state, session)
 
 

@@ -23,7 +23,8 @@ from kafkapy.pipeline.dead_letters import make_topic
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.fields import seconds
 from kafkapy.pipeline.formats import open_format
-from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS
+from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.positions import expired
 from kafkapy.pipeline.progress import Progress
 from kafkapy.pipeline.reset import finish_reset
@@ -121,6 +122,7 @@ class _Job:
         self._topics.partitions(definition.topic)  # fails when there is no such topic
         self._mode = definition.mode_for(self._topics.cleanup_policy(definition.topic))
         self._check_former()
+        self._check_columns()
         if definition.dead_letter is not None:
             make_topic(self._topics, definition)
 
@@ -146,6 +148,25 @@ class _Job:
                 "or write to another table"
             )
 
+    def _check_columns(self) -> None:
+        """Where records cannot bring further ones."""
+        kind, columns = self.definition.format, self._format.columns
+        if columns is None or (kind.schema is None and kind.kind != "raw"):
+            return
+        definition = self.definition
+        data = [field["name"] for field in columns["fields"]]
+        divided = [field.column for field in Partitioning.parse(definition.partition_by).fields]
+        for key, wanted, present in (
+            ("partition_by", divided, [*data, *(name for name in OWN_COLUMNS if name != "_deleted")]),
+            ("key", definition.key, data),
+        ):
+            known = {name.lower() for name in present}
+            if missing := [name for name in wanted if name.lower() not in known]:
+                raise PipelineError(
+                    f"{definition.name}: {key}: the data has no column {missing[0]}"
+                    f"{did_you_mean(missing[0], present)}; it has {', '.join(present[:20])}"
+                )
+
     def check_position(self) -> None:
         """For the holder of the lock."""
         if problem := expired(self.definition, self.state, self._topics):
@@ -168,7 +189,10 @@ class _Job:
                 f"{definition.table}: the table has rows, but the memory of its pipeline ({State.FOLDER}/) "
                 "is gone, and all would be written again; write to another table, or delete this one"
             )
-        state.begin()
+        state.begin_with(self._topics.topic_id(definition.topic))
+        for one in (state.definition, definition):
+            if one is not None and one.dead_letter is not None:
+                state.note_dead_letters(one.dead_letter, one.name)
         state.definition = dataclasses.replace(definition, mode=self._mode)
         return Batches(definition, self._mode, state, self._format, table)
 

@@ -1,10 +1,11 @@
 """What a pipeline remembers, in the folder `_kafkapy` of its table.
 
     pipeline.yaml      the definition as it was last run
-    incarnation.json   {"id", "starting_offsets": {partition: offset} | null, "trim": bool}
+    incarnation.json   {"id", "starting_offsets": {partition: offset} | null, "trim": bool, "topic_id" | null}
     checkpoint/ID/     Spark's checkpoint of that incarnation
     schema.json        the schema that an inferring format has found so far
     progress.json      the last batch and the counts
+    dead_letters.json  [[topic, pipeline's name], ...] under which dead letters were written
     dlq.json           which dead letters were replayed (dead_letter_replay.py)
     lock               held (flock) by the driver while it runs; its process id
 
@@ -16,6 +17,7 @@ incarnation is part of what makes a batch known to the table (`app_id`). A reset
 anew, with the offsets to start from, and that one write is the whole switch: killed before it, the old
 checkpoint counts; after it, the new one does. `trim` says that rows at or after the starting offsets may
 still be in the table: whoever finds it set deletes them and clears it before reading on (`reset.py`).
+`topic_id` is the topic that the offsets are of: a later one of the same name has other records.
 
 Small files are replaced whole. On a local disk by a rename, synced before and after. Elsewhere a rename may
 not replace, or the store may have none: the text is first written whole as NAME.next, then NAME is deleted
@@ -52,6 +54,7 @@ class Incarnation:
     id: str
     starting_offsets: Mapping[int, int] | None = None
     trim: bool = False
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,16 +101,28 @@ class State:
             id=value["id"],
             starting_offsets=None if offsets is None else {int(p): offset for p, offset in offsets.items()},
             trim=value["trim"],
+            topic_id=value.get("topic_id"),
         )
 
     def begin(self) -> Incarnation:
         """The present incarnation; at the first run a new one, which starts where the definition says."""
         return self.incarnation or self._switch(Incarnation(id=uuid.uuid4().hex[:12]))
 
-    def begin_anew(self, starting_offsets: Mapping[int, int], *, trim: bool) -> Incarnation:
+    def begin_anew(
+        self, starting_offsets: Mapping[int, int], *, trim: bool, topic_id: str | None = None
+    ) -> Incarnation:
         """Leaves the present checkpoint for an empty one that starts at these offsets."""
-        fresh = Incarnation(id=uuid.uuid4().hex[:12], starting_offsets=dict(starting_offsets), trim=trim)
-        return self._switch(fresh)
+        fresh = uuid.uuid4().hex[:12]
+        return self._switch(
+            Incarnation(id=fresh, starting_offsets=dict(starting_offsets), trim=trim, topic_id=topic_id)
+        )
+
+    def begin_with(self, topic_id: str | None) -> Incarnation:
+        """The present incarnation or a new one, of this topic if it is not known yet of which."""
+        present = self.begin()
+        if present.topic_id is not None or topic_id is None:
+            return present
+        return self._switch(dataclasses.replace(present, topic_id=topic_id))
 
     def trimmed(self) -> Incarnation:
         """The table holds nothing at or after the starting offsets any more."""
@@ -170,6 +185,15 @@ class State:
     def schema(self, schema: Any) -> None:
         self.write_json("schema.json", schema)
 
+    @property
+    def dead_letter_places(self) -> list[tuple[str, str]]:
+        """(topic, pipeline's name) of all dead letters so far; both may change between runs."""
+        return [(topic, name) for topic, name in self.read_json("dead_letters.json") or ()]
+
+    def note_dead_letters(self, topic: str, name: str) -> None:
+        if (topic, name) not in (places := self.dead_letter_places):
+            self.write_json("dead_letters.json", [*places, (topic, name)])
+
     # -- one driver at a time
 
     @contextlib.contextmanager
@@ -181,8 +205,11 @@ class State:
         if self._local is None:
             yield
             return
-        self.filesystem.create_dir(self.root)
-        descriptor = os.open(f"{self.root}/{name}", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self.filesystem.create_dir(self.root)
+            descriptor = os.open(f"{self.root}/{name}", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise PipelineError(f"{self.location}: cannot be written: {error}; name another folder") from None
         try:
             deadline = time.monotonic() + _LOCK_PATIENCE
             while not _try_lock(descriptor, fcntl.LOCK_EX):

@@ -22,7 +22,9 @@ from confluent_kafka import (
     KafkaException,
     Message,
     Producer,
+    TopicCollection,
     TopicPartition,
+    Uuid,
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
@@ -72,6 +74,13 @@ class Topics:
                 "create it, or name another"
             )
         return sorted(topics[topic].partitions)
+
+    def topic_id(self, topic: str) -> str | None:
+        """What tells a topic from another one of its name (KIP-516); None where brokers have no such ids."""
+        future = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT)[topic]
+        found: Uuid = self._result(future, f"asking for the id of {topic}").topic_id
+        none = (found.get_most_significant_bits(), found.get_least_significant_bits()) == (0, 0)
+        return None if none else str(found)
 
     def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> bool:
         """False when it is there already."""

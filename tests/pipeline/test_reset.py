@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 import kafkapy.pipeline.tables
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.cli import pipeline
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.reset import finish_reset, plan_reset, reset
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.topics import Topics
 from tests.pipeline import spark_checkpoint as spark
 from tests.pipeline.conftest import MakeTopic, delete_records
 
@@ -188,6 +192,41 @@ def test_a_topic_created_anew_is_not_upserted_into_the_old_ones_table(
     with pytest.raises(PipelineError, match="was created anew, and the table would take its records"):
         plan_reset(upserting, "earliest")
     assert plan_reset(definition, "earliest").after == {0: 0, 1: 0}
+
+
+def test_the_mode_is_that_of_the_table_and_not_of_a_policy_changed_since(
+    definition: PipelineDefinition, table: _Table
+) -> None:
+    """An appended table that is not trimmed would have each record twice."""
+    State(definition.table.location).definition = replace(definition, mode="append")
+    topic = ConfigResource(
+        ResourceType.TOPIC,
+        definition.topic,
+        incremental_configs=[
+            ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+        ],
+    )
+    admin = AdminClient({"bootstrap.servers": definition.bootstrap})
+    admin.incremental_alter_configs([topic])[topic].result(10)
+    reset(plan_reset(definition, "earliest"), spark=NO_SPARK)
+    assert table.trims == [{0: 0, 1: 0}]
+
+
+def test_a_topic_created_anew_that_has_outgrown_the_position_is_another_one(
+    definition: PipelineDefinition, table: _Table
+) -> None:
+    state = State(definition.table.location)
+    state.begin_with("the id of the former topic")
+    upserted = replace(definition, mode="upsert")
+    with pytest.raises(PipelineError, match="was created anew, and the table would take its records"):
+        plan_reset(upserted, "earliest")
+    assert plan_reset(upserted, "available").after == {0: 3, 1: 1}  # a copy with the same offsets
+
+    topics = Topics(definition.bootstrap)
+    assert "was created anew" in str(created_anew(definition, state, topics))
+    reset(plan_reset(definition, "earliest"), spark=NO_SPARK)
+    assert table.trims == [{0: 0, 1: 0}]
+    assert created_anew(definition, state, topics) is None
 
 
 def test_a_dry_run_and_a_no_change_nothing(definition: PipelineDefinition) -> None:

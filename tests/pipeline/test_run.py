@@ -77,6 +77,25 @@ def test_a_schema_that_cannot_be_read(bootstrap: str, make_topic: MakeTopic, tmp
     assert "id has an unknown type 'BIGIN'" in refusal(pipeline.json("id BIGIN").definition)
 
 
+def test_columns_that_the_data_does_not_have(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    pipeline = Pipeline(make_topic(), bootstrap=bootstrap).to_delta(tmp_path / "table")
+    told = refusal(pipeline.json("id BIGINT, country STRING").partition_by("county").definition)
+    assert (
+        "partition_by: the data has no column county (did you mean 'country'?); it has id, country, _topic"
+        in told
+    )
+    told = refusal(pipeline.json("id BIGINT").upsert("idd").definition)
+    assert "key: the data has no column idd (did you mean 'id'?); it has id" in told
+    for divided in (pipeline.partition_by("day(timestamp)"), pipeline.json("ID BIGINT").partition_by("id")):
+        with pytest.raises(SparkStartedError):
+            run(divided.definition)
+
+
+def test_a_folder_that_cannot_be_made(bootstrap: str, make_topic: MakeTopic) -> None:
+    definition = Pipeline(make_topic(), bootstrap=bootstrap).to_parquet("/proc/table").definition
+    assert refusal(definition).startswith("/proc/table: cannot be written: ")
+
+
 def test_a_folder_of_other_things(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     definition = Pipeline(make_topic(), bootstrap=bootstrap).to_parquet(tmp_path).definition
@@ -92,6 +111,22 @@ def test_positions_that_have_expired(bootstrap: str, make_topic: MakeTopic, tmp_
     delete_records(bootstrap, topic, {0: 6})
     assert "deleted records before they were read: partition 0 4 to 5 (2 offsets)" in refusal(definition)
     assert state.running is None
+
+
+def test_a_topic_created_anew_that_has_outgrown_the_position(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """Its first records would never be read, and the audit would find all offsets in the table."""
+    topic = make_topic(records=10)
+    definition = Pipeline(topic, bootstrap=bootstrap).to_parquet(tmp_path / "table").definition
+    state = State(definition.table.location)
+    state.begin_with("the id of the former topic")
+    commit(state, topic, 0, {0: 4})
+    told = f"{topic}: the topic {topic} was created anew since the table was written; write to another table"
+    assert refusal(definition).startswith(told)
+    state.begin_anew({0: 4}, trim=False, topic_id=Topics(bootstrap).topic_id(topic))
+    with pytest.raises(SparkStartedError):
+        run(definition)
 
 
 def test_a_table_that_another_driver_writes(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:

@@ -72,6 +72,27 @@ def test_beginning_anew_changes_checkpoint_and_writer_in_one_write(tmp_path: Pat
     assert [path.name for path in (tmp_path / "_kafkapy/checkpoint").iterdir()] == [fresh.id]
 
 
+def test_an_incarnation_keeps_the_id_of_its_topic(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    assert state.begin_with(None).topic_id is None
+    assert state.begin_with("first") == State(tmp_path).incarnation
+    assert state.begin_with("second").topic_id == "first"
+    assert state.begin_anew({0: 12}, trim=True, topic_id="second").topic_id == "second"
+    assert state.trimmed().topic_id == "second"
+    written = state.read_json("incarnation.json")
+    del written["topic_id"]  # as versions wrote it that did not know it
+    state.write_json("incarnation.json", written)
+    assert state.begin_with("third").topic_id == "third"
+
+
+def test_where_dead_letters_were_written_is_kept_once_each(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    for _ in range(2):
+        state.note_dead_letters("orders.dlq", "orders")
+        state.note_dead_letters("orders.dlq", "renamed")
+    assert State(tmp_path).dead_letter_places == [("orders.dlq", "orders"), ("orders.dlq", "renamed")]
+
+
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "_kafkapy").mkdir()
     (tmp_path / "_kafkapy/progress.json").write_text('{"batch": ')
@@ -83,6 +104,11 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "orders").write_text("a file")
     with pytest.raises(PipelineError, match=r"_kafkapy/progress.json: cannot be written"):
         State(tmp_path / "orders").progress = PROGRESS
+    with (
+        pytest.raises(PipelineError, match=r"orders: cannot be written: .*; name another folder"),
+        State(tmp_path / "orders").lock(),
+    ):
+        pass
     with pytest.raises(PipelineError, match="nosuch:/x: cannot be reached"):
         State("nosuch:/x")
 

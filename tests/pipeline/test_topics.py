@@ -36,6 +36,16 @@ def test_a_missing_topic_is_found_without_creating_it(topics: Topics, make_topic
     assert topics.exists(topic)
 
 
+def test_a_topic_created_anew_has_another_id(topics: Topics, make_topic: MakeTopic, bootstrap: str) -> None:
+    topic = make_topic()
+    before = topics.topic_id(topic)
+    assert before == Topics(bootstrap).topic_id(topic) is not None
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(10)
+    topics.create(topic)
+    assert topics.topic_id(topic) not in (before, None)
+
+
 def test_creating_a_topic_that_is_there_says_so(topics: Topics, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
     assert topics.partitions(topic) == [0, 1, 2]
