@@ -250,6 +250,9 @@ def test_a_run_that_follows_writes_what_comes_and_ends_when_it_is_asked_to(
     assert checkpoint.committed_offsets(state) == checkpoint.planned_offsets(state) == {0: 15}
     assert run(definition, once=True, spark=spark).batches == 0
     assert group_offsets(bootstrap_servers, f"{topic}-table") == {(topic, 0): 15}
+    named_later = pipeline.group(f"{topic}-later").to_parquet(tmp_path / "table").definition
+    assert run(named_later, once=True, spark=spark).batches == 0
+    assert group_offsets(bootstrap_servers, f"{topic}-later") == {(topic, 0): 15}
 
 
 def group_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:

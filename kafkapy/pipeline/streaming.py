@@ -60,12 +60,14 @@ class Streaming:
 
         Returns when all is read or when it was asked to stop; raises PipelineError.
         """
+        self._publish_position()
         failing_since: float | None = None
         pause = 1.0
         while not self._stopping.asked.is_set():
             before = self.batches
             failure = self._one_query(begin)
             if failure is None:
+                self._publish_position()
                 return
             if self.batches > before:
                 failing_since, pause = None, 1.0
@@ -159,6 +161,11 @@ class Streaming:
                     lag=self._lag,
                 )
             )
+
+    def _publish_position(self) -> None:
+        """Known without a batch, to a group that was named since; and behind one of aborted records only."""
+        if self._definition.group is not None and (offsets := checkpoint.position(self._state)) is not None:
+            self._publish(offsets)
 
     def _publish(self, offsets: dict[int, int]) -> None:
         """A lag tool that is behind is no reason to stop."""
