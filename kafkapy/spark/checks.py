@@ -102,8 +102,14 @@ def _java() -> str:
 
 
 def _pyspark() -> str:
-    spark = find_spark()
-    return f"{spark.version} ({spark.home}{', from SPARK_HOME' if os.environ.get('SPARK_HOME') else ''})"
+    spark, lacking = find_spark(), []
+    for lake in LAKES:
+        try:
+            spark.packages([lake])
+        except SparkSetupError:
+            lacking.append(lake)
+    home = f"{spark.home}{', from SPARK_HOME' if os.environ.get('SPARK_HOME') else ''}"
+    return f"{spark.version} ({home})" + (f", too new for {' and '.join(lacking)}" if lacking else "")
 
 
 def _worker_python() -> str:

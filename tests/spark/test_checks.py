@@ -188,6 +188,14 @@ def test_a_lake_format_has_no_jars_for_this_spark(tmp_path: Path, monkeypatch: p
     )
 
 
+@pytest.mark.parametrize(("version", "told"), [("4.2.0", "iceberg"), ("4.9.0", "delta and iceberg")])
+def test_a_pyspark_that_is_too_new_for_lake_formats_is_told_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, told: str
+) -> None:
+    package = install_pyspark(tmp_path / "other", version, monkeypatch)
+    assert detail("pyspark") == f"{version} ({package}), too new for {told}"
+
+
 def test_an_unknown_lake_format_is_refused() -> None:
     with pytest.raises(SparkSetupError, match="'hudi' is no lake format known here: use delta or iceberg"):
         check_setup("hudi")
