@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from kafkapy.partition import Partition
     from kafkapy.storage.flush import FlushTicket
     from kafkapy.storage.log import PartitionLog
+    from kafkapy.storage.log_directory import LogDirectory
 
-MAX_GROUP = 1000
-"""Partitions in one flush: each holds at least one file open until it ends."""
+MAX_GROUP = 200
+"""Partitions in one flush: each holds at least one file open until it ends, and is prepared on the loop."""
 
 Blocking = Callable[..., Awaitable[list[StorageError | None]]]
 
@@ -82,12 +83,19 @@ def _tickets(group: list[Partition]) -> Iterator[tuple[Partition, PartitionLog, 
 
 
 def _run_tickets(tickets: list[FlushTicket]) -> list[StorageError | None]:
-    """Sync each ticket's files, in a worker thread; one failing directory does not stop the others."""
+    """Sync each ticket's files, in a worker thread; one failing directory does not stop the others.
+
+    In a directory where one sync failed none is tried any more: the next one might succeed for nothing.
+    """
     errors: list[StorageError | None] = []
+    failed: dict[LogDirectory, StorageError] = {}
+    synced: set[str] = set()
     for ticket in tickets:
-        try:
-            ticket.run()
-            errors.append(None)
-        except StorageError as error:
-            errors.append(error)
+        error = failed.get(ticket.log_directory)
+        if error is None:
+            try:
+                ticket.run(synced)
+            except StorageError as failure:
+                error = failed[ticket.log_directory] = failure
+        errors.append(error)
     return errors

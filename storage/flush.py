@@ -12,6 +12,7 @@ point stays, so that a restart reads again what the disk may not have taken.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from kafkapy.storage.files import File, StorageError, release_all
@@ -36,13 +37,17 @@ class FlushTicket:
     abandoned: bool = False
     """The partition was deleted: its directory may have another name now, and nobody cares."""
 
-    def run(self) -> None:
+    def run(self, synced: set[str] | None = None) -> None:
         """Sync it all, in any thread.
+
+        `synced` are the directories that were synced since the last of these tickets was prepared. Many have
+        the log directory itself to sync when many partitions are new.
 
         Raises:
             StorageError: the disk failed. Do not try again.
         """
         files = self.log_directory.files
+        done = set() if synced is None else synced
         try:
             for file in self.files:
                 files.sync_data(file)
@@ -52,8 +57,11 @@ class FlushTicket:
             if self.leader_epochs is not None:
                 path, content = self.leader_epochs
                 files.write_atomically(path, content)
+                done.add(os.path.dirname(path))
             for directory in self.directories:
-                files.sync_directory(directory)
+                if directory not in done:
+                    files.sync_directory(directory)
+                    done.add(directory)
         except OSError as error:
             if isinstance(error, FileNotFoundError) and self.abandoned:
                 return
