@@ -44,9 +44,10 @@ def prepare(files: FileSystem, task: CleaningTask, directory: str, cleaned: Clea
     """
     stem = segment_stem(directory, cleaned.base_offset)
     with task.paths() as paths:
-        for suffix in cleaned.suffixes:
+        # `.log` last, which is what recovery goes by.
+        for index, suffix in enumerate(reversed(cleaned.suffixes)):
             files.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
-        paths[:] = [stem + suffix + SWAP_SUFFIX for suffix in reversed(cleaned.suffixes)]
+            paths[index] = stem + suffix + SWAP_SUFFIX
     try:
         files.sync_directory(directory)
     except FileNotFoundError:
