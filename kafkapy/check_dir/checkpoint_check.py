@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafkapy.check_dir.finding import Finding, Severity
-from kafkapy.dump_log.file_kinds import CLEANER_OFFSETS
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import (
@@ -16,6 +15,7 @@ from kafkapy.storage.checkpoints import (
     CorruptCheckpointError,
     read_offsets,
 )
+from kafkapy.storage.offset_checkpoint import CLEANER_OFFSETS
 
 _SHOWN = 5
 
@@ -68,7 +68,7 @@ def read_checkpoints(files: ReadOnlyFiles, directory: str) -> Checkpoints:
 def lines_without_partition(
     directory: str, checkpoints: Checkpoints, there: Iterable[TopicPartition]
 ) -> list[Finding]:
-    """Lines for partitions that are not there. After a crash they may be left from topics that were deleted."""
+    """Lines for partitions that are not there. After a crash they may be left of topics that were deleted."""
     known = set(there)
     findings = []
     for name, offsets in checkpoints.by_name().items():
@@ -77,7 +77,7 @@ def lines_without_partition(
             shown = ", ".join(map(str, gone[:_SHOWN]))
             if len(gone) > _SHOWN:
                 shown += f" and {len(gone) - _SHOWN} more"
-            what = f"has lines for partitions that are not there: {shown}"
-            remedy = "The broker drops them. If partitions are lost, restore their directories."
+            what = f"it has lines for partitions that are not there: {shown}"
+            remedy = "The broker drops them; restore what should be there."
             findings.append(Finding(Severity.HARMLESS, f"{directory}/{name}", what, remedy))
     return findings

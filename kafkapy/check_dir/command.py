@@ -66,10 +66,11 @@ def _tell(summary: Summary) -> None:
     for line in summary.unreadable:
         click.echo(f"kafkapy: {line}", err=True)
     for path in summary.live:
-        click.echo(f"A broker runs on {path}: what it is writing was left out.")
+        click.echo(f"A broker runs on {path}: what it writes is left out.")
     counts = [f"{count} {severity.value}" for severity, count in summary.findings.items() if count]
     found = ", ".join(counts) if counts else "nothing is wrong"
     click.echo(
-        f"{summary.partitions} partitions, {summary.segments} segments, {summary.batches} batches: "
-        f"{summary.nbytes / 1e6:,.1f} MB in {summary.seconds:.1f} s ({summary.mb_per_second:,.0f} MB/s): {found}"
+        f"{summary.partitions} partitions, {summary.segments} segments, {summary.batches} batches, "
+        f"{summary.nbytes / 1e6:,.1f} MB in {summary.seconds:.1f} s ({summary.mb_per_second:,.0f} MB/s): "
+        + found
     )

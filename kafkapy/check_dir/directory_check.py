@@ -51,11 +51,9 @@ class DirectoryCheck:
                 yield place, self._expected(place)
 
     def _expected(self, place: PartitionPlace) -> Expected:
-        if place.role is Role.KRAFT:
-            # Synced with every commit, and in no checkpoint.
-            return Expected(clean=False, live=self.live, deep=self._deep)
         if place.role is not Role.LOG:
-            return Expected(clean=False, live=self.live, deep=self._deep)
+            kraft = place.role is Role.KRAFT
+            return Expected(clean=False, live=self.live, deep=self._deep, all_synced=kraft)
         checkpoints, each = self.checkpoints, place.topic_partition
         return Expected(
             clean=self.clean,

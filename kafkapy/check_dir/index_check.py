@@ -10,7 +10,7 @@ is no contradiction.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
@@ -25,7 +25,10 @@ class IndexProblem:
 
     what: str
     position: int | None = None
+    """Of the entry."""
     seen_by_broker: bool = False
+    target: int | None = None
+    """The byte of the segment that the entry points to."""
 
 
 class OffsetIndexCheck:
@@ -66,11 +69,6 @@ class OffsetIndexCheck:
             self._positions.append(position)
             last_offset, last_position = offset, position
 
-    def next_batch(self, position: int) -> int | None:
-        """The first position behind `position` at which a batch begins, as far as the index knows."""
-        at = bisect_right(self._positions, position)
-        return self._positions[at] if at < len(self._positions) else None
-
     def batch(self, position: int, first_offset: int, last_offset: int) -> None:
         """A good batch begins at `position`."""
         offset = self._left.pop(position, None)
@@ -79,11 +77,7 @@ class OffsetIndexCheck:
             what = (
                 f"entry {slot} says offset {offset} for byte {position}, where offset {first_offset} begins"
             )
-            self.problems.append(IndexProblem(what, slot * OffsetIndex.entry_size))
-
-    def bad_batch(self, position: int) -> None:
-        """What begins at `position` cannot be read: nothing can be said against an entry for it."""
-        self._left.pop(position, None)
+            self.problems.append(IndexProblem(what, slot * OffsetIndex.entry_size, target=position))
 
     def hole(self, start: int, end: int) -> None:
         """What lies from byte `start` to `end` is no batch: nothing can be said against entries for it."""
@@ -91,6 +85,9 @@ class OffsetIndexCheck:
             bisect_left(self._positions, start) : bisect_left(self._positions, end)
         ]:
             self._left.pop(position, None)
+        self.problems = [
+            each for each in self.problems if each.target is None or not start <= each.target < end
+        ]
 
     def finish(self, size: int, next_offset: int) -> list[IndexProblem]:
         """What is wrong, when the segment was read to byte `size` and offset `next_offset`."""
@@ -173,8 +170,6 @@ class TimeIndexCheck:
     def bad_batch(self) -> None:
         """Timestamps of a batch are not known: nothing can be said of entries behind it."""
         self._known = False
-
-    unknown_batch = bad_batch
 
     def finish(self, next_offset: int) -> list[IndexProblem]:
         """What is wrong, when the segment was read to offset `next_offset`."""

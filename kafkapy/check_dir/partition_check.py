@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from kafkapy.check_dir.finding import Finding, Severity
 from kafkapy.check_dir.index_check import IndexProblem, OffsetIndexCheck, TimeIndexCheck
+from kafkapy.check_dir.known_damage import KnownDamage
 from kafkapy.check_dir.layout import PartitionPlace, Role
 from kafkapy.check_dir.partition_files import EpochCheck, check_snapshots, check_topic_id, find_leftovers
 from kafkapy.check_dir.segment_check import EpochStart, Gap, LogState, Progress, SegmentCheck, SegmentReport
@@ -20,6 +21,7 @@ from kafkapy.log_source.offline_segment import OfflineSegment
 from kafkapy.log_source.partition_listing import Listing, list_partition
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
 from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.storage.checkpoints import LOG_START_OFFSETS
 from kafkapy.storage.producer_snapshots import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
 from kafkapy.storage.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from kafkapy.topic_names import is_internal
@@ -42,10 +44,11 @@ class Expected:
     log_start_offset: int = 0
     high_watermark: int | None = None
     cleaner_offset: int | None = None
+    all_synced: bool = False
 
     @property
     def promises(self) -> Promises:
-        return Promises(self.clean, self.recovery_point or 0, self.high_watermark or 0)
+        return Promises(self.clean, self.recovery_point or 0, self.high_watermark or 0, self.all_synced)
 
 
 @dataclass(slots=True)
@@ -88,17 +91,20 @@ class _PartitionCheck:
         self._gaps: list[tuple[str, Gap]] = []
         self._result = PartitionResult(place.topic_partition, place.path)
         self._found = self._result.findings
+        self._damage = KnownDamage(files, place.path)
         self._broken_end = False
 
     def run(self) -> PartitionResult:
         files, path, result = self._files, self._place.path, self._result
         names = [entry.name for entry in files.scan(path)]
+        self._found += self._damage.findings
         epochs = EpochCheck.load(files, path)
         listing = list_partition(files, path)
         try:
             self._begin_transactions(listing)
-            for segment in listing.segments:
-                self._check_segment(segment, last=segment is listing.segments[-1])
+            bases = [segment.base_offset for segment in listing.segments]
+            for segment, following in zip(listing.segments, [*bases[1:], None], strict=True):
+                self._check_segment(segment, following)
             result.end_offset = self._end_offset(listing)
         finally:
             listing.close()
@@ -140,7 +146,8 @@ class _PartitionCheck:
 
     # --- one segment ----------------------------------------------------------------------------------------
 
-    def _check_segment(self, segment: OfflineSegment, *, last: bool) -> None:
+    def _check_segment(self, segment: OfflineSegment, following: int | None) -> None:
+        last = following is None
         being_written = last and not self._expected.clean
         index_path = segment.stem + INDEX_SUFFIX + segment.suffix
         time_path = segment.stem + TIME_INDEX_SUFFIX + segment.suffix
@@ -159,7 +166,7 @@ class _PartitionCheck:
             self._found.append(
                 Finding(self._promises.of_record(base), segment.path, what, f"{RESTORE}.", offset=base)
             )
-        self._state.next_offset = max(base, before or 0)
+        self._state.next_offset = base
         size = self._files.size_of(file)
         check = SegmentCheck(
             self._files,
@@ -171,21 +178,27 @@ class _PartitionCheck:
             deep=self._expected.deep,
             progress=self._progress,
         )
-        report = check.run(size)
+        report = check.run(size, following)
         self._result.segments += 1
         self._result.nbytes += size
         if self._expected.live and not self._still_there(segment):
             return
         self._tell_bad(segment, report, size, last=last)
+        end = self._expected_end(base)
+        self._found += self._damage.compare(base, report.bad, end)
+        self._state.next_offset = max(end, self._damage.end_offset(base))
         self._gaps += [(segment.path, gap) for gap in report.gaps]
         self._epoch_starts += report.epochs
-        end = self._state.next_offset if self._state.next_offset is not None else base
         self._tell_index(
             index_path, offset_index.finish(size, end), end, missing=offset_index.missing and size > 0
         )
         self._tell_index(time_path, time_index.finish(end), end, missing=time_index.missing and size > 0)
         if not (self._expected.live and last):
             self._found += check_txn_index(self._files, segment, report, self._promises, end)
+
+    def _expected_end(self, base_offset: int) -> int:
+        end = self._state.next_offset
+        return base_offset if end is None else end
 
     def _still_there(self, segment: OfflineSegment) -> bool:
         """Whether the file has not been deleted or replaced since it was opened."""
@@ -196,26 +209,27 @@ class _PartitionCheck:
 
     def _tell_bad(self, segment: OfflineSegment, report: SegmentReport, size: int, *, last: bool) -> None:
         path = segment.path + segment.suffix
-        for number, bad in enumerate(report.bad):
-            if last and bad.ends_log:
+        promises = self._promises
+        for number, bad in enumerate(sorted(report.bad, key=lambda each: each.position)):
+            if last and bad.at_end:
                 self._broken_end = True
                 if self._expected.live and bad.torn:
                     return  # it is being written
-            severity = self._promises.of_record(bad.offset)
-            if (
-                last
-                and bad.torn
-                and bad.offset >= max(self._promises.recovery_point, self._promises.high_watermark)
-            ):
+            severity = promises.of_record(bad.offset)
+            if last and bad.torn and bad.offset >= max(promises.recovery_point, promises.high_watermark):
                 severity = Severity.REPAIRED
-            remedy = f"{RESTORE}."
+            what = bad.reason
+            if bad.at_end and bad.torn:
+                what = f"the file ends inside a batch, or in zeros: {bad.size} bytes ({bad.reason})"
+            elif bad.end_offset > bad.offset:
+                what = f"{bad.reason}: {bad.size} bytes, offsets {bad.offset} to {bad.end_offset - 1}"
+            elif bad.size:
+                what = f"{bad.reason}: {bad.size} bytes"
+            remedy = f"{RESTORE}: consumers get CORRUPT_MESSAGE for what is lost."
             if severity is Severity.REPAIRED:
                 remedy = f"The next start cuts the log there; {size - bad.position} bytes of the segment go."
-            what = bad.reason
-            if bad.ends_log and bad.torn:
-                what = f"the file ends inside a batch, or in zeros: {bad.size} bytes ({bad.reason})"
-            elif bad.ends_log:
-                what = f"{bad.size} bytes are no batch ({bad.reason})"
+            elif promises.is_cut_at(bad.offset):
+                remedy = f"{RESTORE}: the next start cuts the log there."
             if number == _MOST:
                 what = f"{len(report.bad) - _MOST} more like this"
                 self._found.append(Finding(severity, path, what, remedy))
@@ -273,11 +287,15 @@ class _PartitionCheck:
                 what = f"the log ends at offset {end}, below its {name} {offset}: {said}"
                 self._found.append(Finding(Severity.DAMAGED, path, what, f"{RESTORE}.", offset=end))
                 break
+        if expected.clean and expected.recovery_point is not None and end > expected.recovery_point:
+            what = f"the log ends at offset {end}, the broker stopped at offset {expected.recovery_point}"
+            remedy = f"{RESTORE}, or {READ_AGAIN[0].lower()}{READ_AGAIN[1:]}."
+            self._found.append(Finding(Severity.DAMAGED, path, what, remedy, offset=expected.recovery_point))
         if expected.log_start_offset > end:
             what = (
                 f"the log start offset {expected.log_start_offset} is above the end of the log, offset {end}"
             )
-            remedy = f"{RESTORE}; or else the next start drops all records."
+            remedy = f"{RESTORE}; if that offset is wrong, remove its line from {LOG_START_OFFSETS}."
             self._found.append(Finding(Severity.DAMAGED, path, what, remedy, offset=end))
         if expected.cleaner_offset is not None and expected.cleaner_offset > end and not expected.live:
             what = f"the cleaner's offset {expected.cleaner_offset} is above the end of the log, offset {end}"
@@ -293,7 +311,7 @@ class _PartitionCheck:
         )
         if compacted:
             return
-        for path, gap in self._gaps[:_MOST]:
+        for path, gap in [each for each in self._gaps if not self._damage.explains(each[1])][:_MOST]:
             what = f"offsets {gap.first} to {gap.last} are missing before it"
             severity = self._promises.of_record(gap.first)
             remedy = f"{RESTORE}; if the topic was ever compacted, this is no damage."

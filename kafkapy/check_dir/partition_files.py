@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafkapy.check_dir.finding import Finding, Severity
@@ -104,10 +104,11 @@ class EpochCheck:
 
 
 def check_snapshots(
-    files: ReadOnlyFiles, directory: str, offsets: Iterable[int], end_offset: int
+    files: ReadOnlyFiles, directory: str, offsets: Sequence[int], end_offset: int
 ) -> list[Finding]:
-    """Producer snapshots that a broker would refuse."""
+    """Producer snapshots that a broker would refuse. It reads the newest only."""
     findings = []
+    newest = max(offsets, default=0)
     for offset in offsets:
         path = f"{directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
         try:
@@ -115,8 +116,13 @@ def check_snapshots(
         except FileNotFoundError:
             continue  # a broker that runs has deleted it
         except CorruptSnapshotError as error:
-            remedy = "The next start takes an older one and the log, or deletes it."
-            findings.append(Finding(Severity.REPAIRED, path, str(error), remedy))
+            severity, remedy = Severity.HARMLESS, "It is not needed, as there is a newer one."
+            if offset == newest:
+                severity, remedy = (
+                    Severity.REPAIRED,
+                    "The next start deletes it and takes an older one and the log.",
+                )
+            findings.append(Finding(severity, path, str(error), remedy))
             continue
         if offset > end_offset:
             what = f"it is from behind the end of the log, offset {end_offset}"

@@ -1,7 +1,8 @@
 """Every batch of one segment: structure, CRC, order of offsets and epochs; with `deep` every record.
 
-Reading goes on behind a batch whose CRC or offsets are wrong. Behind bytes that cannot be a batch it goes on
-where the offset index, or else nothing, says that another batch begins.
+Good batches are passed by. When something is wrong the segment is surveyed (storage/survey.py) from the batch
+before, as a broker would survey it: the survey says which bytes and offsets are lost, and the good batches
+between them are looked at as before.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafkapy.check_dir.index_check import OffsetIndexCheck, TimeIndexCheck
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
@@ -19,6 +21,7 @@ from kafkapy.protocol.legacy_records import decode_message_set
 from kafkapy.protocol.record_walker import walk_batch
 from kafkapy.protocol.records import (
     CONTROL,
+    HEADER_SIZE,
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
@@ -27,7 +30,9 @@ from kafkapy.protocol.records import (
     read_header,
 )
 from kafkapy.storage.batches import BadBatchError, iter_batches, reason_against
+from kafkapy.storage.damage import DamagedRange, good_runs
 from kafkapy.storage.files import File
+from kafkapy.storage.survey import survey
 
 _MAX_BATCH = 1 << 30
 _PROGRESS = 1 << 22
@@ -40,17 +45,17 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class BadPlace:
-    """Bytes that are not the batch that should be there."""
+    """Bytes that cannot be read, and the offsets that are lost with them; the end is exclusive."""
 
     position: int
     size: int
     offset: int
-    """The first that it concerns."""
+    end_offset: int
     reason: str
-    ends_log: bool = False
-    """The bytes are no batch, and none follows in this file."""
+    at_end: bool = False
+    """No batch follows in this file."""
     torn: bool = False
-    """The file ends inside a batch, or is zero from there on: what a crash leaves of a write."""
+    """And the file ends inside a batch, or is zero from there on: what a crash leaves of a write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +118,25 @@ class SegmentReport:
     epochs: list[EpochStart] = field(default_factory=list)
 
 
+class _Before(NamedTuple):
+    """Where the last good batch begins, and what was known before it."""
+
+    position: int
+    expected: int
+    epoch: int
+
+
+class _WrongError(Exception):
+    """The batch at a position cannot be the next one."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+        self.reason = reason
+
+
 class SegmentCheck:
-    """One pass over a segment's file."""
+    """One look at a segment's file."""
 
     def __init__(
         self,
@@ -136,64 +158,119 @@ class SegmentCheck:
         self._time_index = time_index
         self._deep = deep
         self._progress = progress
+        self._before = _Before(0, self._expected(), state.epoch)
         self.report = SegmentReport()
 
-    def run(self, size: int) -> SegmentReport:
-        """Read the file up to byte `size`.
+    def run(self, size: int, following: int | None) -> SegmentReport:
+        """Read the file up to byte `size`. `following`: where the next segment begins.
 
         Raises:
             OSError: the disk failed.
         """
-        position = 0
-        while position < size:
-            resumed = self._run_from(position, size)
-            if resumed is None:
-                break
-            position = resumed
+        try:
+            self._pass(0, size)
+        except _WrongError as wrong:
+            if self._state.legacy is None:
+                self._survey(wrong, size, following)
+            else:
+                self._lose(
+                    [DamagedRange(wrong.position, size, self._expected(), self._expected())], wrong, size
+                )
         return self.report
 
-    def _run_from(self, start: int, size: int) -> int | None:
-        """Read until bytes are no batch; where to go on behind them, None at the end."""
-        reported = end = start
-        try:
-            for position, batch in iter_batches(self._files, self._file, start, size):
-                header = read_header(batch)
-                if header.magic > MAGIC or header.magic < 0:
-                    raise BadBatchError(position, f"no batch header (magic {header.magic})")
-                self._take(position, header, batch)
-                end = position + len(batch)
-                if end - reported >= _PROGRESS:
-                    self._progress(end - reported)
-                    reported = end
-        except BadBatchError as error:
-            return self._skip(end, size, reported, error.reason)
-        except DecodeError as error:
-            return self._skip(end, size, reported, str(error))
-        self._progress(end - reported)
-        return None
+    def _expected(self) -> int:
+        return max(self._state.next_offset or 0, self._base_offset)
 
-    def _skip(self, position: int, size: int, reported: int, reason: str) -> int | None:
-        """Find the next batch behind bytes that are none."""
-        following = self._offset_index.next_batch(position)
-        resumed = None if following is None or following >= size else following
-        until = size if resumed is None else resumed
-        self._progress(until - reported)
-        self._offset_index.hole(position, until)
-        self._time_index.bad_batch()
-        offset = self._base_offset if self._state.next_offset is None else self._state.next_offset
-        self.report.bad.append(
-            BadPlace(
-                position,
-                until - position,
-                max(offset, self._base_offset),
-                reason,
-                ends_log=resumed is None,
-                torn=resumed is None and self._is_torn(position, size),
-            )
+    def _pass(self, start: int, end: int) -> None:
+        """Take the batches between two positions. Raises _WrongError at what is none."""
+        done = reported = start
+        try:
+            for position, batch in iter_batches(self._files, self._file, start, end):
+                header = read_header(batch)
+                if not 0 <= header.magic <= MAGIC:
+                    raise _WrongError(position, f"no batch header (magic {header.magic})")
+                self._take(position, header, batch)
+                done = position + len(batch)
+                if done - reported >= _PROGRESS:
+                    self._progress(done - reported)
+                    reported = done
+        except BadBatchError as error:
+            raise _WrongError(error.position, error.reason) from None
+        except DecodeError as error:
+            raise _WrongError(done, str(error)) from None
+        finally:
+            self._progress(done - reported)
+
+    # --- damage ---------------------------------------------------------------------------------------------
+
+    def _survey(self, wrong: _WrongError, size: int, following: int | None) -> None:
+        """Find out what is lost from the last good batch on, which may be the one that is wrong."""
+        state, before = self._state, self._before
+        found = survey(
+            self._files,
+            self._file,
+            before.position,
+            size,
+            base_offset=self._base_offset,
+            expected=before.expected,
+            end_offset=before.expected if following is None else following,
+            leader_epoch=before.epoch,
+            end_is_known=following is not None,
         )
-        if resumed is not None:
-            self._state.next_offset = None  # what is behind the hole is where it says it is
-        return resumed
+        damage = found.damage or [DamagedRange(wrong.position, size, self._expected(), self._expected())]
+        first = damage[0].position
+        if first <= before.position:
+            state.next_offset, state.epoch = before.expected, before.epoch
+        self.report.gaps = [gap for gap in self.report.gaps if gap.position < first]
+        self.report.epochs = [each for each in self.report.epochs if each.position < first]
+        self._lose(damage, wrong, size)
+        for start, end in good_runs(damage, max(first, before.position), size):
+            lost = [each for each in damage if each.end_position <= start]
+            if lost:
+                state.next_offset = max(state.next_offset or 0, lost[-1].end_offset)
+            try:
+                self._pass(start, end)
+            except _WrongError as another:
+                # The survey finds nothing wrong with it: an oddity of this batch, not of the file.
+                self._lose(
+                    [DamagedRange(another.position, end, self._expected(), self._expected())], another, size
+                )
+        state.next_offset = max(state.next_offset or 0, damage[-1].end_offset)
+
+    def _lose(self, damage: list[DamagedRange], wrong: _WrongError, size: int) -> None:
+        for lost in damage:
+            reason = wrong.reason
+            if not lost.position <= wrong.position < lost.end_position:
+                reason = self._reason_at(lost)
+            at_end = lost.end_position >= size
+            self.report.bad.append(
+                BadPlace(
+                    lost.position,
+                    lost.end_position - lost.position,
+                    lost.first_offset,
+                    lost.end_offset,
+                    reason,
+                    at_end=at_end,
+                    torn=at_end and self._is_torn(lost.position, size),
+                )
+            )
+            self._offset_index.hole(lost.position, lost.end_position)
+            self._time_index.bad_batch()
+            self._progress(lost.end_position - lost.position)
+
+    def _reason_at(self, lost: DamagedRange) -> str:
+        batch = self._files.read_at(self._file, lost.end_position - lost.position, lost.position)
+        try:
+            header = read_header(batch)
+        except DecodeError as error:
+            return str(error)
+        if header.magic != MAGIC:
+            return f"no batch header (magic {header.magic})"
+        reason = reason_against(header, batch, lost.first_offset, self._base_offset)
+        return (
+            reason
+            or f"offset {header.base_offset} and leader epoch {header.partition_leader_epoch} do not fit"
+        )
 
     def _is_torn(self, position: int, size: int) -> bool:
         """Whether a crash can have left this: a batch that was begun, or a hole that was never written."""
@@ -203,7 +280,7 @@ class SegmentCheck:
         try:
             header = read_header(rest)
         except DecodeError:
-            return size - position < 61
+            return size - position < HEADER_SIZE
         return 0 <= header.magic <= MAGIC and header.size > size - position
 
     def _chunks(self, position: int, size: int) -> Iterator[bytes]:
@@ -218,29 +295,26 @@ class SegmentCheck:
 
     def _take(self, position: int, header: BatchHeader, batch: memoryview) -> None:
         state = self._state
-        expected = (
-            self._base_offset if state.next_offset is None else max(state.next_offset, self._base_offset)
-        )
-        state.batches += 1
+        expected = self._expected()
         if header.magic != MAGIC:
             self._take_legacy(position, header, batch, expected)
             return
         reason = reason_against(header, batch, expected, self._base_offset)
         if reason is not None:
-            self._bad(position, header, reason, expected)
-            if (
-                reason == "the CRC is wrong"
-                and header.base_offset == expected
-                and header.last_offset_delta >= 0
-            ):
-                state.next_offset = header.next_offset  # the numbers in the header fit: go on behind it
-            return
+            raise _WrongError(position, reason)
+        epoch = header.partition_leader_epoch
+        if epoch != state.epoch:
+            if 0 <= epoch < state.epoch:
+                raise _WrongError(position, f"leader epoch {epoch} behind epoch {state.epoch}")
+            self._before = _Before(position, expected, state.epoch)
+            self._change_epoch(position, header, expected)
+        else:
+            self._before = _Before(position, expected, epoch)
         if header.base_offset > expected and state.next_offset is not None:
             self.report.gaps.append(Gap(position, expected, header.base_offset - 1))
+        state.batches += 1
         if header.record_count <= header.last_offset_delta:
             state.compacted = True
-        if header.partition_leader_epoch != state.epoch:
-            self._change_epoch(position, header)
         if header.producer_id >= 0:
             state.has_producers = True
             if header.attributes & TRANSACTIONAL:
@@ -248,34 +322,23 @@ class SegmentCheck:
         if self._deep:
             wrong = _wrong_records(header, batch)
             if wrong is not None:
-                self._bad(position, header, wrong, header.base_offset)
+                self._unreadable(position, header, wrong)
         state.next_offset = header.next_offset
         self._offset_index.batch(position, header.base_offset, header.last_offset)
         self._time_index.batch(header.base_offset, header.last_offset, header.max_timestamp)
 
-    def _bad(self, position: int, header: BatchHeader, reason: str, offset: int) -> None:
-        self.report.bad.append(BadPlace(position, header.size, offset, reason))
-        self._offset_index.bad_batch(position)
-        self._time_index.bad_batch()
+    def _unreadable(self, position: int, header: BatchHeader, reason: str) -> None:
+        """A batch that is as it was written, and cannot be read."""
+        self.report.bad.append(
+            BadPlace(position, header.size, header.base_offset, header.next_offset, reason)
+        )
 
-    def _change_epoch(self, position: int, header: BatchHeader) -> None:
+    def _change_epoch(self, position: int, header: BatchHeader, expected: int) -> None:
         epoch = header.partition_leader_epoch
-        if epoch < self._state.epoch and epoch >= 0:
-            self._bad(
-                position, header, f"leader epoch {epoch} behind epoch {self._state.epoch}", header.base_offset
-            )
-            return
         if epoch >= 0:
-            previous_end = self._state.next_offset
+            previous_end = header.base_offset if self._state.next_offset is None else expected
             self._state.epoch = epoch
-            self.report.epochs.append(
-                EpochStart(
-                    position,
-                    header.base_offset,
-                    epoch,
-                    header.base_offset if previous_end is None else previous_end,
-                )
-            )
+            self.report.epochs.append(EpochStart(position, header.base_offset, epoch, previous_end))
 
     def _follow_transaction(self, position: int, header: BatchHeader, batch: memoryview) -> None:
         transactions = self._state.open_transactions
@@ -285,7 +348,7 @@ class SegmentCheck:
         try:
             kind = _control_type(decode_records(batch, 0, header))
         except DecodeError as error:
-            self._bad(position, header, str(error), header.base_offset)
+            self._unreadable(position, header, f"a transaction marker that cannot be read: {error}")
             return
         if kind not in (ControlType.ABORT, ControlType.COMMIT):
             return
@@ -304,6 +367,8 @@ class SegmentCheck:
         last = header.base_offset
         reason = None
         if zlib.crc32(batch[_CRC_FROM:]) != int.from_bytes(batch[_CRC_AT:_CRC_FROM], "big"):
+            if state.legacy is None:
+                raise _WrongError(position, f"no batch header (magic {header.magic})")
             reason = "the CRC is wrong"
         elif last < expected:
             reason = f"offset {last} where {expected} is next"
@@ -312,13 +377,15 @@ class SegmentCheck:
                 decode_message_set(batch, limit=_MAX_BATCH)
             except DecodeError as error:
                 reason = str(error)
-        if reason is not None:
-            self._bad(position, header, reason, expected)
-            return
         state.legacy = header.magic
-        state.next_offset = last + 1
-        self._offset_index.batch(position, expected, last)
-        self._time_index.unknown_batch()
+        state.batches += 1
+        if reason is not None:
+            self.report.bad.append(BadPlace(position, header.size, expected, last + 1, reason))
+            self._offset_index.hole(position, position + 1)
+        else:
+            self._offset_index.batch(position, expected, last)
+        state.next_offset = max(last + 1, expected)
+        self._time_index.bad_batch()
 
 
 def _control_type(records: list[Record]) -> int:

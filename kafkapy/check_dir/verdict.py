@@ -3,10 +3,12 @@
     after a clean stop       nothing is read again but what cannot be right at first sight: damage stays
     after an unclean stop    everything above the recovery point is read again; the log is cut at the first
                              bad batch, indexes, epochs and producer states are written anew
-    below a high watermark   records were acknowledged, whatever the recovery point says
+    below both recovery point and high watermark
+                             everything was on disk: damage is set aside, what lies around it is served
+    below one of them        records were acknowledged: they are lost, although the log is cut there
     a broker is running      as after an unclean stop; its checkpoints are that much out of date
 
-Source: storage/recovery.py.
+Source: storage/recovery.py, storage/damage.py.
 """
 
 from __future__ import annotations
@@ -30,10 +32,23 @@ class Promises:
     """The broker stopped in order."""
     recovery_point: int
     high_watermark: int
+    all_synced: bool = False
+    """KRaft's log: each commit was on disk, and no checkpoint says so."""
+
+    @property
+    def floor(self) -> int:
+        """Below, nothing is cut: both files say that it was on disk (as in recovery.py)."""
+        if not self.high_watermark:
+            return self.recovery_point
+        return min(self.recovery_point, self.high_watermark)
+
+    def is_cut_at(self, offset: int) -> bool:
+        """Whether the next start cuts the log at a bad batch there."""
+        return not self.clean and offset >= self.floor
 
     def of_record(self, offset: int) -> Severity:
         """Of a batch that cannot be read."""
-        if self.clean or offset < max(self.recovery_point, self.high_watermark):
+        if self.clean or self.all_synced or offset < max(self.recovery_point, self.high_watermark):
             return Severity.DAMAGED
         return Severity.REPAIRED
 

@@ -17,8 +17,8 @@ from kafkapy.storage.checkpoints import (
     PARTITION_METADATA,
     RECOVERY_POINTS,
 )
-
-CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+from kafkapy.storage.damage import DAMAGED_OFFSETS
+from kafkapy.storage.offset_checkpoint import CLEANER_OFFSETS
 
 
 class FileKind(Enum):
@@ -36,6 +36,7 @@ class FileKind(Enum):
     META_PROPERTIES = "meta-properties"
     CLEAN_SHUTDOWN = "clean-shutdown"
     QUORUM_STATE = "quorum-state"
+    DAMAGED_OFFSETS = "damaged-offsets"
 
 
 _BY_NAME = {
@@ -48,6 +49,7 @@ _BY_NAME = {
     META_PROPERTIES: FileKind.META_PROPERTIES,
     CLEAN_SHUTDOWN: FileKind.CLEAN_SHUTDOWN,
     "quorum-state": FileKind.QUORUM_STATE,
+    DAMAGED_OFFSETS: FileKind.DAMAGED_OFFSETS,
     "bootstrap.checkpoint": FileKind.KRAFT_SNAPSHOT,
 }
 _BY_SUFFIX = {

@@ -23,6 +23,7 @@ from kafkapy.storage.checkpoints import (
     CorruptCheckpointError,
     read_leader_epochs,
     read_meta_properties,
+    read_numbers,
     read_offsets,
     read_partition_metadata,
 )
@@ -80,6 +81,12 @@ def _epochs(files: ReadOnlyFiles, path: str, _: Offsets) -> Iterator[Fact]:
         yield Fact("epoch", {"epoch": epoch, "startOffset": start_offset})
 
 
+def _damage(files: ReadOnlyFiles, path: str, _: Offsets) -> Iterator[Fact]:
+    names = ("segment", "position", "endPosition", "firstOffset", "endOffset")
+    for line in read_numbers(files, path, columns=len(names)):
+        yield Fact("damage", dict(zip(names, line, strict=True)))
+
+
 def _partition_metadata(files: ReadOnlyFiles, path: str, _: Offsets) -> Iterator[Fact]:
     topic_id = read_partition_metadata(files, path)
     if topic_id is not None:
@@ -107,4 +114,5 @@ _READERS = {
     FileKind.META_PROPERTIES: _meta_properties,
     FileKind.CLEAN_SHUTDOWN: _json_file,
     FileKind.QUORUM_STATE: _json_file,
+    FileKind.DAMAGED_OFFSETS: _damage,
 }

@@ -1,0 +1,73 @@
+"""What a broker has set aside as damaged (storage/damage.py), against what was found now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafkapy.check_dir.finding import Finding, Severity
+from kafkapy.check_dir.segment_check import BadPlace, Gap
+from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.storage.checkpoints import CorruptCheckpointError, read_numbers
+from kafkapy.storage.damage import DAMAGED_OFFSETS, DamagedRange, load_damage
+
+_COLUMNS = 5
+
+
+class KnownDamage:
+    """The ranges of one partition, by the base offset of their segments."""
+
+    def __init__(self, files: ReadOnlyFiles, directory: str) -> None:
+        """Raises OSError."""
+        self.path = f"{directory}/{DAMAGED_OFFSETS}"
+        self.findings: list[Finding] = []
+        try:
+            read_numbers(files, self.path, columns=_COLUMNS)
+        except CorruptCheckpointError as error:
+            what = str(error).removeprefix(f"{self.path}: ")
+            self.findings.append(
+                Finding(Severity.REPAIRED, self.path, what, "Damage is found again when it is read.")
+            )
+        else:
+            self._ranges: Mapping[int, tuple[DamagedRange, ...]] = load_damage(files, directory)
+            return
+        self._ranges = {}
+
+    def end_offset(self, base_offset: int) -> int:
+        """Behind what a segment has lost at its end; 0 without any."""
+        return max((each.end_offset for each in self._ranges.get(base_offset, ())), default=0)
+
+    def explains(self, gap: Gap) -> bool:
+        """Whether the offsets are known to be lost."""
+        return any(
+            each.first_offset <= gap.first and gap.last < each.end_offset
+            for ranges in self._ranges.values()
+            for each in ranges
+        )
+
+    def compare(self, base_offset: int, bad: Sequence[BadPlace], end_offset: int) -> list[Finding]:
+        """What is to be said of a segment's ranges. `end_offset`: behind its last batch."""
+        found = []
+        for known in self._ranges.get(base_offset, ()):
+            if known.position == known.end_position:
+                if known.first_offset >= end_offset:
+                    what = f"{_offsets(known)} are lost, the segment was cut short"
+                    remedy = (
+                        "Restore the segment from a backup and remove this file, with the broker stopped."
+                    )
+                    found.append(
+                        Finding(Severity.DAMAGED, self.path, what, remedy, offset=known.first_offset)
+                    )
+                    continue
+            elif any(
+                known.position < each.position + each.size and each.position < known.end_position
+                for each in bad
+            ):
+                continue  # told already
+            what = f"it says that {_offsets(known)} are damaged, and they are good"
+            remedy = "Stop the broker and remove the file: until then consumers get CORRUPT_MESSAGE for them."
+            found.append(Finding(Severity.DAMAGED, self.path, what, remedy, offset=known.first_offset))
+        return found
+
+
+def _offsets(known: DamagedRange) -> str:
+    return f"offsets {known.first_offset} to {known.end_offset - 1}"
