@@ -87,8 +87,8 @@ class BrokerCore:
         self.node_id = config.node_id
         self.cluster_id = ""
         self.metadata = MetadataCache()
-        self.down_conversions = asyncio.Semaphore(CONVERSIONS_AT_ONCE)
-        """Taken by fetches that keep a worker thread busy with converting records."""
+        self.conversions = asyncio.Semaphore(CONVERSIONS_AT_ONCE)
+        """Taken by requests that keep a worker thread busy with converting records of other formats."""
         self.failed = asyncio.Event()
         """No log directory is left: the broker serves nobody any more and is to be stopped."""
         self._keep_data = True

@@ -116,7 +116,7 @@ class MessageSetRead(FetchRead):
             try:
                 return await broker.blocking(convert_all)
             finally:
-                broker.down_conversions.release()
+                broker.conversions.release()
                 release()
 
         def release() -> None:
@@ -124,7 +124,7 @@ class MessageSetRead(FetchRead):
                 piece.slice.release()
 
         try:
-            await broker.down_conversions.acquire()
+            await broker.conversions.acquire()
         except BaseException:
             release()
             raise

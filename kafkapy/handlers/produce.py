@@ -21,6 +21,7 @@ names."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable
 
 from kafkapy.context import Pipelined, RequestContext
@@ -87,7 +88,9 @@ async def _prepare_in_thread(
         for piece in pieces:
             piece.prepare(now_ms)
 
-    await context.broker.blocking(prepare)
+    converts = any(piece.is_message_set for piece in pieces)
+    async with context.broker.conversions if converts else contextlib.nullcontext():
+        await context.broker.blocking(prepare)
     return _append(context, request, pieces)
 
 
@@ -137,7 +140,6 @@ class Piece:
 
     __slots__ = (
         "_end_offset",
-        "_is_message_set",
         "_max_decompressed",
         "_partition",
         "_prepared",
@@ -146,6 +148,7 @@ class Piece:
         "_version",
         "answer",
         "is_heavy",
+        "is_message_set",
         "slow_bytes",
     )
 
@@ -159,7 +162,8 @@ class Piece:
         self._version = context.api_version
         self._topic = topic.name
         self._records = data.records
-        self._is_message_set = False
+        self.is_message_set = False
+        """It comes from a client that knows no record batches."""
         self._prepared: PreparedBatches | None = None
         self._partition: Partition | None = None
         self._end_offset = -1
@@ -173,12 +177,12 @@ class Piece:
             self._partition = self._find(context, request, topic, data.index)
             records = self._records
             if isinstance(records, memoryview):
-                self._is_message_set = self._version < FIRST_VERSION_WITH_BATCHES and holds_messages(records)
-                if self._is_message_set:
+                self.is_message_set = self._version < FIRST_VERSION_WITH_BATCHES and holds_messages(records)
+                if self.is_message_set:
                     self.is_heavy = is_heavy_message_set(records)
                 else:
                     self.is_heavy = is_heavy(records, self._partition.log.config)
-                if self._is_message_set or codec_of(records):
+                if self.is_message_set or codec_of(records):
                     self.slow_bytes = len(records)
         except KafkaError as error:
             self._fail(error)
@@ -207,7 +211,7 @@ class Piece:
         try:
             if self._records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
-            if self._is_message_set:
+            if self.is_message_set:
                 self._prepare_message_set(self._records, self._partition.log.config, now_ms)
                 return
             if self._version < FIRST_VERSION_WITH_ZSTD and codec_of(self._records) == Compression.ZSTD:

@@ -5,13 +5,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.fuzz.fuzz_message_sets import TARGETS as MESSAGE_SET_TARGETS
 from tests.fuzz.fuzz_messages import TARGETS as MESSAGE_TARGETS
 from tests.fuzz.fuzz_records import TARGETS as RECORD_TARGETS
 from tests.fuzz.fuzzing import Target, fuzz
 
 
 @pytest.mark.parametrize(
-    ("targets", "each"), [(MESSAGE_TARGETS, 40), (RECORD_TARGETS, 2000)], ids=["messages", "records"]
+    ("targets", "each"),
+    [(MESSAGE_TARGETS, 40), (RECORD_TARGETS, 2000), (MESSAGE_SET_TARGETS, 500)],
+    ids=["messages", "records", "message sets"],
 )
 def test_whatever_the_bytes_a_parser_returns_or_refuses_them(targets: Sequence[Target], each: int) -> None:
     seed = time.gmtime().tm_yday
