@@ -17,6 +17,7 @@ from interop.support.waiting import wait_until
 
 SEGMENT = str(1 << 20)
 _LONG = "-1"
+_IN_FLIGHT = 500
 
 TOPICS = {
     "every-shape": (1, {"segment.bytes": SEGMENT}),
@@ -181,7 +182,8 @@ def writing(bootstrap_servers: str, seed: int) -> Iterator[Acknowledged]:
                 "tail", b"%d-%d %b" % (number, sent, rng.randbytes(rng.randrange(300))), on_delivery=told
             )
             sent += 1
-            producer.poll(0.0005)
+            while producer.poll(0.0005) == 0 and len(producer) > _IN_FLIGHT and not stop.is_set():
+                pass
         producer.purge()
         producer.flush(1)
 

@@ -10,9 +10,10 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from kazoo.client import KazooClient
 
@@ -26,26 +27,44 @@ from interop.travel.inventory import Inventory, differences, digest, records_by_
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
-KAFKA_PROPERTIES = {"log.cleaner.backoff.ms": "200", "transaction.state.log.num.partitions": "5"}
+PROPERTIES = {
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "200",
+    "transaction.state.log.num.partitions": "5",
+}
 ZOOKEEPER_SESSION = {"zookeeper.session.timeout.ms": "4000"}
-KAFKAPY_PROPERTIES = {"group.initial.rebalance.delay.ms": "0"}
+AT_REST = {"log.cleaner.enable": "false"}
+"""Whoever shows what there is must not compact it meanwhile."""
 
-MakeServer = Callable[[Path], ServerProcess]
+
+class MakeServer(Protocol):
+    """Makes a broker in a folder, with more settings if need be."""
+
+    def __call__(self, folder: Path, settings: Mapping[str, str] = AT_REST, /) -> ServerProcess: ...
 
 
-def kafkapy(folder: Path) -> ServerProcess:
-    return KafkapyProcess(folder, properties=KAFKAPY_PROPERTIES)
+def kafkapy(folder: Path, settings: Mapping[str, str] = AT_REST, /) -> ServerProcess:
+    return KafkapyProcess(folder, properties={**PROPERTIES, **settings})
 
 
 def kafka(release: str) -> MakeServer:
     """Apache Kafka in KRaft mode."""
-    return lambda folder: KafkaProcess(folder, release=release, heap="512m", properties=KAFKA_PROPERTIES)
+
+    def make(folder: Path, settings: Mapping[str, str] = AT_REST, /) -> ServerProcess:
+        properties = {**PROPERTIES, **settings}
+        return KafkaProcess(folder, release=release, heap="512m", properties=properties)
+
+    return make
 
 
 def kafka_with(zookeeper: str) -> MakeServer:
     """Apache Kafka 3.9.1 in ZooKeeper mode."""
-    properties = KAFKA_PROPERTIES | ZOOKEEPER_SESSION
-    return lambda folder: ZooKeeperKafkaProcess(folder, zookeeper, properties=properties)
+
+    def make(folder: Path, settings: Mapping[str, str] = AT_REST, /) -> ServerProcess:
+        properties = {**PROPERTIES, **ZOOKEEPER_SESSION, **settings}
+        return ZooKeeperKafkaProcess(folder, zookeeper, properties=properties)
+
+    return make
 
 
 @dataclass
@@ -62,11 +81,12 @@ def depart(
     make: MakeServer, folder: Path, *, killed: bool, transactions: bool, modern: bool = False, seed: int = 1
 ) -> Departed:
     """Have a new broker in `folder` filled and stopped, or killed while it is written."""
-    server = make(folder / "home").start()
+    server = make(folder / "home", {}).start()
     data = folder / "home" / "data"
     try:
         fill(server.bootstrap_servers, transactions=transactions, modern_groups=modern, seed=seed)
         if not killed:
+            wait_until(lambda: _is_compacted(data), timeout=60, ignoring=FileNotFoundError)
             inventory = take_inventory(server.bootstrap_servers)
             return Departed(data, inventory, {})
         with writing(server.bootstrap_servers, seed) as acknowledged:
@@ -83,6 +103,13 @@ def depart(
         return Departed(data, take_inventory(reference.bootstrap_servers), acknowledged.records)
     finally:
         reference.stop()
+
+
+def _is_compacted(data: Path) -> bool:
+    """The cleaner has been through all of `compacted` that it may touch."""
+    lines = (data / "cleaner-offset-checkpoint").read_text().splitlines()
+    active = max((data / "compacted-0").glob("*.log")).stem
+    return f"compacted 0 {int(active)}" in lines
 
 
 def _wait_until_gone(zookeeper: str) -> None:

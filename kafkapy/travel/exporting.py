@@ -31,8 +31,8 @@ from kafkapy.storage.files import FileSystem
 from kafkapy.travel.checkpoint_files import bring_checkpoints
 from kafkapy.travel.export_plan import ExportPlan, plan_export
 from kafkapy.travel.kraft_snapshot import snapshot
-from kafkapy.travel.source import CLUSTER_METADATA, Source
-from kafkapy.travel.target import PARTIAL_SUFFIX, Target
+from kafkapy.travel.source import CLUSTER_METADATA, PARTIAL_SUFFIX, Source
+from kafkapy.travel.target import Target
 from kafkapy.travel.transfer import Transfer, bring_partitions
 from kafkapy.travel.travel_error import TravelError
 from kafkapy.travel.zookeeper import check_is_free, connected, write_tree

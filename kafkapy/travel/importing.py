@@ -24,8 +24,8 @@ from kafkapy.travel.import_plan import ImportPlan, plan_import
 from kafkapy.travel.kraft_log import read_metadata_log
 from kafkapy.travel.kraft_replay import replay
 from kafkapy.travel.metadata_file import write_metadata
-from kafkapy.travel.source import CLUSTER_METADATA, Source
-from kafkapy.travel.target import PARTIAL_SUFFIX, Target
+from kafkapy.travel.source import CLUSTER_METADATA, PARTIAL_SUFFIX, Source
+from kafkapy.travel.target import Target
 from kafkapy.travel.transfer import Transfer, bring_partitions
 from kafkapy.travel.travel_error import TravelError
 from kafkapy.travel.zookeeper import connected, read_tree

@@ -42,6 +42,9 @@ from kafkapy.travel.travel_error import TravelError
 
 CLUSTER_METADATA: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 
+PARTIAL_SUFFIX: Final = ".partial"
+"""What is being written, or was when a run was killed."""
+
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _OTHER = re.compile(r"\S+-\S+\.\S+-(delete|future|stray)")
 
@@ -167,9 +170,9 @@ class Source:
             if not entry.is_dir(follow_symlinks=False) or _OTHER.fullmatch(entry.name):
                 continue
             match = _PARTITION.fullmatch(entry.name)
-            if match is None:
+            if match is None and not entry.name.endswith(PARTIAL_SUFFIX):
                 unknown.append(entry.name)
-            elif match[1] != CLUSTER_METADATA_TOPIC:
+            elif match is not None and match[1] != CLUSTER_METADATA_TOPIC:
                 self._add(index, TopicPartition(match[1], int(match[2])), entry.path)
         clean = self.files.exists(f"{path}/{CLEAN_SHUTDOWN}")
         self.log_dirs.append(LogDir(path, meta, clean, recovery_points, tuple(unknown)))

@@ -11,13 +11,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from kafkapy.storage.files import File, FileSystem, release_all
 from kafkapy.storage.log_directory import LOCK_FILE
+from kafkapy.travel.source import PARTIAL_SUFFIX
 from kafkapy.travel.travel_error import TravelError
-
-PARTIAL_SUFFIX: Final = ".partial"
 
 
 class Target:

@@ -1,0 +1,185 @@
+"""Kafka's metadata log: what is written is read back, and what Kafka's own says counts as Kafka counts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages.metadata_records import (
+    AbortTransactionRecord,
+    AccessControlEntryRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from kafkapy.protocol.records import Record, build_batch
+from kafkapy.protocol.types import TopicPartition, random_uuid
+from kafkapy.travel.cluster import Cluster, KnownCluster, KnownPartition
+from kafkapy.travel.kraft_log import read_metadata_log
+from kafkapy.travel.kraft_records import encode_metadata_record
+from kafkapy.travel.kraft_replay import replay
+from kafkapy.travel.kraft_snapshot import snapshot
+from kafkapy.travel.travel_error import TravelError
+
+ID = bytes(range(16))
+OTHER_ID = bytes(range(1, 17))
+DIRECTORY = random_uuid()
+
+
+def write_snapshot(folder: Path) -> Path:
+    """A snapshot of a cluster with one topic."""
+    topic = Topic("t", ID, (PartitionState(1, 4, (1,), (1,)),) * 2, {"cleanup.policy": "compact"})
+    image = MetadataImage("c", broker_configs={"": {"a": "1"}, "1": {"b": "2"}}).with_topics([topic])
+    directories = {TopicPartition("t", number): DIRECTORY for number in range(2)}
+    name, data = snapshot(Cluster(1, image, 7000), directories, DIRECTORY, ("localhost", 9093))
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def log_of(*messages: TopMessage, base_offset: int = 0) -> bytes:
+    """A batch for each message, each in its newest version."""
+    data = b""
+    for offset, message in enumerate(messages, base_offset):
+        value = encode_metadata_record(message, message.VERSIONS[1])
+        data += build_batch([Record(timestamp=1, value=value)], base_offset=offset, leader_epoch=1)
+    return data
+
+
+def read(folder: Path) -> KnownCluster:
+    return replay(read_metadata_log(ReadOnlyFiles(), str(folder)), "the log")
+
+
+def topic_made(name: str = "t", topic_id: bytes = ID, **fields: object) -> list[TopMessage]:
+    partition = PartitionRecord(
+        partition_id=0, topic_id=topic_id, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0
+    )
+    for field, value in fields.items():
+        setattr(partition, field, value)
+    return [TopicRecord(name=name, topic_id=topic_id), partition]
+
+
+def test_a_snapshot_says_what_was_put_into_it(tmp_path: Path) -> None:
+    write_snapshot(tmp_path)
+    known = read(tmp_path)
+    assert known.topics["t"].id == ID
+    assert known.topics["t"].configs == {"cleanup.policy": "compact"}
+    assert known.topics["t"].partitions == {n: KnownPartition(4, (1,), (1,), (DIRECTORY,)) for n in range(2)}
+    assert known.broker_configs == {"": {"a": "1"}, "1": {"b": "2"}}
+    assert known.next_producer_id == 7000
+    assert not known.not_carried
+
+
+def test_the_log_goes_on_behind_the_snapshot(tmp_path: Path) -> None:
+    offset = int(write_snapshot(tmp_path).name[:20])
+    stale = log_of(*[TopicRecord(name="stale", topic_id=OTHER_ID)] * offset)
+    (tmp_path / f"{0:020d}.log").write_bytes(
+        stale + log_of(ProducerIdsRecord(next_producer_id=9000), base_offset=offset)
+    )
+    known = read(tmp_path)
+    assert list(known.topics) == ["t"]
+    assert known.next_producer_id == 9000
+
+
+def test_a_snapshot_without_an_end_does_not_count(tmp_path: Path) -> None:
+    path = write_snapshot(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    (tmp_path / f"{0:020d}.log").write_bytes(log_of(*topic_made("fresh")))
+    assert list(read(tmp_path).topics) == ["fresh"]
+
+
+def test_a_log_whose_snapshot_is_gone_is_refused(tmp_path: Path) -> None:
+    (tmp_path / f"{500:020d}.log").write_bytes(log_of(*topic_made(), base_offset=500))
+    with pytest.raises(TravelError, match="no good snapshot at 00000000000000000500"):
+        read(tmp_path)
+
+
+def test_a_torn_end_is_left_out(tmp_path: Path) -> None:
+    data = log_of(*topic_made(), ProducerIdsRecord(next_producer_id=1000))
+    for cut in range(1, 60):
+        (tmp_path / f"{0:020d}.log").write_bytes(data[:-cut])
+        assert read(tmp_path).next_producer_id == 0
+
+
+def test_records_of_a_transaction_count_when_it_ends(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(
+        log_of(
+            BeginTransactionRecord(name=None),
+            *topic_made("aborted", OTHER_ID),
+            AbortTransactionRecord(reason=None),
+            BeginTransactionRecord(name=None),
+            *topic_made("ended"),
+            EndTransactionRecord(),
+            BeginTransactionRecord(name=None),
+            *topic_made("open", OTHER_ID),
+        )
+    )
+    assert list(read(tmp_path).topics) == ["ended"]
+
+
+def test_each_change_of_the_leader_is_an_epoch(tmp_path: Path) -> None:
+    changes = [
+        PartitionChangeRecord(partition_id=0, topic_id=ID, leader=-1),
+        PartitionChangeRecord(partition_id=0, topic_id=ID, isr=[1, 2]),
+        PartitionChangeRecord(partition_id=0, topic_id=ID, leader=1, replicas=[1, 2]),
+    ]
+    (tmp_path / f"{0:020d}.log").write_bytes(log_of(*topic_made(), *changes))
+    assert read(tmp_path).topics["t"].partitions[0][:2] == (2, (1, 2))
+
+
+def test_an_eligible_leader_has_all_records(tmp_path: Path) -> None:
+    made = topic_made(replicas=[1, 2], isr=[2])
+    change = PartitionChangeRecord(partition_id=0, topic_id=ID, isr=[], eligible_leader_replicas=[1])
+    (tmp_path / f"{0:020d}.log").write_bytes(log_of(*made, change))
+    assert read(tmp_path).topics["t"].partitions[0].in_sync == (1,)
+
+
+def test_settings_that_were_taken_back_and_topics_that_were_deleted_are_gone(tmp_path: Path) -> None:
+    def setting(topic: str, value: str | None) -> ConfigRecord:
+        return ConfigRecord(resource_type=2, resource_name=topic, name="retention.ms", value=value)
+
+    (tmp_path / f"{0:020d}.log").write_bytes(
+        log_of(
+            *topic_made("kept"),
+            setting("kept", "1"),
+            setting("kept", None),
+            *topic_made("gone", OTHER_ID),
+            setting("gone", "1"),
+            RemoveTopicRecord(topic_id=OTHER_ID),
+            *topic_made("gone", OTHER_ID),
+        )
+    )
+    assert {name: topic.configs for name, topic in read(tmp_path).topics.items()} == {"kept": {}, "gone": {}}
+
+
+def test_what_this_broker_has_nothing_for_is_counted(tmp_path: Path) -> None:
+    entries = [AccessControlEntryRecord(id=bytes([n] * 16), principal="User:a", host="*") for n in range(3)]
+    unknown = build_batch([Record(timestamp=1, value=bytes([1, 99, 0]))], base_offset=3)
+    (tmp_path / f"{0:020d}.log").write_bytes(log_of(*entries) + unknown)
+    assert read(tmp_path).not_carried == [
+        "3 access control entries (there is no access control yet)",
+        "1 metadata records of kinds that are not known here",
+    ]
+
+
+def test_a_partition_of_no_topic_is_a_missing_part(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(log_of(*topic_made()[1:]))
+    with pytest.raises(TravelError, match="a part is missing"):
+        read(tmp_path)
+
+
+def test_a_record_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    value = bytearray(encode_metadata_record(topic_made()[1], 2))
+    value[2] = 9  # the version
+    (tmp_path / f"{0:020d}.log").write_bytes(build_batch([Record(timestamp=1, value=bytes(value))]))
+    with pytest.raises(TravelError, match="written by a release that is not known here"):
+        read(tmp_path)

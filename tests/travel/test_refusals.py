@@ -1,0 +1,110 @@
+"""Wrong input is answered with one line that names the mistake and the remedy, and nothing is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkapy.inprocess import Broker
+from kafkapy.travel import zookeeper
+from tests.travel.harness import files_of, refusal, write_directory
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("home")
+    write_directory(path)
+    return path
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path, capsys: Capture) -> None:
+    for command in (["export", "--to", "kraft"], ["import"]):
+        told = refusal(capsys, *command, tmp_path / "nowhere", tmp_path / "target")
+        assert told == f"There is no directory {tmp_path}/nowhere: name the data directory of a broker."
+
+
+def test_a_directory_of_something_else(tmp_path: Path, capsys: Capture) -> None:
+    for command in (["export", "--to", "kraft"], ["import"]):
+        told = refusal(capsys, *command, tmp_path, tmp_path / "target")
+        assert "has no meta.properties" in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_target_that_is_there(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "precious").touch()
+    told = refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft")
+    assert told == f"{tmp_path}/target exists: name a directory that is yet to be made."
+
+
+def test_an_empty_target_is_taken(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    from tests.travel.harness import run
+
+    (tmp_path / "target").mkdir()
+    run(capsys, "export", home, tmp_path / "target", "--to", "kraft")
+    assert (tmp_path / "target" / "meta.properties").exists()
+
+
+def test_a_broker_that_runs(tmp_path: Path, capsys: Capture) -> None:
+    with Broker(data_dir=tmp_path / "home"):
+        told = refusal(capsys, "export", tmp_path / "home", tmp_path / "target", "--to", "kraft")
+    assert told.endswith("(its .lock is locked): stop the broker first.")
+
+
+def test_the_wrong_direction(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    told = refusal(capsys, "import", home, tmp_path / "target")
+    assert told == f"{home} is a data directory of kafkapy already: kafkapy serve --data {home}"
+
+
+def test_no_target_or_two_ways(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert "--in-place" in refusal(capsys, "import", home)
+    assert "leave" in refusal(capsys, "import", home, tmp_path / "target", "--in-place")
+    assert "2 targets" in refusal(capsys, "import", f"{home},{tmp_path}", tmp_path / "target")
+
+
+@pytest.mark.parametrize("kind", ["kafka", "zookeeper", "zookeeper:", "kraft:3.9"])
+def test_an_unknown_destination(home: Path, tmp_path: Path, capsys: Capture, kind: str) -> None:
+    told = refusal(capsys, "export", home, tmp_path / "target", "--to", kind)
+    assert told == f"--to {kind}: say kraft, or zookeeper:HOST:PORT."
+
+
+def test_a_controller_without_a_port(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    told = refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft", "--controller", "localhost")
+    assert "--controller" in told
+
+
+def test_a_zookeeper_that_does_not_answer(
+    home: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zookeeper, "_SECONDS", 0.3)
+    files = files_of(home)
+    told = refusal(capsys, "export", home, tmp_path / "target", "--to", "zookeeper:127.0.0.1:1/kafka")
+    assert told == "ZooKeeper does not answer at 127.0.0.1:1: start it, or correct the address."
+    assert not list(tmp_path.iterdir())
+    assert files_of(home) == files
+
+
+def test_a_damaged_metadata_file(tmp_path: Path, capsys: Capture) -> None:
+    home = tmp_path / "home"
+    write_directory(home)
+    (home / "metadata.db").write_bytes(b"not SQLite" * 500)
+    told = refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft")
+    assert "is damaged" in told
+    assert not (tmp_path / "target").exists()
+
+
+def test_damaged_meta_properties(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "meta.properties").write_text("version=7\n")
+    told = refusal(capsys, "import", tmp_path, tmp_path / "target")
+    assert told.startswith("It cannot be told whose directory this is:")
+
+
+def test_no_metadata_where_they_are_said_to_be(tmp_path: Path, capsys: Capture) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "meta.properties").write_text("version=1\ncluster.id=a\nnode.id=1\n")
+    told = refusal(capsys, "import", home, tmp_path / "target", "--metadata", tmp_path)
+    assert told == f"There is no {tmp_path}/__cluster_metadata-0: name the node's metadata.log.dir."

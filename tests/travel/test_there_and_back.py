@@ -1,0 +1,94 @@
+"""Export and import undo each other: topics, settings, offsets, producers and records come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkapy.storage.checkpoints import read_meta_properties
+from kafkapy.storage.files import FileSystem
+from tests.travel.harness import files_of, open_directory, run, write_directory
+
+
+def test_a_directory_comes_back_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = tmp_path / "home"
+    before = write_directory(home)
+    files = files_of(home)
+    run(capsys, "export", home, tmp_path / "kafka", "--to", "kraft")
+    assert files_of(home) == files
+    told = run(capsys, "import", tmp_path / "kafka", tmp_path / "back")
+    assert "4 topics" in told
+    assert "1 of them with committed offsets" in told
+    assert open_directory(tmp_path / "back") == before
+
+
+def test_several_log_directories_stay_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    homes, theirs, back = ([tmp_path / f"{name}{n}" for n in (1, 2)] for name in ("home", "kafka", "back"))
+    before = write_directory(*homes)
+    run(capsys, "export", _names(homes), _names(theirs), "--to", "kraft")
+    metas = [read_meta_properties(FileSystem(), str(path / "meta.properties")) for path in theirs]
+    assert len({meta and meta.directory_id for meta in metas}) == 2
+    run(capsys, "import", _names(theirs), _names(back))
+    assert open_directory(*back) == before
+    for one, two in zip(homes, back, strict=True):
+        partitions = {path.name for path in one.iterdir() if path.is_dir()}
+        assert partitions == {path.name for path in two.iterdir() if path.is_dir()}
+
+
+def test_in_place_nothing_is_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = tmp_path / "home"
+    before = write_directory(home)
+    inodes = {path: path.stat().st_ino for path in home.glob("*/*.log")}
+    run(capsys, "export", home, "--to", "kraft", "--in-place")
+    assert not (home / "metadata.db").exists()
+    told = run(capsys, "import", home, "--in-place")
+    assert "Kafka's own metadata are kept in" in told
+    assert {path: path.stat().st_ino for path in home.glob("*/*.log")} == inodes
+    assert open_directory(home) == before
+
+
+def test_closed_segments_are_shared_and_active_ones_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, there = tmp_path / "home", tmp_path / "there"
+    write_directory(home)
+    run(capsys, "export", home, there, "--to", "kraft")
+    for folder in home.glob("*-[0-9]"):
+        *closed, active = sorted(folder.glob("*.log"))
+        shared = [(there / folder.name / path.name).samefile(path) for path in (*closed, active)]
+        assert shared == [True] * len(closed) + [False]
+    assert len(list((home / "orders-0").glob("*.log"))) > 1
+
+
+def test_what_the_copy_does_the_original_does_not_see(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, back = tmp_path / "home", tmp_path / "back"
+    write_directory(home)
+    run(capsys, "export", home, tmp_path / "kafka", "--to", "kraft")
+    run(capsys, "import", tmp_path / "kafka", back)
+    files = files_of(home)
+    write_more(back)
+    assert files_of(home) == files
+
+
+def write_more(path: Path) -> None:
+    """Append to a topic, and delete another."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient
+
+    from kafkapy.inprocess import Broker
+
+    with Broker(data_dir=path) as broker:
+        servers = {"bootstrap.servers": broker.bootstrap_servers}
+        producer = Producer(servers)
+        for number in range(1000):
+            producer.produce("orders", b"%d" % number * 100, partition=0)
+        assert producer.flush(30) == 0
+        admin = AdminClient(servers)
+        admin.delete_topics(["users"])["users"].result(10)
+
+
+def _names(paths: list[Path]) -> str:
+    return ",".join(map(str, paths))
