@@ -18,7 +18,12 @@ CLEAN, FOUND, IMPOSSIBLE = 0, 1, 2
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--report", metavar="FILE", type=click.Path(path_type=Path), help="Also write JSON to FILE.")
 @click.option(
-    "--examples", metavar="N", type=click.IntRange(0), default=10, show_default=True, help="Of each finding."
+    "--examples",
+    metavar="N",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="Name at most N records of each finding.",
 )
 @click.option("--deep", is_flag=True, help="Compare contents too, not only offsets and keys.")
 @click.option("--master", metavar="URL", help="Where Spark runs; default: the pipeline's.")

@@ -39,7 +39,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     "--dead-letter", metavar="TOPIC", help="Where records go that do not parse; default: stop there."
 )
 @click.option("--every", metavar="TIME", help="How often to write a batch, for example 30s.")
-@click.option("--group", metavar="NAME", help="Publish the position as this consumer group.")
+@click.option("--group", metavar="NAME", help="Publish the position as this consumer group, for lag tools.")
 @click.option(
     "--bootstrap",
     metavar="HOST:PORT",

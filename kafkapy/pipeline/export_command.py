@@ -24,7 +24,12 @@ _POSITION = "earliest|latest|TIME|OFFSETS"
 @click.option("--data-dir", metavar="DIR", required=True, help="The broker's; several as in log.dirs.")
 @click.option("--to", "target", metavar="parquet:PATH", required=True, help="A folder, to be made.")
 @click.option("--partitions", metavar="LIST", help="For example 0,2,5-7; default: all.")
-@click.option("--start", metavar=_POSITION, default="earliest", help="OFFSETS: '{\"0\": 12}'.")
+@click.option(
+    "--start",
+    metavar=_POSITION,
+    default="earliest",
+    help='OFFSETS: \'{"0": 12, "1": -2}\', with every partition; -2 is earliest, -1 latest.',
+)
 @click.option("--end", metavar=_POSITION, default="latest", help="Up to there, exclusive.")
 @click.option(
     "--isolation",

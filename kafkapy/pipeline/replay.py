@@ -81,7 +81,7 @@ def replay(
     target = Topics(bootstrap or definition.bootstrap, definition.kafka)
     if to == definition.topic and bootstrap in (None, definition.bootstrap) and not force:
         raise PipelineError(
-            f"--to: {to} is the topic that the table is made from, and its pipeline would append the rows "
+            f"--to: {to} is the topic that the table is made from, and its pipeline would read the rows "
             "again; name another topic, or insist with --force"
         )
     if State(definition.table.location).incarnation is None:

@@ -14,7 +14,8 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     "--to",
     metavar="earliest|latest|available|TIME|OFFSETS",
     required=True,
-    help="available: where it stands, or at the start of what is left. OFFSETS: '{\"0\": 12}'.",
+    help="available: where it stands, or at the start of what is left. OFFSETS: '{\"0\": 12}'; other "
+    "partitions stay where they are.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
