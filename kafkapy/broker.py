@@ -231,7 +231,9 @@ class BrokerCore:
         """The logs that were in the directories before the metadata was looked at."""
         return {
             topic_partition: FoundLog(
-                log.topic_id, max((epoch for epoch, _ in log.leader_epochs.entries), default=-1)
+                log.topic_id,
+                max((epoch for epoch, _ in log.leader_epochs.entries), default=-1),
+                max((producer_id for producer_id, _ in log.producers), default=-1),
             )
             for topic_partition, log in self.logs.logs.items()
         }

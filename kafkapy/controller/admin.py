@@ -87,6 +87,9 @@ class ClusterAdmin:
         self._cache.publish(image)
         if controller_id == self._node_id:
             if found and self._writer.controller_epoch == 1:
+                highest = max(log.highest_producer_id for log in found.values())
+                if highest >= 0:
+                    await self.producer_ids.begin_behind(highest)
                 await self.topics.adopt(found, self._node_id)
             await self.topics.resume_deletions(await self._store.children(znodes.DELETE_TOPICS))
 

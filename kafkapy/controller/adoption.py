@@ -3,8 +3,9 @@
 A directory written by Apache Kafka, or by a broker whose metadata.db was lost, holds logs that nobody
 knows. When the tree is new they become topics again, with the ids that their partition.metadata give them
 and leader epochs after those of their records; settings cannot be known and are the defaults, those of
-internal topics their own. Otherwise the first client to ask for such a topic would create another one of
-that name, and the old log would have to go.
+internal topics their own (`kafkapy import` takes settings along). Otherwise the first client to ask for
+such a topic would create another one of that name, and the old log would have to go. Producer ids begin
+behind those that the logs know: one that is given out again makes duplicates of a new producer's records.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ logger = logging.getLogger(__name__)
 
 
 class FoundLog(NamedTuple):
-    """A log in a data directory: its topic's id where it has one, the epoch of its last records or -1."""
+    """A log in a data directory: its topic's id where it has one, the epoch of its last records or -1, and
+    the highest producer id that it knows or -1."""
 
     topic_id: Uuid | None
     leader_epoch: int
+    highest_producer_id: int = -1
 
 
 def adopt_logs(
@@ -54,5 +57,9 @@ def adopt_logs(
             )
         )
     if topics:
-        logger.info("Took over %d topics from the logs in the data directories.", len(topics))
+        logger.info(
+            "Took over %d topics from the logs in the data directories, with default settings. "
+            "`kafkapy import` takes over the settings that Apache Kafka knows.",
+            len(topics),
+        )
     return topics

@@ -15,6 +15,7 @@ from kafkapy.metadata.znodes import ProducerIdBlock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 BLOCK_SIZE = 1000
+UNKNOWN_IDS = 1_000_000
 _LAST_ID = 2**63 - 1
 
 
@@ -27,6 +28,16 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._reserving = asyncio.Lock()
+
+    async def begin_behind(self, highest: int) -> None:
+        """Give out no id up to `highest`, the highest that logs of unknown origin have, nor a good many
+        behind it: those of producers that were idle for long are no longer known to any log.
+
+        Raises:
+            MetadataStoreError: the store failed.
+        """
+        block = ProducerIdBlock(self._broker_id, 0, highest + UNKNOWN_IDS)
+        await self._store.set(znodes.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block))
 
     async def next_producer_id(self) -> int:
         """An id that nobody had before.

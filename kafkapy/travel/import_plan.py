@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kafkapy.controller.producer_ids import UNKNOWN_IDS
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, random_uuid, uuid_to_text
 from kafkapy.travel.checkpoint_files import compacted_topics
@@ -14,10 +15,6 @@ from kafkapy.travel.compaction_holes import end_of_last_hole
 from kafkapy.travel.internal_topics import InternalTopics, highest_producer_id, read_internal_topics
 from kafkapy.travel.settings import broker_settings, guessed_settings, topic_settings
 from kafkapy.travel.source import PartitionFolder, Source
-
-_PRODUCER_ID_MARGIN = 1_000_000
-"""What is left out where it is not known which producer ids were given out: the ids of producers that have
-been idle for a day are in no snapshot."""
 
 _SHOWN = 10
 
@@ -71,7 +68,7 @@ def _unused_producer_id(source: Source, chooser: _Chooser, internal: InternalTop
     highest = internal.highest_producer_id
     for folder in chooser.folders:
         highest = max(highest, highest_producer_id(source.files, folder.path))
-    return 0 if highest < 0 else highest + 1 + _PRODUCER_ID_MARGIN
+    return 0 if highest < 0 else highest + 1 + UNKNOWN_IDS
 
 
 def _recovery_points(

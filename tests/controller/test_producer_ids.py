@@ -61,3 +61,8 @@ async def test_when_all_ids_are_used_up_nothing_is_given_twice(cluster: Any) -> 
     await cluster.store.set("/latest_producer_id_block", json.dumps(last).encode())
     with pytest.raises(KafkaError, match="exhausted"):
         await cluster.admin.producer_ids.next_producer_id()
+
+
+async def test_ids_begin_behind_those_of_logs_that_were_found(cluster: Any) -> None:
+    await cluster.admin.producer_ids.begin_behind(4321)
+    assert await cluster.admin.producer_ids.next_producer_id() > 4321
