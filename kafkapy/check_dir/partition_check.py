@@ -102,8 +102,8 @@ class _PartitionCheck:
         listing = list_partition(files, path)
         try:
             self._begin_transactions(listing)
-            bases = [segment.base_offset for segment in listing.segments]
-            for segment, following in zip(listing.segments, [*bases[1:], None], strict=True):
+            bases: list[int | None] = [segment.base_offset for segment in listing.segments]
+            for segment, following in zip(listing.segments, [*bases[1:], None], strict=False):
                 self._check_segment(segment, following)
             result.end_offset = self._end_offset(listing)
         finally:
@@ -161,6 +161,7 @@ class _PartitionCheck:
             return
         if before is not None and base > before:
             self._gaps.append((segment.path, Gap(0, before, base - 1)))
+            self._state.open_transactions.clear()
         if before is not None and base < before:
             what = f"it begins at offset {base}, the segment before it ends at offset {before}"
             self._found.append(
@@ -187,12 +188,16 @@ class _PartitionCheck:
         end = self._expected_end(base)
         self._found += self._damage.compare(base, report.bad, end)
         self._state.next_offset = max(end, self._damage.end_offset(base))
+        # An index file is made with its first entry, or when the segment is closed.
+        expects_indexes = size > 0 and not being_written
         self._gaps += [(segment.path, gap) for gap in report.gaps]
         self._epoch_starts += report.epochs
         self._tell_index(
-            index_path, offset_index.finish(size, end), end, missing=offset_index.missing and size > 0
+            index_path, offset_index.finish(size, end), end, missing=offset_index.missing and expects_indexes
         )
-        self._tell_index(time_path, time_index.finish(end), end, missing=time_index.missing and size > 0)
+        self._tell_index(
+            time_path, time_index.finish(end), end, missing=time_index.missing and expects_indexes
+        )
         if not (self._expected.live and last):
             self._found += check_txn_index(self._files, segment, report, self._promises, end)
 
@@ -243,20 +248,15 @@ class _PartitionCheck:
                     Finding(Severity.REPAIRED, path, "it is missing", "It is written anew from the log.")
                 )
             return
-        for number, problem in enumerate(problems):
-            severity, remedy = Severity.DAMAGED, _DELETE_INDEX
-            if self._promises.reads_again(end_offset) and not self._expected.live:
-                severity, remedy = Severity.REPAIRED, "The next start writes it anew from the log."
-            elif problem.seen_by_broker:
-                severity, remedy = (
-                    Severity.REPAIRED,
-                    "The broker writes it anew from the log when it opens it.",
-                )
-            if number == _MOST:
-                what = f"{len(problems) - _MOST} more entries are wrong"
-                self._found.append(Finding(severity, path, what, remedy))
-                return
-            self._found.append(Finding(severity, path, problem.what, remedy, problem.position))
+        if not problems:
+            return
+        severity, remedy = Severity.DAMAGED, _DELETE_INDEX
+        if self._promises.reads_again(end_offset) and not self._expected.live:
+            severity, remedy = Severity.REPAIRED, "The next start writes it anew from the log."
+        elif any(problem.seen_by_broker for problem in problems):
+            severity, remedy = Severity.REPAIRED, "The broker writes it anew from the log when it opens it."
+        what = problems[0].what + (f", and {len(problems) - 1} more" if len(problems) > 1 else "")
+        self._found.append(Finding(severity, path, what, remedy, problems[0].position))
 
     # --- the log --------------------------------------------------------------------------------------------
 

@@ -94,6 +94,8 @@ class LogState:
 
     next_offset: int | None = None
     """Behind the last batch; None before the first."""
+    batch_end: int = 0
+    """Behind the last good batch."""
     epoch: int = -1
     open_transactions: dict[int, int] = field(default_factory=dict)
     """Producer id to first offset."""
@@ -236,6 +238,7 @@ class SegmentCheck:
                     [DamagedRange(another.position, end, self._expected(), self._expected())], another, size
                 )
         state.next_offset = max(state.next_offset or 0, damage[-1].end_offset)
+        state.open_transactions.clear()
 
     def _lose(self, damage: list[DamagedRange], wrong: _WrongError, size: int) -> None:
         for lost in damage:
@@ -307,11 +310,12 @@ class SegmentCheck:
             if 0 <= epoch < state.epoch:
                 raise _WrongError(position, f"leader epoch {epoch} behind epoch {state.epoch}")
             self._before = _Before(position, expected, state.epoch)
-            self._change_epoch(position, header, expected)
+            self._change_epoch(position, header)
         else:
             self._before = _Before(position, expected, epoch)
         if header.base_offset > expected and state.next_offset is not None:
             self.report.gaps.append(Gap(position, expected, header.base_offset - 1))
+            state.open_transactions.clear()  # what was missed may have ended them
         state.batches += 1
         if header.record_count <= header.last_offset_delta:
             state.compacted = True
@@ -323,7 +327,7 @@ class SegmentCheck:
             wrong = _wrong_records(header, batch)
             if wrong is not None:
                 self._unreadable(position, header, wrong)
-        state.next_offset = header.next_offset
+        state.next_offset = state.batch_end = header.next_offset
         self._offset_index.batch(position, header.base_offset, header.last_offset)
         self._time_index.batch(header.base_offset, header.last_offset, header.max_timestamp)
 
@@ -333,12 +337,11 @@ class SegmentCheck:
             BadPlace(position, header.size, header.base_offset, header.next_offset, reason)
         )
 
-    def _change_epoch(self, position: int, header: BatchHeader, expected: int) -> None:
+    def _change_epoch(self, position: int, header: BatchHeader) -> None:
         epoch = header.partition_leader_epoch
         if epoch >= 0:
-            previous_end = header.base_offset if self._state.next_offset is None else expected
             self._state.epoch = epoch
-            self.report.epochs.append(EpochStart(position, header.base_offset, epoch, previous_end))
+            self.report.epochs.append(EpochStart(position, header.base_offset, epoch, self._state.batch_end))
 
     def _follow_transaction(self, position: int, header: BatchHeader, batch: memoryview) -> None:
         transactions = self._state.open_transactions
