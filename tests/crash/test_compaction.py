@@ -151,7 +151,7 @@ def test_a_compaction_whose_disk_is_full_or_fails_leaves_the_log_as_it_was(
         keys.fill(log, 30)
         manager.checkpoint_recovery_points()()
         disk.armed = True
-        # Half-way through a swap a failing disk takes the log directory offline; before, the log cleaner does.
+        # Half-way through a swap this takes the log directory offline; before, the log cleaner does.
         with contextlib.suppress(OSError, StorageError):
             compact(manager, log)
         fired, disk.armed = disk.fired, False
