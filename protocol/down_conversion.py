@@ -7,14 +7,18 @@ whole. The records of transactions stay, decided or not, as for every reader of 
 A client that asks for an offset within a batch without a codec gets the messages from that offset on, as some
 librdkafka versions rely on; within a wrapper it skips what is before by itself.
 
+Messages get checksums of their own, so those of the batches are looked at first: damage must not become
+content.
+
 Source: Kafka's `RecordsUtil.downConvert`, `LazyDownConversionRecords`; KIP-283.
 """
 
 from __future__ import annotations
 
 from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression
+from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.legacy_records import build_message_set
-from kafkapy.protocol.records import iter_headers, iter_records
+from kafkapy.protocol.records import BatchHeader, crc_is_valid, iter_headers, iter_records
 
 
 class ZstdBatchError(Exception):
@@ -35,17 +39,12 @@ def down_convert(
     """
     out = bytearray()
     for position, header in iter_headers(batches):
-        if header.is_control:
-            continue
-        codec = header.compression
-        if codec is Compression.ZSTD:
+        try:
+            messages = _converted(batches, position, header, magic, first_offset, max_decompressed)
+        except (DecodeError, ZstdBatchError):
             if out:
                 break
-            raise ZstdBatchError
-        records = iter_records(batches, position, header, limit=max_decompressed)
-        if not codec:
-            records = (record for record in records if record.offset >= first_offset)
-        messages = build_message_set(records, magic, compression=codec, timestamp_type=header.timestamp_type)
+            raise
         if not out:
             limit = max(limit, len(messages))
         out += messages
@@ -53,3 +52,24 @@ def down_convert(
             break
     del out[limit:]
     return out
+
+
+def _converted(
+    batches: Buffer,
+    position: int,
+    header: BatchHeader,
+    magic: int,
+    first_offset: int,
+    max_decompressed: int,
+) -> bytearray:
+    if not crc_is_valid(batches, position, header):
+        raise DecodeError(f"the batch at offset {header.base_offset} is corrupt")
+    if header.is_control:
+        return bytearray()
+    codec = header.compression
+    if codec is Compression.ZSTD:
+        raise ZstdBatchError
+    records = iter_records(batches, position, header, limit=max_decompressed)
+    if not codec:
+        records = (record for record in records if record.offset >= first_offset)
+    return build_message_set(records, magic, compression=codec, timestamp_type=header.timestamp_type)

@@ -40,6 +40,7 @@ def test_a_group_goes_on_across_releases(bootstrap_servers: str, make_topic: Mak
 
 
 @pytest.mark.capability("groups")
+@pytest.mark.usefixtures("offsets_of_v0")
 def test_offsets_are_committed_with_the_requests_of_0_8(
     bootstrap_servers: str, make_topic: MakeTopic, name: str
 ) -> None:

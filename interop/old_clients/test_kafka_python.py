@@ -15,6 +15,7 @@ from interop.support.records import Received, Record, text_records
 VERSIONS = sorted(BROKER_API_VERSIONS)
 NEWEST = VERSIONS[-1]
 FIRST_WITH = {"none": (0, 8, 0), "gzip": (0, 8, 0), "snappy": (0, 8, 0), "lz4": (0, 8, 2), "zstd": (2, 1)}
+FIRST_WITH_COORDINATOR = (0, 8, 2)
 FIRST_WITH_OFFSETS, FIRST_WITH_GROUPS, FIRST_WITH_TIMES = (0, 8, 1), (0, 9), (0, 10, 1)
 
 every_version = pytest.mark.parametrize("version", VERSIONS, ids=lambda each: ".".join(map(str, each)))
@@ -47,6 +48,7 @@ def test_records_come_back_to_the_same_version_and_to_the_newest(
                     api_version=version,
                     compression_type=compression,
                     linger_ms=20,
+                    enable_idempotence=False,
                 )
             ]
             assert offsets == list(range(len(sent), len(sent) + len(records)))
@@ -81,7 +83,8 @@ def test_beginning_and_end_and_a_place_within_a_batch_are_found(
     bootstrap_servers: str, make_topic: MakeTopic, version: tuple[int, ...]
 ) -> None:
     topic, sent = make_topic(), text_records(100)
-    produce(bootstrap_servers, topic, sent, linger_ms=20)
+    for records, codec in ((sent[:50], None), (sent[50:], "gzip")):
+        produce(bootstrap_servers, topic, records, compression_type=codec, linger_ms=20)
     partition = TopicPartition(topic, 0)
     consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, api_version=version)
     consumer.assign([partition])
@@ -89,8 +92,9 @@ def test_beginning_and_end_and_a_place_within_a_batch_are_found(
     assert consumer.end_offsets([partition]) == {partition: 100}
     if version >= FIRST_WITH_TIMES:
         assert consumer.offsets_for_times({partition: sent[42].timestamp})[partition].offset == 42
-    consumer.seek(partition, 57)
-    assert [got.offset for got in poll(consumer, 43)] == list(range(57, 100))
+    for offset in (23, 73):
+        consumer.seek(partition, offset)
+        assert [got.offset for got in poll(consumer, 100 - offset)] == list(range(offset, 100))
     consumer.close()
 
 
@@ -101,8 +105,14 @@ def test_beginning_and_end_and_a_place_within_a_batch_are_found(
     ids=lambda each: ".".join(map(str, each)),
 )
 def test_a_group_goes_on_where_it_has_committed(
-    bootstrap_servers: str, make_topic: MakeTopic, name: str, version: tuple[int, ...]
+    request: pytest.FixtureRequest,
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    name: str,
+    version: tuple[int, ...],
 ) -> None:
+    if version < FIRST_WITH_COORDINATOR:
+        request.getfixturevalue("offsets_of_v0")
     topic = make_topic()
     produce(bootstrap_servers, topic, text_records(100))
     partition = TopicPartition(topic, 0)

@@ -17,6 +17,7 @@ from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.up_conversion import prepare_messages
 from tests.fuzz.fuzz_records import LIMIT, some_records
 from tests.fuzz.fuzzing import Target
+from tests.protocol.record_strategies import fix_crc
 
 CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
 CONFIG = LogConfig(message_timestamp_after_max_ms=2**62, max_message_bytes=LIMIT)
@@ -62,8 +63,9 @@ def down_target(magic: int, compression: Compression) -> Target:
         return [bytes(build_batch(some_records(source), compression=compression)) for _ in range(20)]
 
     def run(data: bytes) -> None:
-        # A length that is right lets the rest of the damage through to the records.
-        batch = data[:8] + struct.pack(">i", len(data) - LOG_OVERHEAD) + data[12:]
+        # A length and a CRC that are right let the rest of the damage through to the records.
+        batch = bytearray(data[:8] + struct.pack(">i", len(data) - LOG_OVERHEAD) + data[12:])
+        fix_crc(batch)
         try:
             header = read_header(batch)
             walk_batch(batch, 0, header, max_decompressed=LIMIT)

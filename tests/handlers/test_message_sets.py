@@ -36,6 +36,7 @@ from kafkapy.protocol.messages.list_offsets import (
 )
 from kafkapy.protocol.records import Record, TimestampType, build_batch, decode_records
 from kafkapy.protocol.types import ApiKey
+from kafkapy.storage.segment import Segment
 from kafkapy.storage.validate import AppendOrigin, prepare_batches
 from tests.handlers.produce_client import (
     batch,
@@ -354,6 +355,26 @@ def test_transaction_markers_are_passed_over(client: RawClient, kafka_broker: ka
     for version in OLD_FETCH:
         assert offsets(old_fetch(client, 2, version=version, max_bytes=100)[0]) == [3]
         assert offsets(old_fetch(client, 0, version=version)[0]) == [0, 1, 3]
+
+
+def test_a_damaged_batch_is_an_error_and_not_converted(
+    client: RawClient, kafka_broker: kafkapy.Broker
+) -> None:
+    create_topic(client, "orders")
+    produce(client, "orders", batch(b"a" * 100))
+    produce(client, "orders", batch(b"b" * 100))
+
+    async def active_segment(core: BrokerCore) -> Segment:
+        return core.replicas.partition("orders", 0).log.segments.active
+
+    segment = kafka_broker.call(active_segment)
+    with open(segment.path, "r+b") as file:
+        file.seek(segment.size - 10)
+        file.write(b"x")
+    for version in OLD_FETCH:
+        assert offsets(old_fetch(client, 0, version=version)[0]) == [0]
+        (data,) = old_fetch(client, 1, version=version)
+        assert (data.error_code, stored(data)) == (ErrorCode.CORRUPT_MESSAGE, b"")
 
 
 def marker(producer_id: int) -> bytes:

@@ -117,3 +117,11 @@ def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused() -> None:
         down_convert(
             batch(0, 1, size=100_000, compression=Compression.GZIP), 1, 0, limit=9, max_decompressed=99_999
         )
+
+
+def test_a_damaged_batch_is_never_converted() -> None:
+    damaged = batch(3)
+    damaged[-2] ^= 1
+    assert offsets(down_convert(batch(0) + damaged + batch(6), 1, 0, limit=PLENTY)) == [0, 1, 2]
+    with pytest.raises(DecodeError):
+        down_convert(damaged + batch(6), 1, 0, limit=PLENTY)
