@@ -148,6 +148,7 @@ class ReplicaManager:
             if topic_partition in self.logs.moves.copies:
                 self.logs.moves.promote(topic_partition, topic.id)
             log = self.logs.create(topic_partition, topic.id, config, new=new)
+            log.log_directory.require_online()
         except (StorageError, KafkaError) as error:
             logger.error("%s-%d stays offline: %s", topic.name, index, error)
             self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR

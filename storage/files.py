@@ -18,6 +18,7 @@ success.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
@@ -25,6 +26,7 @@ import shutil
 import struct
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -69,6 +71,12 @@ def is_disk_full(error: OSError) -> bool:
 def is_out_of_descriptors(error: OSError) -> bool:
     """The process, or the system, may open no more files: that says nothing about the disk."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    """For the one call that Python's os lacks."""
+    return ctypes.CDLL(None, use_errno=True)
 
 
 class File:
@@ -209,6 +217,19 @@ class FileSystem:
             os.fdatasync(file.fd)
         else:
             os.fsync(file.fd)
+
+    can_sync_file_system = sys.platform == "linux"
+    """Whether `sync_file_system` exists here."""
+
+    def sync_file_system(self, path: str) -> None:
+        """Put everything on disk that was written to the file system of the directory `path`, whoever did."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _libc().syncfs(fd) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), path)
+        finally:
+            os.close(fd)
 
     def sync_path(self, path: str) -> None:
         """Put on disk what was written to a file that is not open here."""

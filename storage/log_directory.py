@@ -74,6 +74,7 @@ class LogDirectory:
         "meta",
         "on_failure",
         "path",
+        "syncs_when_loaded",
     )
 
     def __init__(self, path: str, *, files: FileSystem, clock: Clock, durability: Durability) -> None:
@@ -92,6 +93,8 @@ class LogDirectory:
         recovery point: a checkpoint that says more than the log holds would look like a loss after a
         crash."""
         self.deletions: list[PendingDeletion] = []
+        self.syncs_when_loaded = False
+        """Logs that are recovered need not be synced one by one: all is synced before any is served."""
         self.log_count = 0
         """Logs and copies in here: a new one goes where the fewest are."""
         self._space: DiskSpace | None = None

@@ -1,5 +1,7 @@
 """Opening all logs when a broker starts: found in the log directories, loaded by a few threads for each, so
-that a slow disk does not wait for another.
+that a slow disk does not wait for another. Where many logs of a directory are recovered, what was accepted of
+them is synced with one call for the whole file system before any is served: a sync or four for each log would
+take longer than all the rest.
 
     <topic>-<partition>                     a log
     <topic>-<partition>.<32 hex>-future     a copy of one that lies in another directory (future_log.py)
@@ -39,6 +41,9 @@ _DELETED_NAME = re.compile(r"\S+-[0-9]+\.[0-9a-f]{32}-delete")
 _KRAFT_METADATA = "__cluster_metadata"
 
 _REPORT_EVERY_MS: Final = 3000
+
+_MANY: Final = 200
+"""So many logs of a directory are synced at once."""
 
 
 class LoadJob(NamedTuple):
@@ -91,6 +96,9 @@ class LogLoading:
         if jobs:
             how = "after a clean stop" if clean else "after an unclean stop: recovering"
             logger.info("Loading %s logs from %s %s", f"{len(jobs):,}", directory.path, how)
+            directory.syncs_when_loaded = (
+                directory.durable and not clean and len(jobs) >= _MANY and files.can_sync_file_system
+            )
             self._jobs[directory] = jobs
 
     def run(self, progress: Progress | None = None) -> Iterator[tuple[LoadJob, PartitionLog | Exception]]:
@@ -118,12 +126,21 @@ class LogLoading:
                 if now_ms - reported_ms >= _REPORT_EVERY_MS:
                     reported_ms = now_ms
                     logger.info("Loaded %s of %s logs", f"{done:,}", f"{total:,}")
+            self._sync()
             if total:
                 seconds = (self._clock.now_ms() - started_ms) / 1000
                 logger.info("Loaded %s logs in %.1f s", f"{total:,}", seconds)
         finally:
             for pool in pools.values():
                 pool.shutdown(cancel_futures=True)
+
+    def _sync(self) -> None:
+        for directory in self._jobs:
+            if directory.syncs_when_loaded and directory.error is None:
+                try:
+                    directory.files.sync_file_system(directory.path)
+                except OSError as error:
+                    directory.failed("syncing what was recovered", error)
 
     def _load(self, job: LoadJob) -> PartitionLog:
         try:

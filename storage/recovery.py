@@ -14,7 +14,8 @@ bad batch is damage. Cutting there, as Apache Kafka does, would throw away good 
 range is quarantined (damage.py), and what lies before and behind it is served. A log that lost its end goes
 on at the recovery point.
 4. With durability=fsync what was accepted is synced before it is served, so that a second crash cannot take
-back what somebody read after the first. (Apache Kafka leaves that to the page cache.)
+back what somebody read after the first. (Apache Kafka leaves that to the page cache.) Of many logs all is
+synced at once, when the last is loaded (log_loading.py).
 
 Memory is bounded by the read chunk or the largest batch.
 
@@ -557,6 +558,10 @@ class _Loader:
 
     def _sync_recovered(self) -> None:
         if not self._log_directory.durable:
+            return
+        if self._log_directory.syncs_when_loaded:
+            if self._epochs.unsaved:
+                self._epochs.save(self._files, f"{self._path}/{LEADER_EPOCHS}", durable=False)
             return
         for segment in self._recovered:
             # An empty segment makes its indexes when it needs them; some may have been lost.
