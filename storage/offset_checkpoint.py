@@ -51,13 +51,14 @@ class OffsetCheckpoint:
         self._prepared = 0
         self._written_as = 0
         self._unsure = False
-        """A write failed, and may have replaced the file all the same."""
+        """The file may hold something else: a write failed and may have replaced it, or it was damaged."""
         self.written: dict[TopicPartition, int] = {}
         """What the file holds."""
         try:
             self.written = read_offsets(directory.files, self._path)
         except CorruptCheckpointError as error:
             logger.warning("Going on without a checkpoint: %s", error)
+            self._unsure = True
 
     def write(self, offsets: dict[TopicPartition, int]) -> None:
         """Replace the content.

@@ -18,11 +18,11 @@ CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=300, segment_index_b
 _PRODUCER = 9
 
 
-def fill(logs: Logs, count: int = 40) -> None:
+def fill(logs: Logs, count: int = 40, *, first_epoch: int = 0) -> None:
     """Batches of all codecs under several leader epochs, a committed and some aborted transactions."""
     log = logs.log
     for number in range(count):
-        epoch = number // 12
+        epoch = first_epoch + number // 12
         codec = list(Compression)[number % len(Compression)]
         values = [b"value %d " % number * (20 + number % 5) for _ in range(1 + number % 4)]
         append(log, batch(*values, timestamp=START_MS + number * 10, compression=codec), leader_epoch=epoch)
