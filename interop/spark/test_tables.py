@@ -426,6 +426,25 @@ def test_maintenance_merges_small_files_and_leaves_the_memory_of_the_pipeline(
     assert ids(table) == list(range(7))
 
 
+def test_a_batch_is_known_though_others_let_its_snapshot_expire(spark: SparkSession, tmp_path: Path) -> None:
+    """As a nightly compaction does, while the driver is down that was killed before Spark's commit."""
+    target = TableTarget(format="iceberg", location=str(tmp_path / "orders"))
+    for number in range(2):
+        open_table(spark, target).append(numbered(spark, (0, number), (1, number)), number, APP)
+    catalog = "others"
+    spark.conf.set(f"spark.sql.catalog.{catalog}", "org.apache.iceberg.spark.SparkCatalog")
+    spark.conf.set(f"spark.sql.catalog.{catalog}.type", "hadoop")
+    spark.conf.set(f"spark.sql.catalog.{catalog}.warehouse", str(tmp_path))
+    for procedure in (
+        "rewrite_data_files(table => 'orders', options => map('rewrite-all', 'true'))",
+        "expire_snapshots(table => 'orders', older_than => TIMESTAMP '2100-01-01', retain_last => 1)",
+    ):
+        spark.sql(f"CALL {catalog}.system.{procedure}").collect()
+    for number in (1, 2, 2):
+        open_table(spark, target).append(numbered(spark, (0, number), (1, number)), number, APP)
+    assert ids(open_table(spark, target)) == [0, 1, 2, 100, 101, 102]
+
+
 def test_the_command_says_what_it_did(spark: SparkSession, tmp_path: Path) -> None:
     location = str(tmp_path / "orders")
     open_table(spark, TableTarget(format="iceberg", location=location)).append(

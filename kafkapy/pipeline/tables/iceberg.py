@@ -6,8 +6,9 @@ foreachBatch the session is a clone, and a cached table would not show the last 
 
 An append carries `kafkapy.app-id` and `kafkapy.batch-id` in the summary of its snapshot, in the same commit
 as the rows. Before a batch is written, the newest such snapshot among the ancestors of the current one tells
-the last batch; `maintain` writes it into the table's properties before it lets snapshots expire. An upsert is
-idempotent by its condition (`upserts.py`).
+the last batch; `maintain` writes it into the table's properties before it lets snapshots expire. Where others
+have let it expire, behind a compaction of theirs, the table is asked for the batch's first offsets. An
+upsert is idempotent by its condition (`upserts.py`).
 
 The record's partition is the column `_kafka_partition`: Iceberg keeps the name `_partition` for itself.
 
@@ -115,27 +116,39 @@ class IcebergTable(Table):
 
     def _append(self, rows: DataFrame, batch_id: int, app_id: str) -> None:
         table = self._in_catalog(rows.sparkSession)
-        last = self._last_batch(rows.sparkSession)
+        last, expired = self._last_batch(rows.sparkSession)
         if last is not None and last[0] == app_id and last[1] >= batch_id:
+            return
+        if expired and self._holds(rows):
             return
         writer = _stored_names(rows).writeTo(table)
         writer = writer.option(f"snapshot-property.{_APP_ID}", app_id)
         writer.option(f"snapshot-property.{_BATCH_ID}", str(batch_id)).append()
 
-    def _last_batch(self, session: SparkSession) -> tuple[str, int] | None:
-        """The application and the number of the last batch that was appended."""
+    def _last_batch(self, session: SparkSession) -> tuple[tuple[str, int] | None, bool]:
+        """The application and the number of the last batch that was appended, as far as the table tells; and
+        whether snapshots have expired that might tell of a later one."""
         table = self._loaded(session)
-        snapshot = table.currentSnapshot()
+        snapshot, parent = table.currentSnapshot(), None
         while snapshot is not None:
             if _BATCH_ID in snapshot.summary():
-                return snapshot.summary()[_APP_ID], int(snapshot.summary()[_BATCH_ID])
+                return (snapshot.summary()[_APP_ID], int(snapshot.summary()[_BATCH_ID])), False
             parent = snapshot.parentId()
             snapshot = None if parent is None else table.snapshot(parent)
         properties = table.properties()
-        return (properties[_APP_ID], int(properties[_BATCH_ID])) if _BATCH_ID in properties else None
+        known = (properties[_APP_ID], int(properties[_BATCH_ID])) if _BATCH_ID in properties else None
+        return known, parent is not None
+
+    def _holds(self, rows: DataFrame) -> bool:
+        """Whether the batch is there, by its first row of each partition: it is there whole or not at all."""
+        place = ["_partition", "_offset"]
+        first = rows.groupBy("_partition").agg(f.min("_offset").alias("_offset"))
+        stored = self._read(rows.sparkSession).select(*place)
+        return not stored.join(f.broadcast(first), place, "left_semi").isEmpty()
 
     def _remember_last_batch(self, table: str) -> None:
-        if (last := self._last_batch(self.spark)) is not None:
+        last, _ = self._last_batch(self.spark)
+        if last is not None:
             self.spark.sql(
                 f"ALTER TABLE {table} SET TBLPROPERTIES "
                 f"({text(_APP_ID)} = {text(last[0])}, {text(_BATCH_ID)} = {text(str(last[1]))})"
