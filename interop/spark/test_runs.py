@@ -261,6 +261,26 @@ def group_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
     return {(place.topic, place.partition): place.offset for place in future.result(30).topic_partitions}
 
 
+def test_a_run_that_follows_stops_when_its_topic_is_another_one(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """Created anew and longer than before within a second, it would seem to go on."""
+    topic = make_topic()
+    produce(bootstrap_servers, topic, numbered(range(10)))
+    definition = (
+        Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).to_delta(tmp_path / "table").definition
+    )
+    state = State(definition.table.location)
+    with following(definition, spark) as done:
+        wait_until(lambda: state.progress is not None or done.done(), timeout=120)
+        written = state.read_json("incarnation.json")
+        state.write_json("incarnation.json", {**written, "topic_id": "of the former topic"})
+        produce(bootstrap_servers, topic, numbered(range(10, 15)))
+        with pytest.raises(PipelineError, match=f"the topic {topic} was created anew"):
+            done.result(120)
+    assert ids(definition, spark) == list(range(10))
+
+
 def test_records_that_expired_unread_are_named_and_a_reset_goes_on_without_them(
     spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """One batch of a pipeline: what `foreachBatch` calls with the records between two sets of offsets.
 
+0. The topic is still the one that the offsets are of: created anew, it may have them too, of other records.
 1. Values are parsed; a record that cannot be a row has an error (`_error`).
 2. The records with errors go to the dead-letter topic.
 3. The rows go into the table, in one commit, and this is where the batch happens or does not.
@@ -22,6 +23,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, Observation
@@ -30,8 +32,10 @@ from pyspark.sql import functions as f
 from kafkapy.pipeline.dead_letters import write_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.stream_failures import causes
+from kafkapy.pipeline.topics import Topics
 
 if TYPE_CHECKING:
     from kafkapy.pipeline.formats import Format
@@ -89,6 +93,7 @@ class Batches:
 
     def _write(self, records: DataFrame, batch_id: int) -> None:
         started = time.monotonic()
+        self._check_topic()
         parsed = self._with_key_errors(self._format.parse(records))
         if self._errors_expected:
             rows, bad = self._sorting_out(parsed, batch_id)
@@ -107,6 +112,18 @@ class Batches:
         self._remember(written)
         self.written.append(written)
         self.last = batch_id
+
+    @cached_property
+    def _topics(self) -> Topics:
+        return Topics(self._definition.bootstrap, self._definition.kafka)
+
+    def _check_topic(self) -> None:
+        try:
+            problem = created_anew(self._definition, self._state, self._topics)
+        except PipelineError:  # a broker that is away; Spark waits for it longer
+            return
+        if problem is not None:
+            raise problem
 
     def _with_key_errors(self, parsed: DataFrame) -> DataFrame:
         """A row that is to be upserted must say which row it replaces."""
