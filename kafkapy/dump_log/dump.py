@@ -36,10 +36,23 @@ class Options:
 
 
 def dump_file(files: ReadOnlyFiles, path: str, options: Options) -> Iterator[Fact]:
-    """The facts of one file; the first is about the file itself."""
+    """The facts of one file; the first is about the file itself. With `verify` only what is wrong, or `sane`."""
     kind = file_kind(path)
     assert kind is not None, path
     yield Fact("file", {"file": path, "type": kind.value})
+    if not options.verify:
+        yield from _dump(files, path, kind, options)
+        return
+    sane = True
+    for fact in _dump(files, path, kind, options):
+        if fact.is_problem or fact.values.get("isvalid") is False:
+            sane = False
+            yield fact
+    if sane:
+        yield Fact("sane")
+
+
+def _dump(files: ReadOnlyFiles, path: str, kind: FileKind, options: Options) -> Iterator[Fact]:
     try:
         if kind in (FileKind.LOG, FileKind.KRAFT_SNAPSHOT):
             yield from _dump_batches(files, path, kind, options)
@@ -69,6 +82,4 @@ def _dump_batches(files: ReadOnlyFiles, path: str, kind: FileKind, options: Opti
     if decoder is None and options.decode:
         decoder = decoder_for_topic(topic)
     what = What(options.deep or options.data, options.data, decoder, options.offsets)
-    for fact in dump_log(files, path, what):
-        if not options.verify or fact.is_problem or fact.values.get("isvalid") is False:
-            yield fact
+    yield from dump_log(files, path, what)

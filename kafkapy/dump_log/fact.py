@@ -12,9 +12,9 @@ Values: TypeAlias = dict[str, Any]
 class Fact:
     """`kind` says what it is about, `values` are by the names of kafka-dump-log and fit JSON.
 
-    Kinds: file, batch, record, index, timeindex, abortedTxn, producer, offset, epoch, properties, and two
-    that say what is wrong: error (a part of the file cannot be read) and mismatch (an index contradicts its
-    log).
+    Kinds: file, segment, kraftSnapshot, bootstrap, batch, record, gap, index, timeindex, abortedTxn, empty,
+    producer, offset, epoch, damage, properties; when a file is verified, sane; and two that say what is
+    wrong: error (a part of the file cannot be read) and mismatch (an index contradicts its log).
     """
 
     kind: str

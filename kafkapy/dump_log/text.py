@@ -78,21 +78,17 @@ def _gap(values: Values) -> str:
     return f"Non-consecutive offsets: {values['offset']} is followed by {values['next']}"
 
 
-def _sane(values: Values) -> str:
-    return "passed sanity check" + (f" ({values['entries']} entries)" if values else "")
-
-
 _WRITERS = {
     "file": lambda values: f"Dumping {values['file']}",
     "segment": lambda values: f"Log starting offset: {values['startOffset']}",
     "kraftSnapshot": lambda values: f"Snapshot end offset: {values['endOffset']}, epoch: {values['epoch']}",
     "bootstrap": lambda _: "KRaft bootstrap snapshot",
-    "empty": lambda _: "empty",
+    "empty": lambda _: "is empty",
     "batch": _batch,
     "record": _record,
     "producer": _producer,
     "mismatch": _mismatch,
     "error": _error,
     "gap": _gap,
-    "sane": _sane,
+    "sane": lambda _: "passed sanity check",
 }
