@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression
 from kafkapy.protocol.errors import DecodeError
-from kafkapy.protocol.legacy_records import build_message_set
+from kafkapy.protocol.legacy_records import build_message_set, offset_of
 from kafkapy.protocol.records import BatchHeader, crc_is_valid, iter_headers, iter_records
 
 
@@ -72,4 +72,7 @@ def _converted(
     records = iter_records(batches, position, header, limit=max_decompressed)
     if not codec:
         records = (record for record in records if record.offset >= first_offset)
-    return build_message_set(records, magic, compression=codec, timestamp_type=header.timestamp_type)
+    messages = build_message_set(records, magic, compression=codec, timestamp_type=header.timestamp_type)
+    if offset_of(messages) < first_offset:
+        return bytearray()  # compaction took what was behind, and the client would never get on
+    return messages

@@ -208,6 +208,11 @@ def decode_message_set(data: Buffer, *, limit: int = MAX_DECOMPRESSED) -> list[R
     ]
 
 
+def offset_of(data: Buffer) -> int:
+    """The offset of the first message of a set, which in a wrapper is that of its last; -1 without any."""
+    return int(_INT64.unpack_from(data)[0]) if data else -1
+
+
 # --- building -----------------------------------------------------------------------------------------------
 
 

@@ -11,8 +11,16 @@ from kafkapy.protocol.control_records import ControlType, control_record_key, en
 from kafkapy.protocol.down_conversion import ZstdBatchError, down_convert
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.legacy_records import decode_message_set, iter_messages
-from kafkapy.protocol.records import NO_TIMESTAMP, Record, TimestampType, build_batch, decode_records
-from tests.protocol.record_strategies import plain, records
+from kafkapy.protocol.records import (
+    NO_TIMESTAMP,
+    Record,
+    TimestampType,
+    build_batch,
+    decode_records,
+    read_header,
+    recompress_batch,
+)
+from tests.protocol.record_strategies import fix_crc, plain, records
 
 CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
 START = 1_700_000_000_000
@@ -117,6 +125,18 @@ def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused() -> None:
         down_convert(
             batch(0, 1, size=100_000, compression=Compression.GZIP), 1, 0, limit=9, max_decompressed=99_999
         )
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_compaction_left_of_a_batch_before_the_offset_is_left_out(codec: Compression) -> None:
+    compacted = build_batch([Record(10, START, b"k", b"v"), Record(12, START, b"l", b"w")], base_offset=10)
+    compacted[23:27] = (9).to_bytes(4, "big")
+    if codec:
+        compacted = recompress_batch(compacted, 0, read_header(compacted), codec)
+    fix_crc(compacted)
+    assert offsets(down_convert(compacted, 1, 12, limit=PLENTY))[-1] == 12
+    assert down_convert(compacted, 1, 13, limit=PLENTY) == b""
+    assert offsets(down_convert(compacted + batch(20), 1, 13, limit=PLENTY)) == [20, 21, 22]
 
 
 def test_a_damaged_batch_is_never_converted() -> None:
