@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkapy.config_keys import ConfigError
-from kafkapy.listeners import parse_address
 from kafkapy.travel.command_line import cost, counted, named_directories, progress_bar, size, targets_for
 from kafkapy.travel.travel_error import TravelError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkapy.travel.exporting import Exported, Kraft, ZooKeeper
+    from kafkapy.travel.exporting import Exported
 
 
 @click.command("export")
@@ -24,14 +22,7 @@ if TYPE_CHECKING:
     "--to", "kind", metavar="kraft|zookeeper:HOST:PORT[/PATH]", required=True, help="For which Kafka."
 )
 @click.option("--in-place", is_flag=True, help="Change DIR itself, which costs no disk space.")
-@click.option(
-    "--controller",
-    metavar="HOST:PORT",
-    default="localhost:9093",
-    show_default=True,
-    help="KRaft: where its controller will listen.",
-)
-def export(directory: str, target: str | None, kind: str, in_place: bool, controller: str) -> None:
+def export(directory: str, target: str | None, kind: str, in_place: bool) -> None:
     """Write the data directory DIR as one that Apache Kafka opens.
 
     The broker must be stopped. kraft is for 3.9 and every later release; zookeeper, for 3.9 in ZooKeeper
@@ -42,36 +33,28 @@ def export(directory: str, target: str | None, kind: str, in_place: bool, contro
 
     sources = named_directories(directory)
     targets = targets_for(sources, target, in_place)
-    to = _destination(kind, controller)
+    zookeeper = _zookeeper(kind)
     if targets is None:
-        exported = export_in_place(sources, to)
+        exported = export_in_place(sources, zookeeper)
     else:
         with progress_bar("Copying") as progress:
-            exported = export_copy(sources, targets, to, progress)
-    _report(exported, sources if targets is None else targets, to, copied=targets is not None)
+            exported = export_copy(sources, targets, zookeeper, progress)
+    _report(exported, sources if targets is None else targets, zookeeper, copied=targets is not None)
 
 
-def _destination(kind: str, controller: str) -> Kraft | ZooKeeper:
-    from kafkapy.travel.exporting import Kraft, ZooKeeper
-
+def _zookeeper(kind: str) -> str | None:
+    """The address of the ZooKeeper; None for KRaft."""
     name, _, address = kind.partition(":")
-    if kind == "kraft":
-        try:
-            return Kraft(parse_address("--controller", controller))
-        except ConfigError as error:
-            raise TravelError(str(error)) from None
-    if name != "zookeeper" or not address:
+    if kind != "kraft" and (name != "zookeeper" or not address):
         raise TravelError(f"--to {kind}: say kraft, or zookeeper:HOST:PORT.")
-    return ZooKeeper(address)
+    return address or None
 
 
-def _report(exported: Exported, paths: list[Path], to: Kraft | ZooKeeper, *, copied: bool) -> None:
-    from kafkapy.travel.exporting import Kraft
-
+def _report(exported: Exported, paths: list[Path], zookeeper: str | None, *, copied: bool) -> None:
     plan = exported.plan
     where = ",".join(str(path.absolute()) for path in paths)
-    image = plan.cluster.image
-    amount = f"{counted(len(image.topics), 'topic')} with {counted(len(plan.topic_ids), 'partition')}"
+    topics = counted(len(plan.cluster.image.topics), "topic")
+    amount = f"{topics} with {counted(len(plan.topic_ids), 'partition')}"
     if copied:
         click.echo(f"Exported {amount} ({size(exported.transfer.nbytes)}) to {where}")
         click.echo(cost(exported.transfer))
@@ -79,26 +62,28 @@ def _report(exported: Exported, paths: list[Path], to: Kraft | ZooKeeper, *, cop
         click.echo(f"Exported {amount}, in place: {where}")
     if not exported.clean:
         click.echo("The broker was not stopped in order: Apache Kafka will recover the logs when it starts.")
+    if plan.damaged:
+        click.echo(
+            f"Damaged, as in the original: {', '.join(plan.damaged)}. Apache Kafka does not know of it: "
+            "consumers fail there, and a recovery of these segments would end the log there."
+        )
     if plan.left:
         click.echo(f"Left behind, known to no topic: {', '.join(plan.left)}")
-    if not isinstance(to, Kraft):
-        click.echo(f"Wrote {counted(exported.nodes, 'node')} to ZooKeeper at {to.address}")
-        click.echo("Start Apache Kafka 3.9 with:")
-        click.echo(
-            f"  broker.id={plan.cluster.node_id}\n  zookeeper.connect={to.address}\n  log.dirs={where}"
-        )
+    node_id = plan.cluster.node_id
+    if zookeeper is not None:
+        click.echo(f"Wrote {counted(exported.nodes, 'node')} to ZooKeeper at {zookeeper}")
+        click.echo("Start Apache Kafka 3.9, its config/server.properties changed to:")
+        click.echo(f"  broker.id={node_id}\n  zookeeper.connect={zookeeper}\n  log.dirs={where}")
         return
-    host, port = to.controller
-    click.echo("Start Apache Kafka 3.9 or later, as broker and controller in one, with:")
+    click.echo("Start Apache Kafka 3.9 or later, its config/server.properties changed to:")
     click.echo(
-        "  process.roles=broker,controller\n"
-        f"  node.id={plan.cluster.node_id}\n"
-        f"  controller.quorum.bootstrap.servers={host}:{port}\n"
+        f"  process.roles=broker,controller\n  node.id={node_id}\n"
+        "  controller.quorum.bootstrap.servers=localhost:9093\n"
         "  controller.listener.names=CONTROLLER\n"
-        f"  listeners=PLAINTEXT://{host}:9092,CONTROLLER://{host}:{port}\n"
+        "  listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
         f"  log.dirs={where}"
     )
     click.echo(
         "Then switch on what its release can do, for 4.3: bin/kafka-features.sh --bootstrap-server "
-        f"{host}:9092 upgrade --release-version 4.3"
+        "localhost:9092 upgrade --release-version 4.3"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
+from kafkapy.storage.damage import load_damage
 from kafkapy.storage.files import FileSystem
 from kafkapy.travel.cluster import Cluster
 from kafkapy.travel.metadata_file import read_metadata
@@ -23,6 +24,8 @@ class ExportPlan:
     """Of the log directories: new ones where they had none."""
     left: list[str]
     """Partition directories that stay behind: no topic knows them."""
+    damaged: list[str]
+    """Partitions with damaged offsets, in words (storage/damage.py)."""
 
     def directories(self) -> dict[TopicPartition, Uuid]:
         """The log directory of each partition; of one that was never written, the first."""
@@ -57,4 +60,10 @@ def plan_export(source: Source, files: FileSystem, scratch: str) -> ExportPlan:
         else:
             left.append(folder.path)
     ids = [each.meta.directory_id or random_uuid() for each in source.log_dirs]
-    return ExportPlan(cluster, folders, topic_ids, ids, left)
+    damaged = [
+        f"{folder.topic_partition} offsets {each.first_offset} to {each.end_offset - 1}"
+        for folder in folders
+        for ranges in load_damage(files, folder.path).values()
+        for each in ranges
+    ]
+    return ExportPlan(cluster, folders, topic_ids, ids, left, damaged)

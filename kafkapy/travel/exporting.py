@@ -43,20 +43,6 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Kraft:
-    """To Apache Kafka 3.9 or later, whose controller listens at `controller`."""
-
-    controller: tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ZooKeeper:
-    """To Apache Kafka in ZooKeeper mode; HOST:PORT[,…][/chroot]."""
-
-    address: str
-
-
-@dataclass(frozen=True, slots=True)
 class Exported:
     """What was done."""
 
@@ -68,9 +54,10 @@ class Exported:
 
 
 def export_copy(
-    paths: Sequence[Path], targets: Sequence[Path], to: Kraft | ZooKeeper, progress: Progress
+    paths: Sequence[Path], targets: Sequence[Path], zookeeper: str | None, progress: Progress
 ) -> Exported:
-    """Write the export of the log directories `paths` to as many new directories.
+    """Write the export of the log directories `paths` to as many new directories: for KRaft, or for the
+    ZooKeeper at HOST:PORT[,…][/chroot].
 
     Raises:
         TravelError: it cannot be done; nothing is left of it.
@@ -79,15 +66,15 @@ def export_copy(
     with Source(paths) as source, Target(targets, files) as target:
         try:
             plan = plan_export(source, files, target.paths[0])
-            if isinstance(to, ZooKeeper):
-                with connected(to.address) as client:
+            if zookeeper is not None:
+                with connected(zookeeper) as client:
                     check_is_free(client, plan.cluster)
                     transfer = _copy(source, plan, target, files, progress)
                     nodes = _finish_zookeeper(client, source, plan, target.paths, files)
                     target.commit()
                 return Exported(plan, source.clean, transfer, nodes)
             transfer = _copy(source, plan, target, files, progress)
-            _write_cluster_metadata(plan, to, target.paths[0], files)
+            _write_cluster_metadata(plan, target.paths[0], files)
             _write_meta_properties(source, plan, target.paths, files, version=1)
             target.commit()
             return Exported(plan, source.clean, transfer)
@@ -95,8 +82,8 @@ def export_copy(
             raise TravelError(f"{error.filename or target.final[0]}: {error.strerror}.") from None
 
 
-def export_in_place(paths: Sequence[Path], to: Kraft | ZooKeeper) -> Exported:
-    """Make the log directories `paths` themselves Apache Kafka's.
+def export_in_place(paths: Sequence[Path], zookeeper: str | None) -> Exported:
+    """Make the log directories `paths` themselves Apache Kafka's; as `export_copy`.
 
     Raises:
         TravelError: it cannot be done; they still are this broker's.
@@ -113,14 +100,14 @@ def export_in_place(paths: Sequence[Path], to: Kraft | ZooKeeper) -> Exported:
         try:
             plan = plan_export(source, files, own[0])
             nodes = 0
-            if isinstance(to, ZooKeeper):
-                with connected(to.address) as client:
+            if zookeeper is not None:
+                with connected(zookeeper) as client:
                     check_is_free(client, plan.cluster)
                     _write_topic_ids(plan, own, files)
                     nodes = _finish_zookeeper(client, source, plan, own, files)
             else:
                 _write_topic_ids(plan, own, files)
-                _write_cluster_metadata(plan, to, own[0], files)
+                _write_cluster_metadata(plan, own[0], files)
                 _write_meta_properties(source, plan, own, files, version=1)
             _put_aside_metadata(source, files)
             return Exported(plan, source.clean, nodes=nodes)
@@ -146,8 +133,8 @@ def _write_topic_ids(plan: ExportPlan, paths: Sequence[str], files: FileSystem) 
             write_partition_metadata(files, path, plan.topic_ids[folder.topic_partition])
 
 
-def _write_cluster_metadata(plan: ExportPlan, to: Kraft, path: str, files: FileSystem) -> None:
-    name, content = snapshot(plan.cluster, plan.directories(), plan.directory_ids[0], to.controller)
+def _write_cluster_metadata(plan: ExportPlan, path: str, files: FileSystem) -> None:
+    name, content = snapshot(plan.cluster, plan.directories(), plan.directory_ids[0])
     final = f"{path}/{CLUSTER_METADATA}"
     partial = final + PARTIAL_SUFFIX
     files.remove(partial)

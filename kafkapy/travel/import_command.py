@@ -94,8 +94,8 @@ def _settings(plan: ImportPlan) -> str:
     settings = sum(len(topic.configs) for topic in image.topics.values())
     brokers = sum(map(len, image.broker_configs.values()))
     return (
-        f"Settings from {plan.described_by}: {settings} of topics, {brokers} of brokers. Those in "
-        "server.properties: kafkapy serve --config takes the file"
+        f"Settings from {plan.described_by}: {settings} of topics, {brokers} of brokers. Those in a "
+        "server.properties stay there: kafkapy serve --config takes the file"
     )
 
 

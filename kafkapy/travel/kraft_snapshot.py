@@ -67,21 +67,19 @@ def snapshot(
     cluster: Cluster,
     directories: Mapping[TopicPartition, Uuid],
     voter_directory: Uuid,
-    controller: tuple[str, int],
 ) -> tuple[str, bytes]:
     """Name and content of the snapshot.
 
     Args:
         directories: the id of the log directory of each partition.
         voter_directory: the id of the one with the metadata.
-        controller: where the controller listens.
     """
     now = int(time.time() * 1000)
     records = [
         Record(-1, now, None, encode_metadata_record(message, version))
         for message, version in _records(cluster, directories)
     ]
-    out = _control_batch(0, now, _head(cluster.node_id, voter_directory, controller, now))
+    out = _control_batch(0, now, _head(cluster.node_id, voter_directory, now))
     offset = 3
     for start in range(0, len(records), _RECORDS_PER_BATCH):
         part = records[start : start + _RECORDS_PER_BATCH]
@@ -91,14 +89,13 @@ def snapshot(
     return snapshot_name(len(records)), bytes(out)
 
 
-def _head(
-    node_id: int, voter_directory: Uuid, controller: tuple[str, int], now: int
-) -> list[tuple[int, TopMessage]]:
-    host, port = controller
+def _head(node_id: int, voter_directory: Uuid, now: int) -> list[tuple[int, TopMessage]]:
     voter = VotersRecordVoter(
         voter_id=node_id,
         voter_directory_id=voter_directory,
-        endpoints=[Endpoint(name="CONTROLLER", host=host, port=port)],
+        endpoints=[
+            Endpoint(name="CONTROLLER", host="localhost", port=9093)
+        ],  # it writes its own when it leads
         kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
     )
     return [

@@ -18,11 +18,13 @@ from itertools import pairwise
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
+from kafkapy.storage.damage import DAMAGED_OFFSETS
 from kafkapy.storage.files import FileSystem, is_disk_full
 from kafkapy.travel.source import PartitionFolder, Source
 from kafkapy.travel.travel_error import TravelError
 
 _SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.swap|\.cleaned)?")
+_OTHER_FILES = frozenset({LEADER_EPOCHS, PARTITION_METADATA, DAMAGED_OFFSETS})
 _CANNOT_LINK = frozenset(
     {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 )
@@ -102,7 +104,7 @@ def _bring_partition(
     names = [entry.name for entry in files.scan(folder.path)]
     closed = _closed_segments(names, source.log_dirs[folder.directory].recovery_points, folder)
     for name in names:
-        if _SEGMENT_FILE.fullmatch(name) or name in (LEADER_EPOCHS, PARTITION_METADATA):
+        if _SEGMENT_FILE.fullmatch(name) or name in _OTHER_FILES:
             transfer.bring(files, f"{folder.path}/{name}", f"{path}/{name}", closed=name in closed)
     files.sync_directory(path)
 

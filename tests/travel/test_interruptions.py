@@ -13,14 +13,13 @@ import pytest
 
 from kafkapy.storage.files import FileSystem
 from kafkapy.travel import exporting, importing
-from kafkapy.travel.exporting import Kraft, export_copy, export_in_place
+from kafkapy.travel.exporting import export_copy, export_in_place
 from kafkapy.travel.importing import MetadataPlace, import_copy, import_in_place
 from kafkapy.travel.target import Target
 from kafkapy.travel.travel_error import TravelError
 from tests.travel.harness import files_of, open_directory, write_directory
 
 CHANGING = ("link", "copy", "rename", "make_directory", "write_atomically", "sync_directory")
-KRAFT = Kraft(("localhost", 9093))
 
 
 class Killed(BaseException):
@@ -85,7 +84,7 @@ def test_a_failing_disk_leaves_nothing_of_an_export(
     files = files_of(home)
 
     def run(name: str = "counted") -> None:
-        export_copy([home], [tmp_path / name], KRAFT, lambda _: None)
+        export_copy([home], [tmp_path / name], None, lambda _: None)
 
     for left in moments(run, monkeypatch)[:-1]:
         interrupt(monkeypatch, left, disk_full)
@@ -101,7 +100,7 @@ def test_a_killed_export_and_import_are_run_again(
     home, shown = before
 
     def there(name: str = "there") -> None:
-        export_copy([home], [tmp_path / name], KRAFT, lambda _: None)
+        export_copy([home], [tmp_path / name], None, lambda _: None)
 
     def back(name: str = "back") -> None:
         import_copy([tmp_path / "there"], [tmp_path / name], MetadataPlace(), lambda _: None)
@@ -128,13 +127,13 @@ def test_a_killed_run_in_place_is_run_again(tmp_path: Path, monkeypatch: pytest.
     for left in range(40):
         interrupt(monkeypatch, left, Killed)
         try:
-            export_in_place([home], KRAFT)
+            export_in_place([home], None)
         except Killed:
             if not (home / "metadata.db").exists():
                 break
     monkeypatch.undo()
     if (home / "metadata.db").exists():
-        export_in_place([home], KRAFT)
+        export_in_place([home], None)
     import_in_place([home], MetadataPlace())
     assert open_directory(home) == shown
 

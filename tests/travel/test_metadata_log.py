@@ -40,7 +40,7 @@ def write_snapshot(folder: Path) -> Path:
     topic = Topic("t", ID, (PartitionState(1, 4, (1,), (1,)),) * 2, {"cleanup.policy": "compact"})
     image = MetadataImage("c", broker_configs={"": {"a": "1"}, "1": {"b": "2"}}).with_topics([topic])
     directories = {TopicPartition("t", number): DIRECTORY for number in range(2)}
-    name, data = snapshot(Cluster(1, image, 7000), directories, DIRECTORY, ("localhost", 9093))
+    name, data = snapshot(Cluster(1, image, 7000), directories, DIRECTORY)
     path = folder / name
     path.write_bytes(data)
     return path

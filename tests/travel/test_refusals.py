@@ -71,11 +71,6 @@ def test_an_unknown_destination(home: Path, tmp_path: Path, capsys: Capture, kin
     assert told == f"--to {kind}: say kraft, or zookeeper:HOST:PORT."
 
 
-def test_a_controller_without_a_port(home: Path, tmp_path: Path, capsys: Capture) -> None:
-    told = refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft", "--controller", "localhost")
-    assert "--controller" in told
-
-
 def test_a_zookeeper_that_does_not_answer(
     home: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,3 +92,12 @@ def write_more(path: Path) -> None:
 
 def _names(paths: list[Path]) -> str:
     return ",".join(map(str, paths))
+
+
+def test_known_damage_is_told_and_comes_along(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = tmp_path / "home"
+    write_directory(home)
+    (home / "orders-0" / "damaged-offsets").write_text("0\n1\n0 100 200 3 7\n")
+    told = run(capsys, "export", home, tmp_path / "there", "--to", "kraft")
+    assert "Damaged, as in the original: orders-0 offsets 3 to 6." in told
+    assert (tmp_path / "there" / "orders-0" / "damaged-offsets").exists()
