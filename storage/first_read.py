@@ -74,34 +74,31 @@ class Unchecked:
             self.pieces.remove(min(self.pieces, key=lambda each: each.end - each.start))
 
 
-def check_around(segment: Segment, offset: int, end_offset: int) -> None:
+def check_around(segment: Segment, offset: int, end_offset: int, end_epoch: int) -> None:
     """Look at the part of a segment in which `offset` lies, and at the index entry that leads there.
 
     Raises:
         OSError: the disk failed.
     """
     assert segment.unchecked is not None
-    indexed, start = segment.lookup(offset)
     if segment.size == 0:
         _check_end(segment, segment.base_offset, end_offset)
-    elif start and not segment.leads_to(start, indexed):
-        logger.warning("Rebuilding the indexes of %s: no batch begins at byte %d", segment.path, start)
-        # Either the index is damaged or the batch that it points to: all of the segment tells.
-        known = check_from(segment, 0, expected=segment.base_offset, end_offset=end_offset)
-        while known.end < segment.unchecked.size:
-            known = check_from(segment, known.end, expected=known.end_offset, end_offset=end_offset)
-        segment.rebuild_indexes()
-    elif start < segment.unchecked.size:
-        check_from(segment, start, expected=segment.base_offset, end_offset=end_offset)
+        return
+    _, start = segment.lookup(offset)
+    if start < segment.unchecked.size:
+        check_from(segment, start, expected=segment.base_offset, end_offset=end_offset, end_epoch=end_epoch)
 
 
-def check_from(segment: Segment, position: int, *, expected: int, end_offset: int) -> CheckedPiece:
+def check_from(
+    segment: Segment, position: int, *, expected: int, end_offset: int, end_epoch: int
+) -> CheckedPiece:
     """Look at a segment from `position`, where a batch begins, unless that was done; the piece that is known
     from there on, at least one batch or the damage up to the next.
 
     Args:
         expected: the least offset that may lie there.
         end_offset: the offset behind the segment.
+        end_epoch: the leader epoch there, -1 where it is not known.
 
     Raises:
         OSError: the disk failed.
@@ -122,8 +119,10 @@ def check_from(segment: Segment, position: int, *, expected: int, end_offset: in
         end_offset=end_offset,
         leader_epoch=-1 if before is None else before.leader_epoch,
         enough=_AT_ONCE,
+        end_epoch=end_epoch,
     )
-    quarantine(segment, found.damage, found.reason)
+    if quarantine(segment, found.damage, found.reason):
+        segment.rebuild_indexes()
     piece = CheckedPiece(position, found.end, found.end_offset, found.leader_epoch)
     unchecked.add(piece)
     if found.end == segment.size:
@@ -143,11 +142,11 @@ def _check_end(segment: Segment, found: int, end_offset: int) -> None:
         quarantine(segment, [lost], f"the file ends at byte {size}")
 
 
-def quarantine(segment: Segment, damage: list[DamagedRange], reason: str) -> None:
-    """Have `damage` of a segment known from now on, after a restart too."""
+def quarantine(segment: Segment, damage: list[DamagedRange], reason: str) -> bool:
+    """Have `damage` of a segment known from now on, after a restart too; whether that is news."""
     new = [damaged for damaged in damage if damaged not in segment.damage]
     if not new:
-        return
+        return False
     files, directory = segment.files, os.path.dirname(segment.path)
     segment.damage = joined((*segment.damage, *new))
     for damaged in new:
@@ -158,3 +157,4 @@ def quarantine(segment: Segment, damage: list[DamagedRange], reason: str) -> Non
         save_damage(files, directory, {**known, segment.base_offset: segment.damage}, durable=False)
     except OSError as error:
         logger.error("The damage of %s is not written down: %s", directory, error)
+    return True

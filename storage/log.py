@@ -123,7 +123,7 @@ class PartitionLog:
         self.high_watermark = log_start_offset
         self.last_flush_ms = log_directory.clock.now_ms()
         self.privileged = topic_partition.topic in INTERNAL_TOPICS
-        self.reader = LogReader(segments)
+        self.reader = LogReader(segments, leader_epochs)
         self.unsynced = UnsyncedFiles()
         self.generation = 0
         """Counts truncations, so that a flush that ran meanwhile does not vouch for what was cut and

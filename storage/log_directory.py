@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOCK_FILE = ".lock"
+_UUID_LENGTH = 22
+"""Characters of a generated cluster id: 16 random bytes in base64."""
 
 Durability = Literal["fsync", "os"]
 
@@ -135,12 +137,12 @@ class LogDirectory:
         """
         meta = self.meta
         for name, found, own in (("cluster", meta.cluster_id, cluster_id), ("broker", meta.node_id, node_id)):
-            if found not in (None, own):
+            if found not in (None, own) and not has_rotted(found, own):
                 raise LogDirectoryError(
                     f"{self.path} belongs to {name} {found}, and this is {name} {own}. Choose another "
                     "directory, or correct the settings."
                 )
-        if meta.cluster_id is None or meta.node_id is None:
+        if meta.cluster_id != cluster_id or meta.node_id is None:
             self.meta = replace(meta, cluster_id=cluster_id, node_id=node_id)
             path = f"{self.path}/{META_PROPERTIES}"
             write_meta_properties(self.files, path, self.meta, durable=self.durable)
@@ -200,6 +202,23 @@ class LogDirectory:
                 except OSError as error:
                     logger.warning("%s was not removed: %s", path, error)
         return removed
+
+
+def has_rotted(found: object, own: object) -> bool:
+    """Whether an id in a file is this one, cut short or with some characters damaged. Only of generated ids:
+    two of those never come so close."""
+    if not isinstance(found, str) or not isinstance(own, str) or len(own) != _UUID_LENGTH:
+        return False
+    at_start = _alike(found, own)
+    at_end = _alike(found[at_start:][::-1], own[at_start:][::-1])
+    return at_start + at_end >= _UUID_LENGTH // 2
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts share from their start on."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def _ignore(*_: object) -> None:

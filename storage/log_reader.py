@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kafkapy.protocol.records import BatchHeader, decode_records, read_header
 from kafkapy.storage.batches import BatchPlace
 from kafkapy.storage.damage import DamagedOffsetsError, holding
+from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.files import FileSlice
 from kafkapy.storage.first_read import check_around, check_from
 from kafkapy.storage.segment import Segment
@@ -40,10 +41,11 @@ class TimestampOffset(NamedTuple):
 class LogReader:
     """Finds offsets and timestamps in the segments of a log."""
 
-    __slots__ = ("_by_timestamp", "_positions", "_segments")
+    __slots__ = ("_by_timestamp", "_leader_epochs", "_positions", "_segments")
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: Segments, leader_epochs: LeaderEpochCache) -> None:
         self._segments = segments
+        self._leader_epochs = leader_epochs
         self._positions: dict[int, tuple[Segment, int]] = {}
         """Offsets at which a batch starts, or will start: segment and position."""
         self._by_timestamp: dict[int, TimestampOffset] = {}
@@ -103,7 +105,7 @@ class LogReader:
         segment: Segment | None = self._segments.floor(offset)
         while segment is not None:
             if segment.unchecked is not None:
-                check_around(segment, offset, self._end_of(segment, log_end_offset))
+                check_around(segment, offset, *self._end_of(segment, log_end_offset))
             if segment.damage and (damaged := holding(segment.damage, offset)):
                 raise DamagedOffsetsError(segment.path, damaged)
             place = segment.find(offset)
@@ -128,8 +130,10 @@ class LogReader:
             DamagedOffsetsError: `position` itself is damaged.
         """
         if segment.unchecked is not None and position < segment.unchecked.size:
-            end = self._end_of(segment, log_end_offset)
-            piece = check_from(segment, position, expected=segment.base_offset, end_offset=end)
+            end, epoch = self._end_of(segment, log_end_offset)
+            piece = check_from(
+                segment, position, expected=segment.base_offset, end_offset=end, end_epoch=epoch
+            )
             if piece.end < min(limit, segment.unchecked.size):
                 limit, end_offset = piece.end, piece.end_offset
         damaged = holding(segment.damage, offset)
@@ -141,10 +145,12 @@ class LogReader:
                 return damaged.position, damaged.first_offset
         return limit, end_offset
 
-    def _end_of(self, segment: Segment, log_end_offset: int) -> int:
-        """The offset behind a segment."""
+    def _end_of(self, segment: Segment, log_end_offset: int) -> tuple[int, int]:
+        """The offset and the leader epoch behind a segment."""
         following = self._segments.after(segment)
-        return log_end_offset if following is None else following.base_offset
+        if following is None:
+            return log_end_offset, self._leader_epochs.latest_epoch
+        return following.base_offset, self._leader_epochs.epoch_for_offset(following.base_offset)
 
     def _limit(self, segment: Segment, upper_bound: int, log_end_offset: int) -> tuple[int, int]:
         """Where in `segment` a reader has to stop, as position and offset."""

@@ -28,6 +28,7 @@ import logging
 import re
 import zlib
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import MAGIC, BatchHeader, read_header
@@ -57,10 +58,11 @@ from kafkapy.storage.segment import (
     LOG_SUFFIX,
     SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     Segment,
 )
 from kafkapy.storage.segments import Segments
-from kafkapy.storage.survey import survey
+from kafkapy.storage.set_aside import check_aborted, set_aside
 from kafkapy.storage.txn_index import CorruptTransactionIndexError
 
 logger = logging.getLogger(__name__)
@@ -128,6 +130,7 @@ class _Loader:
         self._producers = ProducerStates(expiration_ms=producer_expiration_ms)
         self._epochs = LeaderEpochCache()
         self._recovered: list[Segment] = []
+        self._known_epoch = -1
         self._names: set[str] = set()
         self._end_offset = 0
 
@@ -135,6 +138,7 @@ class _Loader:
         self._finish_interrupted_work()
         self._open_segments()
         self._load_epochs()
+        self._known_epoch = self._epochs.latest_epoch
         start = self._check_clean() if self._clean else self._offsets.recovery_point
         self._clean = start is None
         end_offset = self._end_offset if start is None else self._recover(start)
@@ -311,12 +315,14 @@ class _Loader:
         self._end_offset = self._offsets.log_start_offset
         for segment in self._segments:
             try:
-                self._check_aborted(segment)
+                self._check_transactions(segment)
                 if segment.size and not self._has_indexes(segment):
                     logger.warning("Rebuilding the missing indexes of %s", segment.path)
                     segment.rebuild_indexes()
                 if segment is self._segments[-1]:
                     self._end_offset = segment.read_next_offset()
+                    if 0 < self._offsets.recovery_point < self._end_offset:
+                        raise BadBatchError(segment.size, f"offsets up to {self._end_offset}")
             except (BadBatchError, CorruptTransactionIndexError) as error:
                 logger.warning("Recovering %s in spite of its clean stop: %s", segment.path, error)
                 return segment.base_offset
@@ -324,21 +330,23 @@ class _Loader:
                 segment.close_files()
         return None
 
-    def _check_aborted(self, segment: Segment) -> None:
-        """See whether each aborted transaction in the index has its marker in the log, and its first batch
-        where that was not compacted away: read_committed readers rely on it.
+    def _check_transactions(self, segment: Segment) -> None:
+        if f"{segment.base_offset:020d}{TXN_INDEX_SUFFIX}" in self._names:
+            check_aborted(segment, Segments(self._segments))
 
-        Raises:
-            CorruptTransactionIndexError: recover the segment.
-        """
-        segment.txn_index.check()
-        for txn in segment.txn_index:
-            first = Segments(self._segments).floor(txn.first_offset).batch_at(txn.first_offset)
-            marker = segment.batch_at(txn.last_offset)
-            if marker is None or marker.producer_id != txn.producer_id or not marker.is_control:
-                raise CorruptTransactionIndexError(f"{segment.txn_index.path}: no marker for {txn}")
-            if first is not None and (first.producer_id != txn.producer_id or not first.is_transactional):
-                raise CorruptTransactionIndexError(f"{segment.txn_index.path}: {txn} does not begin there")
+    def _first_without_aborted(self, start: int) -> int:
+        """Where the first segment below `start` begins whose transaction index is damaged, or `start`."""
+        for segment in self._segments:
+            if segment.base_offset >= start:
+                break
+            try:
+                self._check_transactions(segment)
+            except (BadBatchError, CorruptTransactionIndexError) as error:
+                logger.warning("Recovering %s: %s", segment.path, error)
+                return segment.base_offset
+            finally:
+                segment.close_files()
+        return start
 
     def _has_indexes(self, segment: Segment) -> bool:
         names = self._names
@@ -356,7 +364,7 @@ class _Loader:
         if not self._segments:
             self._producers.clear(self._offsets.log_start_offset)
             return self._offsets.log_start_offset
-        segments = Segments(self._segments).covering(start - 1)
+        segments = Segments(self._segments).covering(min(start - 1, self._first_without_aborted(start)))
         end_offset = segments[0].base_offset
         self._epochs.truncate_from_end(end_offset)
         self._load_producers(max(self._offsets.log_start_offset, self._segments[0].base_offset), end_offset)
@@ -385,61 +393,49 @@ class _Loader:
         if segment.size == 0 and not self._has_indexes(segment):
             return max(end_offset, segment.base_offset), 0, None
         indexed_end = segment.indexed_end() if following is not None else 0
+        if segment.base_offset < self._floor:
+            self._set_aside(segment, max(end_offset, segment.base_offset), following)
         builder = IndexBuilder(segment)
         txn_index = segment.txn_index
         txn_index.reset()
-        expected, good_bytes = max(end_offset, segment.base_offset), 0
-        while True:
-            reason = None
-            try:
-                for position, batch in segment.batches(good_bytes):
-                    header = read_header(batch)
-                    reason = self._reason_against(header, batch, expected, segment.base_offset)
-                    if reason is not None:
-                        break
-                    builder.add(position, len(batch), header.last_offset, header.max_timestamp)
-                    self._assign_epoch(header.partition_leader_epoch, header.base_offset)
-                    self._producers.replay(header, batch, self._now_ms, txn_index.append)
-                    expected, good_bytes = header.next_offset, position + len(batch)
-            except BadBatchError as error:
-                reason = error.reason
-            except DecodeError as error:
-                reason = str(error)
-            if reason is None:
-                break
-            damaged = self._quarantine(segment, good_bytes, expected, following, reason)
-            if damaged is None:
-                return expected, good_bytes, reason
-            expected, good_bytes = damaged.end_offset, damaged.end_position
+        expected, good_bytes, reason = max(end_offset, segment.base_offset), 0, None
+        try:
+            for position, batch in segment.batches():
+                header = read_header(batch)
+                reason = self._reason_against(header, batch, expected, segment.base_offset)
+                if reason is not None:
+                    break
+                builder.add(position, len(batch), header.last_offset, header.max_timestamp)
+                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
+                self._producers.replay(header, batch, self._now_ms, txn_index.append)
+                expected, good_bytes = header.next_offset, position + len(batch)
+        except BadBatchError as error:
+            reason = error.reason
+        except DecodeError as error:
+            reason = str(error)
+        if reason is not None:
+            return max(expected, *self._behind(segment, good_bytes)), good_bytes, reason
         builder.finish()
-        expected = max(expected, *(damaged.end_offset for damaged in segment.damage), 0)
+        expected = max(expected, *self._behind(segment, segment.size))
         if following is not None and expected < min(following, self._floor, indexed_end):
             lost = DamagedRange(segment.size, segment.size, expected, following)
             quarantine(segment, [lost], f"the file ends at byte {segment.size}")
             expected = following
         return expected, good_bytes, None
 
-    def _quarantine(
-        self, segment: Segment, position: int, expected: int, following: int | None, reason: str
-    ) -> DamagedRange | None:
-        """Set damage below the recovery point aside, up to the next good batch; None where there is none."""
-        if expected >= self._floor or (following is None and not self._offsets.high_watermark):
-            return None
-        found = survey(
-            self._files,
-            segment.file,
-            position,
-            segment.size,
-            base_offset=segment.base_offset,
+    def _set_aside(self, segment: Segment, expected: int, following: int | None) -> None:
+        set_aside(
+            segment,
             expected=expected,
-            end_offset=self._floor if following is None else following,
-            end_is_known=following is not None,
-            enough=1,
+            floor=self._floor,
+            following=following,
+            known_epoch=self._known_epoch,
+            end_is_lost=bool(self._offsets.high_watermark),
         )
-        if not found.damage or found.damage[0].position != position:
-            return None
-        quarantine(segment, found.damage[:1], reason)
-        return found.damage[0]
+
+    def _behind(self, segment: Segment, position: int) -> tuple[int, ...]:
+        """The offsets behind the damage up to a position, and 0."""
+        return (0, *(each.end_offset for each in segment.damage if each.end_position <= position))
 
     def _quarantine_end(self, end_offset: int) -> int:
         """Set aside what the log lost at its end: it goes on behind that."""
@@ -547,6 +543,19 @@ class _Loader:
             # A clean stop leaves a snapshot: without one there were never any producers (as in Apache Kafka).
             self._producers.clear(end_offset)
             return
+        try:
+            self._replay_producers(log_start_offset, end_offset)
+        except (BadBatchError, DecodeError) as error:
+            logger.warning("Looking for damage in %s: %s", self._path, error)
+            for segment, following in pairwise(self._segments):
+                if segment.base_offset < end_offset:
+                    self._set_aside(segment, segment.base_offset, following.base_offset)
+            try:
+                self._replay_producers(log_start_offset, end_offset)
+            except (BadBatchError, DecodeError):
+                raise self._corrupt(log_start_offset, f"no producer states: {error}") from error
+
+    def _replay_producers(self, log_start_offset: int, end_offset: int) -> None:
         load_producers(
             self._producers,
             self._snapshots,

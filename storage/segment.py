@@ -21,6 +21,7 @@ import logging
 from collections.abc import Iterator
 from itertools import chain
 
+from kafkapy.protocol.records import HEADER_SIZE, BatchHeader, read_header
 from kafkapy.storage.batches import BadBatchError, BatchPlace, iter_batches, iter_places
 from kafkapy.storage.damage import DamagedRange, good_runs
 from kafkapy.storage.files import Buffer, File, FileSlice, FileSystem, is_disk_full
@@ -298,11 +299,24 @@ class Segment:
                 return place
         return None
 
+    def batch_at(self, offset: int) -> BatchHeader | None:
+        """The header of the batch that holds `offset`; None without any."""
+        place = self.find(offset)
+        if place is None or place.base_offset > offset:
+            return None
+        return read_header(self._files.read_at(self.file, HEADER_SIZE, place.position))
+
     def lookup(self, offset: int) -> tuple[int, int]:
         """The last index entry at or below `offset`, as offset and position."""
         if self.offset_index.entries < 0:
             self._load_indexes()
-        return self.offset_index.lookup(offset)
+        found = self.offset_index.lookup(offset)
+        if self.unchecked is not None and found[1] and not self._leads_to(found[1], found[0]):
+            # A wrong entry would lead past records in silence.
+            logger.warning("Rebuilding the indexes of %s: no batch begins at byte %d", self.path, found[1])
+            self.rebuild_indexes()
+            found = self.offset_index.lookup(offset)
+        return found
 
     def position_for_timestamp(self, timestamp: int, start_offset: int) -> int:
         """Where to start looking for a record at least as new as `timestamp` and not below `start_offset`."""
@@ -323,7 +337,7 @@ class Segment:
             self._load_indexes()
         target = position + max_bytes
         start = self.offset_index.last_position_up_to(target)
-        if self.unchecked is not None and not self.leads_to(start, self.base_offset + MAX_RELATIVE_OFFSET):
+        if self.unchecked is not None and not self._leads_to(start, self.base_offset + MAX_RELATIVE_OFFSET):
             start = position
         if start > position and start - position >= max_bytes * 3 // 4:
             # Close enough. A batch starts there; its first 8 bytes are the offset to go on from.
@@ -365,7 +379,7 @@ class Segment:
                 next_offset = max(next_offset, place.last_offset + 1)
         return next_offset
 
-    def leads_to(self, position: int, offset: int) -> bool:
+    def _leads_to(self, position: int, offset: int) -> bool:
         """Whether a good batch begins at `position`, at or below `offset`: what an index entry says."""
         return starts_at(self._files, self.file, position, self.size, self.base_offset, offset)
 

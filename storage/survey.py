@@ -76,6 +76,8 @@ def survey(
     leader_epoch: int = -1,
     enough: int = 1 << 62,
     end_is_known: bool = True,
+    sure_to: int = -1,
+    end_epoch: int = -1,
 ) -> Survey:
     """Look at a segment of `size` bytes from `start`, where a batch should begin, to its end; or until
     `enough` bytes are known and the last of them is good. A batch counts as at least _PER_BATCH bytes.
@@ -84,6 +86,8 @@ def survey(
         expected: the least offset that may lie at `start`.
         leader_epoch: the least leader epoch that may lie there.
         end_is_known: no batch reaches above `end_offset`.
+        sure_to: everything below this offset was written once, -1 for `end_offset`.
+        end_epoch: the highest leader epoch of a last batch below that, -1 where it is not known.
         end_offset: the offset behind the segment; what is lost at its end reaches up to there.
 
     Raises:
@@ -93,6 +97,7 @@ def survey(
     try:
         highest = end_offset if end_is_known else base_offset + MAX_RELATIVE_OFFSET + 1
         look = _Look(files, file, size, base_offset, highest)
+        look.sure_to, look.end_epoch = end_offset if sure_to < 0 else sure_to, end_epoch
         return _survey(look, start, size, expected, end_offset, leader_epoch, enough)
     finally:
         file.release()
@@ -113,7 +118,7 @@ def _survey(
         if batch is not None:
             if batch.end < size:
                 following, why_not = look.at(batch.end)
-            why = _against(batch, leader_epoch, following, expected)
+            why = look.against(batch, leader_epoch, following, expected)
         if batch is not None and not why:
             if bad_from is not None:
                 damage.append(DamagedRange(bad_from, position, expected, batch.base_offset))
@@ -153,21 +158,6 @@ def starts_at(files: FileSystem, file: File, position: int, size: int, base_offs
     return batch is not None and batch.base_offset <= offset
 
 
-def _against(batch: _Seen, least_epoch: int, following: _Seen | None, expected: int) -> str:
-    """What is wrong with the fields of a batch that its CRC does not cover; "" if nothing."""
-    if batch.base_offset < expected:
-        return f"offset {batch.base_offset} where {expected} is next"
-    if _NO_EPOCH != batch.leader_epoch < least_epoch:
-        return f"leader epoch {batch.leader_epoch} behind {least_epoch}"
-    if following is None:
-        return ""
-    if expected <= following.base_offset < batch.end_offset:
-        return f"offset {batch.base_offset}, and {following.base_offset} follows"
-    if _NO_EPOCH != following.leader_epoch < batch.leader_epoch and least_epoch <= following.leader_epoch:
-        return f"leader epoch {batch.leader_epoch}, and {following.leader_epoch} follows"
-    return ""
-
-
 class _Look:
     """Reads batches of one file, in chunks."""
 
@@ -177,6 +167,8 @@ class _Look:
         self._size = size
         self._base_offset = base_offset
         self._end_offset = end_offset
+        self.sure_to = end_offset
+        self.end_epoch = _NO_EPOCH
         self._buffer = memoryview(bytearray(min(_CHUNK, size)))
         self._filled = 0
         self._chunk_at = 0
@@ -193,7 +185,7 @@ class _Look:
         return self._buffer[at : min(at + nbytes, self._filled)]
 
     def run(self, position: int, expected: int, epoch: int, enough: int) -> tuple[int, int, int, int]:
-        """Pass by good batches as long as nothing strikes: the fast twin of `at` and `_against`.
+        """Pass by good batches as long as nothing strikes: the fast twin of `at` and `against`.
 
         Returns where to go on with those, just before the last batch that was passed: it may be the one that
         is wrong when something strikes at the next.
@@ -210,6 +202,7 @@ class _Look:
                 or length < _LEAST
                 or position + LOG_OVERHEAD + length > self._size
                 or base_offset < expected
+                or expected < self.sure_to < base_offset
                 or its_epoch < epoch
                 or delta < 0
                 or end_offset > self._end_offset
@@ -225,6 +218,8 @@ class _Look:
 
     def at(self, position: int) -> tuple[_Seen | None, str]:
         """The batch at `position` as far as it can be judged alone, or why there is none."""
+        if not 0 <= position < self._size:
+            return None, "outside of the file"
         head = self._bytes(position, _HEAD.size)
         if len(head) < _HEAD.size:
             return None, "the file ends inside a batch header"
@@ -245,6 +240,27 @@ class _Look:
         if last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
             return None, f"offset {last_offset} is too far from the base offset"
         return _Seen(position, end, base_offset, last_offset + 1, epoch), ""
+
+    def against(self, batch: _Seen, least_epoch: int, following: _Seen | None, expected: int) -> str:
+        """What is wrong with the fields of a batch that its CRC does not cover; "" if nothing."""
+        if batch.base_offset < expected:
+            return f"offset {batch.base_offset} where {expected} is next"
+        if expected < self.sure_to < batch.base_offset:
+            return f"offset {batch.base_offset} where {self.sure_to} is next at most"
+        if _NO_EPOCH != batch.leader_epoch < least_epoch:
+            return f"leader epoch {batch.leader_epoch} behind {least_epoch}"
+        if following is None:
+            known = (
+                self.end_epoch if batch.end == self._size and batch.end_offset <= self.sure_to else _NO_EPOCH
+            )
+            if _NO_EPOCH != known < batch.leader_epoch:
+                return f"leader epoch {batch.leader_epoch} where {known} is the last"
+            return ""
+        if expected <= following.base_offset < batch.end_offset:
+            return f"offset {batch.base_offset}, and {following.base_offset} follows"
+        if _NO_EPOCH != following.leader_epoch < batch.leader_epoch and least_epoch <= following.leader_epoch:
+            return f"leader epoch {batch.leader_epoch}, and {following.leader_epoch} follows"
+        return ""
 
     def next_from(self, position: int, expected: int) -> _Seen | None:
         """The first batch behind the bad one at `position`; None without any."""

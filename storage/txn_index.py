@@ -129,10 +129,12 @@ class TransactionIndex:
         last_offset = -1
         for txn in self:
             in_order = max(self.base_offset, last_offset + 1) <= txn.last_offset
-            if not in_order or not 0 <= txn.first_offset <= txn.last_offset or txn.producer_id < 0:
+            possible = 0 <= txn.first_offset <= txn.last_offset and txn.producer_id >= 0
+            # No transaction that is still open begins behind the marker.
+            if not in_order or not possible or txn.last_stable_offset > txn.last_offset + 1:
                 raise CorruptTransactionIndexError(f"{self.path}: {txn} cannot be")
             last_offset = txn.last_offset
-        if self._size % ENTRY_SIZE:
+        if self._file is not None and (self._size == 0 or self._size % ENTRY_SIZE):
             raise CorruptTransactionIndexError(f"{self.path}: {self._size} bytes are no whole entries")
 
     def truncate_to(self, offset: int) -> None:

@@ -2,8 +2,8 @@
 
 The cut is EXT4_IOC_SHUTDOWN with NOLOGFLUSH (XFS has the same ioctl): from that moment nothing reaches the
 image any more, neither file contents that only the page cache has nor the journal's open transaction, and
-every further write of the broker fails. Unmounting drops the page cache, mounting replays the journal: what is
-then there is what a machine would find after its power came back. Needs the privilege to mount, hence
+every further write of the broker fails. Unmounting drops the page cache, mounting replays the journal: what
+is then there is what a machine would find after its power came back. Needs the privilege to mount, hence
 `why_not`.
 """
 

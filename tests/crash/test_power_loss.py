@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.errors import KafkaError
+from kafkapy.storage.batches import BadBatchError
 from kafkapy.storage.files import File
 from tests.crash.disk_trace import Disk, TracingFiles
 from tests.crash.storage_workload import Promises, Workload, check_recovered, promised_at
@@ -45,7 +46,7 @@ def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path) -> None:
     files = LyingFiles(_made(tmp_path / "disk"))
     workload = Workload(files, chance)
     workload.run(STEPS)
-    with pytest.raises((AssertionError, KafkaError)):
+    with pytest.raises((AssertionError, KafkaError, BadBatchError)):
         _lose_power_often(files, workload, chance, tmp_path)
 
 
