@@ -50,7 +50,10 @@ class Topics:
             "error_cb": self._remember,
         }
         self._reason = ""
-        self._admin = AdminClient(self._options)
+        try:
+            self._admin = AdminClient(self._options)
+        except KafkaException as error:
+            raise PipelineError(f"kafka: {error.args[0].str()}; correct it in the definition") from None
 
     def _remember(self, error: KafkaError) -> None:
         """Called within poll and result; the last of them tells why a request timed out."""

@@ -22,6 +22,26 @@ def test_an_unreachable_broker_is_found_within_seconds(address: str) -> None:
     assert time.monotonic() - began < 8
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"security.protocol": "SASLX"}, 'kafka: Invalid value "SASLX" for configuration property "security'),
+        (
+            {
+                "security.protocol": "SSL",
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": "/nowhere.pem",
+            },
+            r"kafka: .*ssl.ca.location.*; correct it in the definition",
+        ),
+    ],
+)
+def test_options_that_no_client_takes_are_one_line(options: dict[str, str], told: str) -> None:
+    with pytest.raises(PipelineError, match=told) as refused:
+        Topics("127.0.0.1:1", options)
+    assert "\n" not in str(refused.value)
+
+
 def test_a_missing_topic_is_found_without_creating_it(topics: Topics, make_topic: MakeTopic) -> None:
     topic = make_topic(name="payments")
     missing = topic.replace("payments", "paiments")
