@@ -23,7 +23,7 @@ from kafkapy.storage.txn_index import AbortedTxn, TransactionIndex
 
 CLEANED_SUFFIX = ".cleaned"
 
-_SYNC_BYTES = 8 << 20
+_SYNC_BYTES = 512 << 10
 
 _TIME_ENTRY = struct.Struct(">qi")
 
