@@ -57,6 +57,24 @@ def kafka(release: str) -> MakeServer:
     return make
 
 
+def kafka_as_told(release: str, told: str) -> MakeServer:
+    """Apache Kafka in KRaft mode with the settings that `kafkapy export` printed, on other ports."""
+    settings = dict(line.strip().split("=", 1) for line in told.splitlines() if line.startswith("  "))
+
+    def make(folder: Path, more: Mapping[str, str] = AT_REST, /) -> ServerProcess:
+        server = KafkaProcess(folder, release=release, heap="512m", properties={**PROPERTIES, **more})
+        assert settings.pop("log.dirs") == str(server.data)
+        settings["listeners"] = server.properties["listeners"]
+        controller = settings["listeners"].rpartition("/")[2]
+        settings["controller.quorum.bootstrap.servers"] = controller
+        for name in ("controller.quorum.voters", "listener.security.protocol.map"):
+            del server.properties[name]
+        server.properties |= settings
+        return server
+
+    return make
+
+
 def kafka_with(zookeeper: str) -> MakeServer:
     """Apache Kafka 3.9.1 in ZooKeeper mode."""
 

@@ -16,6 +16,7 @@ from interop.travel.journeys import (
     depart,
     files_of,
     kafka,
+    kafka_as_told,
     kafka_with,
     kafkapy,
     run_kafkapy,
@@ -28,8 +29,8 @@ pytestmark = pytest.mark.jvm
 def test_a_stopped_directory_goes_to_4_3_and_back_with_more_in_it(tmp_path: Path) -> None:
     departed = depart(kafkapy, tmp_path, killed=False, transactions=False)
     data = tmp_path / "there" / "data"
-    run_kafkapy("export", departed.data, data, "--to", "kraft")
-    with kafka("4.3.1")(tmp_path / "there") as server:
+    told = run_kafkapy("export", departed.data, data, "--to", "kraft")
+    with kafka_as_told("4.3.1", told)(tmp_path / "there") as server:
         check_arrival(departed, take_inventory(server.bootstrap_servers))
         producer = Producer({"bootstrap.servers": server.bootstrap_servers, "enable.idempotence": True})
         for number in range(1000):

@@ -93,9 +93,8 @@ def _head(node_id: int, voter_directory: Uuid, now: int) -> list[tuple[int, TopM
     voter = VotersRecordVoter(
         voter_id=node_id,
         voter_directory_id=voter_directory,
-        endpoints=[
-            Endpoint(name="CONTROLLER", host="localhost", port=9093)
-        ],  # it writes its own when it leads
+        # A leader that listens elsewhere says so in its first record.
+        endpoints=[Endpoint(name="CONTROLLER", host="localhost", port=9093)],
         kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
     )
     return [
