@@ -163,6 +163,7 @@ class BrokerCore:
         self.replicas = ReplicaManager(
             self.logs,
             self.group_commit,
+            blocking=self.blocking,
             mover=self.log_mover,
             waiters=self.waiters,
             node_id=self.node_id,
@@ -184,6 +185,7 @@ class BrokerCore:
         )
         self.producer_ids = self.admin.producer_ids
         self.metadata.follow(self.replicas.apply)
+        self.metadata.prepare_with(self.replicas.prepare)
         await self.admin.start(image, self._endpoints(), self._found_logs())
         self.replicas.drop_stray_copies()
         self._warn_of_missing_brokers()

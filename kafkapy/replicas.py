@@ -9,7 +9,8 @@ be used again immediately."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, Final
 
 from kafkapy.group_commit import GroupCommit
 from kafkapy.log_mover import LogMover
@@ -18,10 +19,14 @@ from kafkapy.partition import Partition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.files import StorageError
+from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.manager import LogManager
 from kafkapy.waiters import Waiters
+
+MANY_PARTITIONS: Final = 50
+"""So many new partitions have their logs made in worker threads, in pieces of as many."""
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +39,7 @@ class ReplicaManager:
         logs: LogManager,
         group_commit: GroupCommit,
         *,
+        blocking: Callable[..., Awaitable[Any]],
         mover: LogMover,
         waiters: Waiters,
         node_id: int,
@@ -43,6 +49,8 @@ class ReplicaManager:
         self.logs = logs
         logs.files.open_files.serve_this_thread()
         self._group_commit = group_commit
+        self._blocking = blocking
+        """Runs a function in a worker thread."""
         self._mover = mover
         self._waiters = waiters
         self._node_id = node_id
@@ -67,6 +75,27 @@ class ReplicaManager:
             return partition
         error = self._unavailable.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise KafkaError(error)
+
+    async def prepare(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Make the logs of many new partitions before `apply` would, without keeping requests waiting."""
+        making = []
+        for name in new.changed_topics(old):
+            topic, before = new.topics.get(name), old.topics.get(name)
+            if topic is None or (before is not None and before.id != topic.id):
+                continue
+            first = 0 if before is None else len(before.partitions)
+            if len(topic.partitions) - first < MANY_PARTITIONS:
+                continue
+            config = self.log_config(topic.configs)
+            making += [
+                (TopicPartition(name, index), topic.id, config)
+                for index in range(first, len(topic.partitions))
+                if self._node_id in topic.partitions[index].replicas
+            ]
+        for start in range(0, len(making), MANY_PARTITIONS):
+            piece = [self.logs.creation(*each) for each in making[start : start + MANY_PARTITIONS]]
+            for log in await self._blocking(_made, [make for make in piece if make is not None]):
+                self.logs.add(log)
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
         """Make the hosted partitions those of `new`."""
@@ -183,3 +212,8 @@ class ReplicaManager:
             except StorageError as error:
                 # What stays is taken for a deleted topic's log by its topic id.
                 logger.error("%s-%d is deleted, but its files stay: %s", *key, error)
+
+
+def _made(makers: list[Callable[[], PartitionLog | None]]) -> list[PartitionLog]:
+    """The logs that could be made."""
+    return [log for log in [make() for make in makers] if log is not None]

@@ -41,12 +41,13 @@ from kafkapy.storage.checkpoints import (
 from kafkapy.storage.files import CorruptLogError, DiskFullError, FileSystem, StorageError, is_disk_full
 from kafkapy.storage.future_log import is_marked, newer, unmark
 from kafkapy.storage.log import PartitionLog
+from kafkapy.storage.log_checkpoints import LogCheckpoints
 from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.log_directory import Clock, Durability, LogDirectory, LogDirectoryError
+from kafkapy.storage.log_directory import Clock, Durability, LogDirectory, LogDirectoryError, has_rotted
 from kafkapy.storage.log_loading import LoadJob, LogLoading, Progress
 from kafkapy.storage.log_moves import LogMoves
 from kafkapy.storage.new_log import adopt_topic_id, create_log, rotted
-from kafkapy.storage.offset_checkpoint import CHECKPOINTS, CLEANER_OFFSETS, OffsetCheckpoint
+from kafkapy.storage.offset_checkpoint import CLEANER_OFFSETS
 from kafkapy.storage.open_files import OpenFiles, default_limit
 
 logger = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ class LogManager:
         """Where partitions are to be made that do not exist yet."""
         self._damaged: dict[TopicPartition, tuple[LogDirectory, CorruptLogError]] = {}
         """Logs that are not served."""
-        self._checkpoints: dict[LogDirectory, dict[str, OffsetCheckpoint]] = {}
+        self.checkpoints = LogCheckpoints(self)
         self._loaded = False
 
     @property
@@ -136,7 +137,7 @@ class LogManager:
         identity = Identity(None, None)
         for directory in self.directories:
             directory.on_failure = self._directory_failed
-            directory.before_truncation = self._before_truncation
+            directory.before_truncation = self.checkpoints.before_truncation
             try:
                 directory.open()
             except OSError as error:
@@ -144,7 +145,7 @@ class LogManager:
                 continue
             meta = directory.meta
             for found, other in ((meta.cluster_id, identity.cluster_id), (meta.node_id, identity.node_id)):
-                if None not in (found, other) and found != other:
+                if None not in (found, other) and found != other and not has_rotted(found, other):
                     raise LogDirectoryError(
                         f"{directory.path} belongs to {found}, other log directories to {other}. Name only "
                         "directories of one broker in log.dirs."
@@ -173,9 +174,7 @@ class LogManager:
             if directory.error is None:
                 try:
                     directory.claim(node_id=node_id, cluster_id=cluster_id)
-                    checkpoints = {name: OffsetCheckpoint(directory, name) for name in CHECKPOINTS}
-                    loading.find(directory, checkpoints)
-                    self._checkpoints[directory] = checkpoints
+                    loading.find(directory, self.checkpoints.read(directory))
                 except OSError as error:
                     directory.failed("loading its logs", error)
         for job, outcome in loading.run(progress):
@@ -194,7 +193,7 @@ class LogManager:
 
     def _loaded_log(self, job: LoadJob, log: PartitionLog) -> None:
         """Take in a log."""
-        cleaned = self._checkpoints[job.directory][CLEANER_OFFSETS].written
+        cleaned = self.checkpoints.on_disk(job.directory, CLEANER_OFFSETS)
         log.cleaned_offset = cleaned.get(job.topic_partition)
         logs = self.moves.copies if job.is_future else self._logs
         other = logs.setdefault(job.topic_partition, log)
@@ -281,6 +280,31 @@ class LogManager:
         self._logs[topic_partition] = log
         return log
 
+    def creation(
+        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig
+    ) -> Callable[[], PartitionLog | None] | None:
+        """What makes the log of a new partition, in any thread; its result is for `add`. None is returned,
+        now or then, where that is better left to `create`."""
+        if topic_partition in self._logs or topic_partition in self._damaged or self.offline_dirs:
+            return None
+        directory = self._preferred.get(topic_partition) or self._next_directory()
+        if self.checkpoints.mention(directory, topic_partition):
+            return None
+        directory.log_count += 1
+        path = f"{directory.path}/{topic_partition}"
+        expiration_ms = self._producer_expiration_ms
+
+        def make() -> PartitionLog | None:
+            try:
+                return create_log(
+                    directory, path, topic_partition, topic_id, config, producer_expiration_ms=expiration_ms
+                )
+            except OSError:
+                directory.log_count -= 1
+                return None
+
+        return make
+
     def add(self, log: PartitionLog) -> None:
         """Let `log` be its partition's, in the place of another if need be."""
         self._logs[log.topic_partition] = log
@@ -295,10 +319,7 @@ class LogManager:
     ) -> PartitionLog:
         """A new log, or the copy of one."""
         directory.require_online()
-        for kind, checkpoint in self._checkpoints[directory].items():
-            if topic_partition in checkpoint.written:
-                # What a checkpoint says about a deleted log must not be taken for this one after a crash.
-                checkpoint.write(self._offsets_of(directory, kind))
+        self.checkpoints.forget(directory, topic_partition)
         path = f"{directory.path}/{name}"
         try:
             log = create_log(
@@ -389,75 +410,33 @@ class LogManager:
 
         The function that is returned writes it, in any thread.
         """
-        return self._checkpoint(RECOVERY_POINTS)
+        return self.checkpoints.prepare(RECOVERY_POINTS)
 
     def checkpoint_log_start_offsets(self) -> Callable[[], None]:
         """Take down the log start offsets that are not those of a first segment; returned as above."""
-        return self._checkpoint(LOG_START_OFFSETS)
+        return self.checkpoints.prepare(LOG_START_OFFSETS)
 
     def checkpoint_high_watermarks(self) -> Callable[[], None]:
         """Take down the high watermarks; returned as above."""
-        return self._checkpoint(HIGH_WATERMARKS)
+        return self.checkpoints.prepare(HIGH_WATERMARKS)
 
     def checkpoint_cleaner_offsets(self) -> Callable[[], None]:
         """Take down how far each log was compacted; returned as above."""
-        return self._checkpoint(CLEANER_OFFSETS)
+        return self.checkpoints.prepare(CLEANER_OFFSETS)
 
     def recovery_point_on_disk(self, log: PartitionLog) -> int:
         """Below it the next start does not look at the log, whatever happens meanwhile."""
-        written = self._checkpoints[log.log_directory][RECOVERY_POINTS].written
+        written = self.checkpoints.on_disk(log.log_directory, RECOVERY_POINTS)
         return written.get(log.topic_partition, 0)
 
-    def _checkpoint(self, name: str) -> Callable[[], None]:
-        writes = [
-            checkpoints[name].prepare(self._offsets_of(directory, name))
-            for directory, checkpoints in self._checkpoints.items()
-            if directory.error is None
-        ]
-
-        def write() -> None:
-            for each in writes:
-                try:
-                    each()
-                except StorageError as error:
-                    # A checkpoint that is out of date makes the next recovery longer, no more.
-                    logger.error("%s", error.message)
-
-        return write
-
-    def _offsets_of(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
-        logs = [log for log in self._all() if log.log_directory is directory]
-        if name == HIGH_WATERMARKS:
-            offsets = {log.topic_partition: log.high_watermark for log in logs}
-        elif name == RECOVERY_POINTS:
-            offsets = {log.topic_partition: log.flushed_offset for log in logs}
-        elif name == CLEANER_OFFSETS:
-            offsets = {
-                log.topic_partition: min(log.cleaned_offset, log.log_end_offset)
-                for log in logs
-                if log.cleaned_offset is not None
-            }
-        else:
-            offsets = {
-                log.topic_partition: log.log_start_offset
-                for log in logs
-                if log.log_start_offset > log.segments.first.base_offset
-            }
-        for topic_partition, (damaged_in, _) in self._damaged.items():
-            known = self._checkpoints[directory][name].written.get(topic_partition)
-            if damaged_in is directory and known is not None:
-                offsets[topic_partition] = known
-        return offsets
-
-    def _all(self) -> Iterator[PartitionLog]:
-        """Every log and every copy."""
+    def all_logs(self) -> Iterator[PartitionLog]:
+        """Every log, and the copies of logs that move."""
         yield from self.moves
         yield from self._logs.values()
 
-    def _before_truncation(self, log: PartitionLog) -> None:
-        directory = log.log_directory
-        offsets = self._offsets_of(directory, RECOVERY_POINTS)
-        self._checkpoints[directory][RECOVERY_POINTS].write(offsets)
+    def damaged_in(self, directory: LogDirectory) -> Iterator[TopicPartition]:
+        """The partitions whose logs are in a directory and are not served."""
+        return (tp for tp, (damaged_in, _) in self._damaged.items() if damaged_in is directory)
 
     def _directory_failed(self, _: LogDirectory, error: StorageError) -> None:
         self.on_directory_failure(error)
@@ -477,7 +456,7 @@ class LogManager:
 
     def _close_logs(self, broker_epoch: int) -> None:
         failed: set[str] = set()
-        for log in self._all():
+        for log in self.all_logs():
             directory = log.log_directory
             if directory.error is None:
                 try:
@@ -485,14 +464,12 @@ class LogManager:
                 except StorageError as error:
                     failed.add(directory.path)
                     logger.error("%s is not closed in order: %s", log.topic_partition, error.message)
-        for directory, checkpoints in self._checkpoints.items():
-            if directory.error is not None:
+        for directory in self.directories:
+            if directory.error is not None or directory not in self.checkpoints:
                 continue
             try:
-                for name, checkpoint in checkpoints.items():
-                    checkpoint.write(self._offsets_of(directory, name))
-                damaged = any(damaged_in is directory for damaged_in, _ in self._damaged.values())
-                if directory.path not in failed and not damaged:
+                self.checkpoints.write_all(directory)
+                if directory.path not in failed and not any(self.damaged_in(directory)):
                     path = f"{directory.path}/{CLEAN_SHUTDOWN}"
                     write_clean_shutdown(self.files, path, broker_epoch, durable=directory.durable)
             except (OSError, StorageError) as error:

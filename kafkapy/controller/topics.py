@@ -119,7 +119,7 @@ class TopicAdmin:
                 Create(znodes.topic_config_path(topic.name), znodes.encode_config(topic.configs))
             )
         await self._writer.commit(operations)
-        self._writer.publish(self._writer.image.with_topics(topics))
+        await self._writer.publish_new(self._writer.image.with_topics(topics))
 
     async def adopt(self, found: Mapping[TopicPartition, FoundLog], node_id: int) -> None:
         """Make topics of logs that a new tree does not know."""
@@ -160,7 +160,7 @@ class TopicAdmin:
                 *_partition_nodes(topic, present),
             ]
         )
-        self._writer.publish(self._writer.image.with_topics([topic]))
+        await self._writer.publish_new(self._writer.image.with_topics([topic]))
 
     # --- deletion -----------------------------------------------------------------------------------------
 

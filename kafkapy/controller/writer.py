@@ -76,5 +76,10 @@ class MetadataWriter:
                 ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata cannot be changed: {error}"
             ) from error
 
+    async def publish_new(self, image: MetadataImage) -> None:
+        """Publish an image with new partitions, which take their time to make. The turn is held."""
+        await self._cache.prepare(image)
+        self._cache.publish(image)
+
     def publish(self, image: MetadataImage) -> None:
         self._cache.publish(image)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image
@@ -18,6 +18,7 @@ from kafkapy.protocol.types import random_uuid, uuid_to_text
 logger = logging.getLogger(__name__)
 
 Follower = Callable[[MetadataImage, MetadataImage], None]
+Preparer = Callable[[MetadataImage, MetadataImage], Awaitable[None]]
 
 
 class MetadataCache:
@@ -26,10 +27,25 @@ class MetadataCache:
     def __init__(self) -> None:
         self.image = MetadataImage()
         self._followers: list[Follower] = []
+        self._preparers: list[Preparer] = []
 
     def follow(self, follower: Follower) -> None:
         """Have `follower(old, new)` called with every published image, in order of registration."""
         self._followers.append(follower)
+
+    def prepare_with(self, preparer: Preparer) -> None:
+        """Have `preparer(old, new)` awaited before a large image is published: it may do in worker threads
+        what a follower would do on the event loop."""
+        self._preparers.append(preparer)
+
+    async def prepare(self, image: MetadataImage) -> None:
+        """Do what takes long before `image` is published."""
+        for preparer in self._preparers:
+            try:
+                await preparer(self.image, image)
+            except Exception:
+                # The followers do then what was to be prepared.
+                logger.exception("a change of the metadata could not be prepared")
 
     def publish(self, image: MetadataImage) -> None:
         """Put `image` in force and tell the followers."""

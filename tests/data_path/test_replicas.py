@@ -48,6 +48,7 @@ class World:
         self.replicas = ReplicaManager(
             self.logs.manager,
             self.group_commit,
+            blocking=self._blocking,
             mover=self.mover,
             waiters=waiters,
             node_id=NODE,

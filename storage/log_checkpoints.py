@@ -1,0 +1,119 @@
+"""What the checkpoint files of all log directories say, and what they are to say: the offsets of each log.
+
+A directory has one file of each kind (offset_checkpoint.py). Of logs that are not served (damaged ones) what
+the file said stays. Everything is called from the event loop's thread, except the function that `prepare`
+returns.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
+from kafkapy.storage.files import StorageError
+from kafkapy.storage.log import PartitionLog
+from kafkapy.storage.log_directory import LogDirectory
+from kafkapy.storage.offset_checkpoint import CHECKPOINTS, CLEANER_OFFSETS, OffsetCheckpoint
+
+if TYPE_CHECKING:
+    from kafkapy.storage.manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+
+class LogCheckpoints:
+    """The checkpoint files of a log manager's directories."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._files: dict[LogDirectory, dict[str, OffsetCheckpoint]] = {}
+
+    def read(self, directory: LogDirectory) -> Mapping[str, OffsetCheckpoint]:
+        """Read the files of a directory, by their names.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._files[directory] = {name: OffsetCheckpoint(directory, name) for name in CHECKPOINTS}
+        return self._files[directory]
+
+    def on_disk(self, directory: LogDirectory, name: str) -> Mapping[TopicPartition, int]:
+        """What a file says."""
+        return self._files[directory][name].written
+
+    def mention(self, directory: LogDirectory, topic_partition: TopicPartition) -> bool:
+        """Whether a file of the directory says anything about the partition."""
+        return any(topic_partition in each.written for each in self._files[directory].values())
+
+    def forget(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
+        """See that what is said about a deleted log is not taken for a new one after a crash.
+
+        Raises:
+            StorageError: the disk is full, or failed.
+        """
+        for name, file in self._files[directory].items():
+            if topic_partition in file.written:
+                file.write(self._offsets(directory, name))
+
+    def before_truncation(self, log: PartitionLog) -> None:
+        """Write the recovery points of a log's directory, before the log is cut below what they say."""
+        directory = log.log_directory
+        self._files[directory][RECOVERY_POINTS].write(self._offsets(directory, RECOVERY_POINTS))
+
+    def prepare(self, name: str) -> Callable[[], None]:
+        """Collect what the files of this name are to say; the function that writes them."""
+        writes = [
+            files[name].prepare(self._offsets(directory, name))
+            for directory, files in self._files.items()
+            if directory.error is None
+        ]
+
+        def write() -> None:
+            for each in writes:
+                try:
+                    each()
+                except StorageError as error:
+                    # A checkpoint that is out of date makes the next recovery longer, no more.
+                    logger.error("%s", error.message)
+
+        return write
+
+    def write_all(self, directory: LogDirectory) -> None:
+        """Write every file of a directory.
+
+        Raises:
+            StorageError: the disk is full, or failed.
+        """
+        for name, file in self._files[directory].items():
+            file.write(self._offsets(directory, name))
+
+    def __contains__(self, directory: LogDirectory) -> bool:
+        """Whether the directory's files were read."""
+        return directory in self._files
+
+    def _offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
+        logs = [log for log in self._manager.all_logs() if log.log_directory is directory]
+        if name == HIGH_WATERMARKS:
+            offsets = {log.topic_partition: log.high_watermark for log in logs}
+        elif name == RECOVERY_POINTS:
+            offsets = {log.topic_partition: log.flushed_offset for log in logs}
+        elif name == CLEANER_OFFSETS:
+            offsets = {
+                log.topic_partition: min(log.cleaned_offset, log.log_end_offset)
+                for log in logs
+                if log.cleaned_offset is not None
+            }
+        else:
+            offsets = {
+                log.topic_partition: log.log_start_offset
+                for log in logs
+                if log.log_start_offset > log.segments.first.base_offset
+            }
+        for topic_partition in self._manager.damaged_in(directory):
+            known = self._files[directory][name].written.get(topic_partition)
+            if known is not None:
+                offsets[topic_partition] = known
+        return offsets
