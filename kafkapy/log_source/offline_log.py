@@ -25,6 +25,7 @@ from kafkapy.log_source.read_only_files import ReadOnlyFiles
 from kafkapy.log_source.transactions import TransactionTracker
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.storage.batches import BadBatchError
+from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.index_file import CorruptIndexError
 from kafkapy.storage.log_reader import LogReader
 from kafkapy.storage.segments import Segments
@@ -83,7 +84,9 @@ class OfflineLog:
         if self._segments is None:
             return self.end_offset
         try:
-            found = LogReader(self._segments).offset_for_timestamp(timestamp, self.log_start_offset)
+            # The epochs tell what is missing around damage that a broker serves around; here it is an error.
+            reader = LogReader(self._segments, LeaderEpochCache())
+            found = reader.offset_for_timestamp(timestamp, self.log_start_offset)
         except BadBatchError as error:
             raise damaged(self.directory.path, error.position, error.reason) from None
         except DecodeError as error:
