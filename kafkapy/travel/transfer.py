@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,6 +25,9 @@ from kafkapy.travel.source import PartitionFolder, Source
 from kafkapy.travel.travel_error import TravelError
 
 _SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.swap|\.cleaned)?")
+_THREADS = 8
+"""Most of the work is waiting for the disk to sync small files; those that wait together share a sync."""
+
 _OTHER_FILES = frozenset({LEADER_EPOCHS, PARTITION_METADATA, DAMAGED_OFFSETS})
 _CANNOT_LINK = frozenset(
     {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -55,6 +59,11 @@ class Transfer:
         else:
             self.written += written
 
+    def add(self, other: Transfer) -> None:
+        self.files += other.files
+        self.written += other.written
+        self.shared += other.shared
+
     @property
     def nbytes(self) -> int:
         return self.written + self.shared
@@ -82,23 +91,35 @@ def bring_partitions(
         TravelError: there is no room, or a disk failed; what was written stays for the caller to remove.
     """
     transfer = Transfer()
-    try:
-        for done, folder in enumerate(folders, 1):
-            _bring_partition(source, folder, targets[folder.directory], files, transfer)
-            progress(done)
-    except OSError as error:
-        if is_disk_full(error):
-            raise TravelError(
-                f"There is no room for {folder.path} in {targets[folder.directory]}, after "
-                f"{transfer.written / 1e6:,.0f} MB: free space, or name a target on the same file system."
-            ) from None
-        raise TravelError(f"{error.filename or folder.path} cannot be copied: {error.strerror}.") from None
+    with ThreadPoolExecutor(_THREADS, "kafkapy-copy") as pool:
+        jobs = {
+            pool.submit(_bring_partition, source, folder, targets[folder.directory], files): folder
+            for folder in folders
+        }
+        try:
+            for done, job in enumerate(as_completed(jobs), 1):
+                transfer.add(job.result())
+                progress(done)
+        except OSError as error:
+            pool.shutdown(cancel_futures=True)
+            raise _explained(error, jobs[job], targets[jobs[job].directory]) from None
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return transfer
 
 
-def _bring_partition(
-    source: Source, folder: PartitionFolder, target: str, files: FileSystem, transfer: Transfer
-) -> None:
+def _explained(error: OSError, folder: PartitionFolder, target: str) -> TravelError:
+    if is_disk_full(error):
+        return TravelError(
+            f"There is no room for {folder.path} in {target}: free space, or name a target on the same file "
+            "system."
+        )
+    return TravelError(f"{error.filename or folder.path} cannot be copied: {error.strerror}.")
+
+
+def _bring_partition(source: Source, folder: PartitionFolder, target: str, files: FileSystem) -> Transfer:
+    transfer = Transfer()
     path = f"{target}/{folder.topic_partition}"
     files.make_directory(path)
     names = [entry.name for entry in files.scan(folder.path)]
@@ -107,6 +128,7 @@ def _bring_partition(
         if _SEGMENT_FILE.fullmatch(name) or name in _OTHER_FILES:
             transfer.bring(files, f"{folder.path}/{name}", f"{path}/{name}", closed=name in closed)
     files.sync_directory(path)
+    return transfer
 
 
 def _closed_segments(
