@@ -99,6 +99,13 @@ def test_what_a_batch_refuses_ends_the_run_at_once(run: tuple[Streaming, Any, No
     ("error", "told", "passing"),
     [
         (PipelineError("cannot reach a Kafka broker at x:1; start it"), "cannot reach a Kafka broker", True),
+        (PipelineError("the schema registry http://x cannot be reached: refused"), "cannot be reached", True),
+        (PipelineError("the schema registry http://x answered 401 Unauthorized"), "answered 401", False),
+        (
+            PipelineError("asking for offsets failed: Broker: Not leader for partition"),
+            "Not",
+            True,
+        ),
         (PipelineError("there is no topic 'orders'"), "there is no topic 'orders'", False),
         (Py4JError("java.io.IOException: No space left on device"), "the disk is full", False),
         (Py4JError("java.lang.OutOfMemoryError: Java heap space"), "spark.driver.memory: 4g", False),

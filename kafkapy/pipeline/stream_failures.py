@@ -96,10 +96,17 @@ _KNOWN: Final = (
 )
 
 
+# What `topics.py` and `formats/registry.py` say of servers that restart; librdkafka's words for an answer.
+_AWAY: Final = re.compile(
+    r"cannot reach a Kafka broker|the schema registry \S+ (cannot be reached|answered 5)"
+    r"|failed: Broker: (Leader not available|Not leader for|Coordinator (not avail|load)|Request timed out)"
+)
+
+
 def explain(error: BaseException, definition: PipelineDefinition) -> Failure:
     """`error` is what a batch raised, or what the query ended with."""
     if isinstance(error, UserError):
-        return Failure(PipelineError(str(error)), passing="cannot reach a Kafka broker" in str(error))
+        return Failure(PipelineError(str(error)), passing=_AWAY.search(str(error)) is not None)
     found = list(causes(error))
     told = {
         "topic": definition.topic,
