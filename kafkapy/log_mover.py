@@ -9,7 +9,7 @@ and by the deletion of its topic, which take the copy away, and by the stop of t
 the next start. On a full disk it waits for space.
 
 Compaction leaves a log that moves alone: otherwise tombstones could go before the copy has read them, but
-after it has read what they delete (`is_moving`).
+after it has read what they delete.
 """
 
 from __future__ import annotations
@@ -64,10 +64,6 @@ class LogMover:
         self._blocking = blocking
         self._turns = asyncio.Semaphore(threads)
         self._moves: dict[TopicPartition, _Move] = {}
-
-    def is_moving(self, topic_partition: TopicPartition) -> bool:
-        """Whether the partition has a copy that is to replace its log."""
-        return topic_partition in self._logs.moves.copies
 
     async def move(self, partition: Partition, directory: LogDirectory) -> None:
         """Have the partition in `directory`: start to move it, or stop to where it is there.

@@ -192,6 +192,7 @@ class FutureLog:
         copy.moved_to(path)
         copy.unsynced.directories.add(directory.path)
         copy.config = source.config
+        copy.cleaned_offset = source.cleaned_offset
         copy.producers = source.producers
         copy.leader_epochs = source.leader_epochs
         copy.leader_epochs.unsaved = True

@@ -53,6 +53,7 @@ class LogMoves:
         if name is None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
         log = self._manager.logs[topic_partition]
+        log.stop_cleaning()
         future = self._manager.create_in(
             directory, name, topic_partition, log.topic_id or ZERO_UUID, log.config
         )

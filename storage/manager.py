@@ -287,7 +287,7 @@ class LogManager:
         now or then, where that is better left to `create`."""
         if topic_partition in self._logs or topic_partition in self._damaged or self.offline_dirs:
             return None
-        directory = self._preferred.get(topic_partition) or self._next_directory()
+        directory = self._preferred.pop(topic_partition, None) or self._next_directory()
         if self.checkpoints.mention(directory, topic_partition):
             return None
         directory.log_count += 1

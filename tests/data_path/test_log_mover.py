@@ -48,6 +48,10 @@ class Moving:
     def there(self) -> LogDirectory:
         return next(each for each in self.world.logs.manager.directories if each is not self.here)
 
+    @property
+    def is_moving(self) -> bool:
+        return self.partition.topic_partition in self.world.logs.manager.moves.copies
+
     async def done(self) -> None:
         """Until no move is under way."""
         await until(lambda: not self.mover._moves)
@@ -75,7 +79,7 @@ async def test_a_partition_moves_while_it_is_written(tmp_path: Path, worlds: lis
     stop = asyncio.Event()
     writer = asyncio.create_task(writing(moving.partition, stop))
     await moving.mover.move(moving.partition, there)
-    assert moving.mover.is_moving(moving.partition.topic_partition)
+    assert moving.is_moving
     await moving.done()
     await asyncio.sleep(0)
     append_more = await asyncio.wait_for(_a_few_more(moving.partition), 10)
@@ -85,7 +89,7 @@ async def test_a_partition_moves_while_it_is_written(tmp_path: Path, worlds: lis
     assert log.log_directory is there
     assert offsets(log) == list(range(500 + written + append_more))
     assert log.high_watermark == log.flushed_offset == log.log_end_offset
-    assert not moving.mover.is_moving(moving.partition.topic_partition)
+    assert not moving.is_moving
     assert names(Path(here.path), "events-0") == []
     assert (here.log_count, there.log_count) == (0, 1)
     assert REPLACES not in names(Path(log.path))
@@ -102,7 +106,7 @@ async def test_a_partition_that_is_told_to_stay_stays(tmp_path: Path, worlds: li
     moving = Moving(world)
     here, there = moving.here, moving.there
     await moving.mover.move(moving.partition, here)
-    assert not moving.mover.is_moving(moving.partition.topic_partition)
+    assert not moving.is_moving
     await moving.mover.move(moving.partition, there)
     await moving.mover.move(moving.partition, here)
     await moving.done()
