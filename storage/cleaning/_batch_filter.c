@@ -40,6 +40,7 @@ typedef struct {
     int64_t new_horizon;   /* for tombstones that have none */
     int64_t base_offset;   /* of the segment that is written */
     int64_t low, high;     /* offsets that the next batch may have, `high` excluded */
+    int64_t round_end;     /* the offset where this pass ends */
     int64_t interval;      /* bytes between index entries */
     int64_t *producers;    /* pairs: producer id, last offset; by producer id */
     Py_ssize_t producer_count;
@@ -235,9 +236,13 @@ static int filter_batch(Filter *f, const uint8_t *p, Py_ssize_t size, int keep_e
     uint8_t *batch = *out;
     size_t written = (size_t)size;
     if (choice.kept == 0) {
-        if (!keep_empty && !(producer_id >= 0 && is_last_of_producer(f, producer_id, last_offset)))
+        int keep_producer =
+            last_offset + 1 == f->round_end || (producer_id >= 0 && is_last_of_producer(f, producer_id, last_offset));
+        if (!keep_producer && !keep_empty)
             return WRITTEN;
         memcpy(batch, p, HEADER_SIZE);
+        if (!keep_producer)
+            memset(batch + PRODUCER_ID, 0xFF, RECORD_COUNT - PRODUCER_ID); /* id, epoch and sequence -1 */
         batch[ATTRIBUTES] = 0;
         batch[ATTRIBUTES + 1] &= LOG_APPEND_TIME;
         write_be64(batch + BASE_TIMESTAMP, (uint64_t)NO_TIMESTAMP);
@@ -429,13 +434,13 @@ static PyObject *filter_seen(PyObject *self, PyObject *Py_UNUSED(unused))
 static PyObject *filter_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     Py_buffer slots, producers;
-    long long last_offset, now, new_horizon, base_offset, end_offset, interval;
+    long long last_offset, now, new_horizon, base_offset, end_offset, round_end, interval;
     if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "BatchFilter takes no keyword arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "w*LLLy*LLL:BatchFilter", &slots, &last_offset, &now, &new_horizon, &producers,
-                          &base_offset, &end_offset, &interval))
+    if (!PyArg_ParseTuple(args, "w*LLLy*LLLL:BatchFilter", &slots, &last_offset, &now, &new_horizon, &producers,
+                          &base_offset, &end_offset, &round_end, &interval))
         return NULL;
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     Filter *f = (Filter *)alloc(type, 0); /* zeroed */
@@ -464,6 +469,7 @@ static PyObject *filter_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     f->new_horizon = new_horizon;
     f->base_offset = f->low = base_offset;
     f->high = end_offset;
+    f->round_end = round_end;
     f->interval = interval;
     f->max_timestamp = NO_TIMESTAMP;
     f->max_timestamp_offset = base_offset;
@@ -498,7 +504,7 @@ static PyMethodDef filter_methods[] = {
 
 PyDoc_STRVAR(filter_doc,
              "BatchFilter(slots, last_offset, now, new_horizon, producers, base_offset, end_offset,\n"
-             "interval)\n\n"
+             "round_end, interval)\n\n"
              "Keeps the records of batches that the offset map says are the last of their keys.");
 
 static PyType_Slot filter_slots[] = {

@@ -40,6 +40,7 @@ class BatchFilter:
         producers: bytes,
         base_offset: int,
         end_offset: int,
+        round_end: int,
         interval: int,
         /,
     ) -> BatchFilter: ...

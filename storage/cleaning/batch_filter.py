@@ -8,8 +8,9 @@ it is a tombstone whose delete horizon has passed. Of a batch
     of which some stay       the header stays but for length, record count, max timestamp and CRC: offsets and
                              sequence numbers are those of the first day
     of which none stays      nothing stays, or the header alone where it holds the last sequence number of a
-                             producer, or ends the segment: a log without a gap between segments can be
-                             recovered from any offset
+                             producer or is the last that this pass reaches; or its offsets alone where it
+                             ends the segment: a log without gaps between segments can be recovered from any
+                             offset (a gap would look like a loss)
 
 A batch that keeps tombstones gets a delete horizon (KIP-534): now plus delete.retention.ms, stored as its
 base timestamp with an attribute that says so; the deltas of its records are written anew.
@@ -34,6 +35,9 @@ from kafkapy.protocol.records import (
     CONTROL,
     HEADER_SIZE,
     LOG_OVERHEAD,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
@@ -78,14 +82,16 @@ def frame(header: BatchHeader, records: Buffer) -> bytearray:
     return batch
 
 
-def emptied(header: BatchHeader) -> bytearray:
-    """What is left of a batch without its records: offsets, producer, sequence numbers, max timestamp."""
-    return frame(
-        header._replace(
-            attributes=header.attributes & _KEPT_WHEN_EMPTY, base_timestamp=NO_TIMESTAMP, record_count=0
-        ),
-        b"",
-    )
+def emptied(header: BatchHeader, *, with_producer: bool) -> bytearray:
+    """What is left of a batch without its records: offsets and max timestamp, and, if asked for, producer,
+    sequence numbers and what it means for a transaction."""
+    kept = _KEPT_WHEN_EMPTY if with_producer else _TIMESTAMP_TYPE
+    header = header._replace(attributes=header.attributes & kept, base_timestamp=NO_TIMESTAMP, record_count=0)
+    if not with_producer:
+        header = header._replace(
+            producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH, base_sequence=NO_SEQUENCE
+        )
+    return frame(header, b"")
 
 
 def with_records(header: BatchHeader, chosen: Chosen, codec: Compression, records: Buffer) -> bytearray:
@@ -117,13 +123,14 @@ class BatchFilterTwin(Protocol):
         producers: bytes,
         base_offset: int,
         end_offset: int,
+        round_end: int,
         interval: int,
         /,
     ) -> None:
         """`slots` and `last_offset` are the map's. `new_horizon` is for tombstones that have none.
         `producers` are pairs of int64 in the machine's byte order, sorted: producer id and last offset. The
-        new segment holds offsets from `base_offset` to `end_offset`, exclusive, and an index entry about
-        every `interval` bytes."""
+        new segment holds offsets from `base_offset` to `end_offset`, exclusive; the pass ends at `round_end`.
+        There is an index entry about every `interval` bytes."""
 
     def run(
         self, data: Buffer, at: int, end: int, final: bool, out: bytearray | memoryview, out_at: int, /
@@ -171,6 +178,7 @@ class PureBatchFilter:
         "_records_kept",
         "_records_read",
         "_records_without_key",
+        "_round_end",
         "_slots",
         "_time_entries",
     )
@@ -184,6 +192,7 @@ class PureBatchFilter:
         producers: bytes,
         base_offset: int,
         end_offset: int,
+        round_end: int,
         interval: int,
         /,
     ) -> None:
@@ -194,6 +203,7 @@ class PureBatchFilter:
         self._producers = dict(struct.iter_unpack("=qq", producers))
         self._base_offset = self._low = base_offset
         self._high = end_offset
+        self._round_end = round_end
         self._interval = interval
         self._position = self._last_entry = 0
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
@@ -239,12 +249,13 @@ class PureBatchFilter:
             batch = with_records(header, chosen, Compression.NONE, chosen[2])
             if header.timestamp_type == TimestampType.CREATE_TIME:
                 max_timestamp = chosen[4]
-        elif keep_empty or (
-            header.producer_id >= 0 and self._producers.get(header.producer_id) == header.last_offset
-        ):
-            batch = emptied(header)
         else:
-            return None
+            with_producer = header.next_offset == self._round_end or (
+                header.producer_id >= 0 and self._producers.get(header.producer_id) == header.last_offset
+            )
+            if not with_producer and not keep_empty:
+                return None
+            batch = emptied(header, with_producer=with_producer)
         self.note(len(batch), header.last_offset, max_timestamp)
         return batch
 

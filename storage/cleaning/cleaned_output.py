@@ -64,6 +64,7 @@ class CleanedOutput:
             b"".join(struct.pack("=qq", *pair) for pair in sorted(plan.last_offsets.items())),
             group[0].base_offset,
             group[-1].end_offset,
+            plan.end_offset,
             plan.config.index_interval_bytes,
         )
         self._buffer = bytearray(2 * CHUNK)
@@ -119,8 +120,12 @@ class CleanedOutput:
             kept = None
         else:
             kept = self._data_batch(batch, header)
-        if kept is None and (ends_segment or self._holds_producer(header)):
-            kept = emptied(header)
+        if kept is None:
+            with_producer = (
+                self._holds_producer(header) or header.next_offset == self._workspace.plan.end_offset
+            )
+            if with_producer or ends_segment:
+                kept = emptied(header, with_producer=with_producer)
         if kept is not None:
             max_timestamp = read_header(kept).max_timestamp
             self._write()
