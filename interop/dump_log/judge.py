@@ -32,14 +32,22 @@ def read_log(folder: Path, *, clean: bool) -> dict[str, Any]:
 
 def dump(*files: Path, options: Iterable[str] = ()) -> str:
     """What kafka-dump-log prints about files of a log."""
-    command = [
+    return _done(_dump(files, options)).stdout
+
+
+def dump_problems(*files: Path, options: Iterable[str] = ()) -> str:
+    """What kafka-dump-log finds wrong, which it prints on standard error."""
+    return _done(_dump(files, options)).stderr
+
+
+def _dump(files: Iterable[Path], options: Iterable[str]) -> list[str]:
+    return [
         *java_command(),
         "org.apache.kafka.tools.DumpLogSegments",
         *options,
         "--files",
         ",".join(map(str, files)),
     ]
-    return _run(command)
 
 
 def _judge(*arguments: str) -> str:
@@ -48,6 +56,10 @@ def _judge(*arguments: str) -> str:
 
 
 def _run(command: list[str]) -> str:
+    return _done(command).stdout
+
+
+def _done(command: list[str]) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return done

@@ -36,7 +36,7 @@ class Options:
 
 
 def dump_file(files: ReadOnlyFiles, path: str, options: Options) -> Iterator[Fact]:
-    """The facts of one file; the first is about the file itself. With `verify` only what is wrong, or `sane`."""
+    """The facts of one file; the first is about the file itself. With `verify` what is wrong, or `sane`."""
     kind = file_kind(path)
     assert kind is not None, path
     yield Fact("file", {"file": path, "type": kind.value})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from kafkapy.dump_log.fact import Fact, Values
@@ -78,7 +79,7 @@ def _gap(values: Values) -> str:
     return f"Non-consecutive offsets: {values['offset']} is followed by {values['next']}"
 
 
-_WRITERS = {
+_WRITERS: dict[str, Callable[[Values], str]] = {
     "file": lambda values: f"Dumping {values['file']}",
     "segment": lambda values: f"Log starting offset: {values['startOffset']}",
     "kraftSnapshot": lambda values: f"Snapshot end offset: {values['endOffset']}, epoch: {values['epoch']}",

@@ -72,7 +72,8 @@ def test_a_batch_and_its_records(tmp_path: Path, codec: Compression) -> None:
         f"Dumping {path}",
         "Log starting offset: 0",
         "baseOffset: 7 lastOffset: 8 count: 2 baseSequence: 10 lastSequence: 11 producerId: 5 "
-        "producerEpoch: 1 partitionLeaderEpoch: 2 isTransactional: false isControl: false deleteHorizonMs: OptionalLong.empty "
+        "producerEpoch: 1 partitionLeaderEpoch: 2 isTransactional: false isControl: false "
+        "deleteHorizonMs: OptionalLong.empty "
         f"position: 0 CreateTime: 3000 size: {len(batch)} magic: 2 compresscodec: {codec.name.lower()} "
         f"crc: {crc} isvalid: true",
         "| offset: 7 CreateTime: 1000 keySize: 1 valueSize: 3 sequence: 10 headerKeys: [h,g] "

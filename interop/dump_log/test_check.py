@@ -1,0 +1,51 @@
+"""A directory that Apache Kafka wrote is sound, whatever its version and however it stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interop.dump_log.kafka_directories import KafkaDirectories
+from kafkapy.check_dir.check import Check
+from kafkapy.check_dir.finding import Finding, Severity
+
+pytestmark = pytest.mark.jvm
+
+
+def findings(path: Path) -> list[str]:
+    return [
+        finding.text()
+        for finding in Check([str(path)], deep=True).run(lambda _: None)
+        if not expected(finding)
+    ]
+
+
+def expected(finding: Finding) -> bool:
+    """A segment that compaction replaced goes after a minute."""
+    return finding.severity is Severity.HARMLESS and finding.path.endswith(".deleted")
+
+
+@pytest.mark.parametrize("release", ["kafka_3", "kafka_4"])
+def test_no_false_alarm(release: str, request: pytest.FixtureRequest) -> None:
+    directories: KafkaDirectories = request.getfixturevalue(release)
+    assert findings(directories.stopped) == []
+    assert findings(directories.killed) == []
+    found, summary = directories.running
+    assert [finding.text() for finding in found] == []
+    assert len(summary.live) == 1
+    assert summary.partitions > 8
+
+
+def test_damage_in_a_directory_of_kafka_is_found(kafka_4: KafkaDirectories) -> None:
+    log = max(kafka_4.stopped.glob("codecs-0/*.log"), key=lambda each: each.stat().st_size)
+    data = log.read_bytes()
+    log.write_bytes(data[:200] + bytes([data[200] ^ 4]) + data[201:])
+    try:
+        check = Check([str(kafka_4.stopped)], deep=True)
+        [found] = [finding for finding in check.run(lambda _: None) if not expected(finding)]
+    finally:
+        log.write_bytes(data)
+    assert found.severity is Severity.DAMAGED
+    assert found.path == str(log)
+    assert check.summary.exit_status == 1
