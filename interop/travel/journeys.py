@@ -33,6 +33,8 @@ PROPERTIES = {
     "transaction.state.log.num.partitions": "5",
 }
 ZOOKEEPER_SESSION = {"zookeeper.session.timeout.ms": "4000"}
+MANY_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "1000"}
+"""So that the metadata are not in the log alone."""
 AT_REST = {"log.cleaner.enable": "false"}
 """Whoever shows what there is must not compact it meanwhile."""
 
@@ -51,7 +53,7 @@ def kafka(release: str) -> MakeServer:
     """Apache Kafka in KRaft mode."""
 
     def make(folder: Path, settings: Mapping[str, str] = AT_REST, /) -> ServerProcess:
-        properties = {**PROPERTIES, **settings}
+        properties = {**PROPERTIES, **MANY_SNAPSHOTS, **settings}
         return KafkaProcess(folder, release=release, heap="512m", properties=properties)
 
     return make

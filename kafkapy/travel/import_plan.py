@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kafkapy.controller.producer_ids import UNKNOWN_IDS
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.protocol.records import MAGIC
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, random_uuid, uuid_to_text
 from kafkapy.travel.checkpoint_files import compacted_topics
 from kafkapy.travel.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
@@ -17,6 +18,8 @@ from kafkapy.travel.settings import broker_settings, guessed_settings, topic_set
 from kafkapy.travel.source import PartitionFolder, Source
 
 _SHOWN = 10
+_MAGIC_AT = 16
+"""The byte of a batch, or of an older message, that tells its format."""
 
 
 @dataclass(slots=True)
@@ -149,6 +152,19 @@ class _Chooser:
         directory = partition.directories[partition.replicas.index(self._node_id)]
         return directory == ZERO_UUID or directory in self._directory_ids
 
+    def _is_old(self, folder: PartitionFolder) -> bool:
+        """Whether a segment begins with a message of the formats before record batches (Kafka 0.10)."""
+        for entry in self._source.files.scan(folder.path):
+            if entry.name.endswith(".log"):
+                file = self._source.files.open(entry.path)
+                try:
+                    head = self._source.files.read_at(file, _MAGIC_AT + 1, 0)
+                finally:
+                    file.release()
+                if len(head) > _MAGIC_AT and head[_MAGIC_AT] < MAGIC:
+                    return True
+        return False
+
     def _take(
         self,
         name: str,
@@ -158,6 +174,9 @@ class _Chooser:
         count: int,
         configs: dict[str, str],
     ) -> None:
+        if any(self._is_old(folder) for folder in folders.values()):
+            self._leave(name, "it has messages of format v0 or v1; mirror it to a topic that is made today")
+            return
         states = []
         for number in range(count):
             epoch = folders[number].leader_epoch if number in folders else -1
