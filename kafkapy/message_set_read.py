@@ -1,8 +1,9 @@
 """Fetch v0-3: the same pass over the partitions, answered with message sets of magic 0 or 1.
 
 What was read as file slices is converted (protocol/down_conversion.py) in worker threads, a few requests at a
-time: converting takes ten microseconds a record, and the threads also sync files. A request is given about
-`MOST_BYTES`, divided evenly among its partitions, whatever it asks for; it comes back for more.
+time: converting takes some four microseconds a record, and the threads also sync files. A request is given
+about `ENOUGH_BYTES`, divided evenly among its partitions, whatever it asks for; it comes back for more. With
+very many partitions it is given more, up to `MOST_BYTES`.
 
 A partition's message set has as many bytes as the batches that were read for it, or as its first batch
 becomes: it may end within a message. v0-2 count on a hard limit: of a batch that is larger than the
@@ -34,10 +35,11 @@ from kafkapy.storage.log_config import LogConfig
 FIRST_VERSION_WITH_MAGIC_1: Final = 2
 FIRST_VERSION_WITH_SOFT_LIMIT: Final = 3
 
-MOST_BYTES: Final = 4 << 20
-"""What a request is answered at most, but for the least that each of its partitions is given."""
+ENOUGH_BYTES: Final = 4 << 20
+"""Bytes of batches that are converted for a request, but for the least that its partitions are given."""
 LEAST_BYTES: Final = 64 << 10
-"""What a partition is given however many there are."""
+"""What a partition is given however many there are, until they are `MOST_BYTES` together."""
+MOST_BYTES: Final = 16 << 20
 
 
 class _Piece(NamedTuple):
@@ -59,7 +61,8 @@ class MessageSetRead(FetchRead):
         super().__init__(context, request, fetch)
         self._magic = MAGIC_1 if context.api_version >= FIRST_VERSION_WITH_MAGIC_1 else MAGIC_0
         self._hard_limit = context.api_version < FIRST_VERSION_WITH_SOFT_LIMIT
-        self._share = max(MOST_BYTES // max(len(fetch.targets), 1), LEAST_BYTES)
+        self._max_bytes = min(self._max_bytes, MOST_BYTES)
+        self._share = max(ENOUGH_BYTES // max(len(fetch.targets), 1), LEAST_BYTES)
         # Whole batches fill at least half of a share, if there are as many: waiting would not make it more.
         self.enough_bytes = min(self.enough_bytes, self._share // 2)
 

@@ -10,7 +10,7 @@ import pytest
 
 import kafkapy
 from kafkapy.broker import BrokerCore
-from kafkapy.message_set_read import LEAST_BYTES, MOST_BYTES
+from kafkapy.message_set_read import ENOUGH_BYTES, LEAST_BYTES
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import ErrorCode
@@ -282,7 +282,7 @@ def test_a_request_is_given_no_more_than_its_share_at_once(client: RawClient) ->
         for _ in range(5):
             produce(client, "orders", batch(*[b"x" * 100_000] * 9), partitions=[partition])
     sizes = [len(stored(data)) for data in old_fetch(client, 0, 0, version=1, max_bytes=50 << 20)]
-    assert all(LEAST_BYTES < size <= MOST_BYTES // 2 for size in sizes)
+    assert all(LEAST_BYTES < size <= ENOUGH_BYTES // 2 for size in sizes)
     found: list[int] = []
     while len(found) < 45:
         (data,) = old_fetch(client, len(found), version=1, max_bytes=50 << 20, min_bytes=40 << 20)
