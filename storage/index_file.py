@@ -33,6 +33,7 @@ class IndexFile:
         "_file",
         "_files",
         "_missing",
+        "_pending",
         "_preallocated",
         "base_offset",
         "entries",
@@ -48,6 +49,8 @@ class IndexFile:
         self._file: File | None = None
         self._missing = new
         self._preallocated = False
+        self._pending: bytearray | None = None
+        """Entries of an index that is being rebuilt, to be written in one go."""
         self.used = False
         self.path = path
         self.base_offset = base_offset
@@ -55,6 +58,8 @@ class IndexFile:
         self.entries = 0 if new else -1
 
     def _open(self) -> File:
+        if self._pending is not None:
+            self._write_pending()
         file = self._file
         if file is None:
             file = self._file = self._files.open(self.path, create=self._missing)
@@ -115,8 +120,18 @@ class IndexFile:
             raise CorruptIndexError(f"{self.path} ends before entry {slot + count}")
         return data
 
+    def _write_pending(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending:
+            at = self.entries * self.entry_size - len(pending)
+            self._files.write_at(self._open(), [pending], at)
+
     def _append(self, entry: bytes) -> None:
         """Write one entry behind the last."""
+        if self._pending is not None:
+            self._pending += entry
+            self.entries += 1
+            return
         file = self._open()
         if not self._preallocated:
             self._files.truncate(file, self.max_entries * self.entry_size)
@@ -153,12 +168,17 @@ class IndexFile:
         self._loaded()
 
     def reset(self) -> None:
-        """Forget all entries, to be written anew; make the file if it is missing."""
+        """Forget all entries, to be collected anew; make the file if it is missing.
+
+        What is appended from now on is written when the file is next needed for anything else.
+        """
+        self._pending = None
         self.close()
         self._files.create(self.path)
         self._missing = self._preallocated = False
         self.entries = 0
         self._loaded()
+        self._pending = bytearray()
 
     def trim(self) -> None:
         """Cut the file behind its last entry."""
@@ -177,6 +197,8 @@ class IndexFile:
 
     def close(self) -> None:
         """Close the file; it opens again on use."""
+        if self._pending is not None:
+            self._write_pending()
         if self._file is not None:
             self._files.open_files.closed(self)
             self.close_file()
