@@ -68,6 +68,7 @@ def test_raw_rows_become_the_records_that_they_were(
     definition = landed(spark, topic, bootstrap_servers, tmp_path, records, kind)
     result = replay(definition, f"{topic}.again", spark=spark)
     assert result.records == 240
+    assert Topics(bootstrap_servers).setting(f"{topic}.again", "retention.ms") == "-1"
     again = records_in(bootstrap_servers, f"{topic}.again")
     originals = {(m.partition(), m.offset()): m for m in records_in(bootstrap_servers, topic)}
     assert sorted(sources(again)) == sorted(originals)

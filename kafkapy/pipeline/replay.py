@@ -7,12 +7,14 @@
 The executors produce (`replay_task`), in the order of offsets within each source partition. At least once: a
 replay that was stopped and started again repeats what it had written, and readers drop what they have by
 `kafkapy.source`. A target topic that does not exist is made with as many partitions as the table's rows came
-from; its other settings are the broker's defaults.
+from, and without retention by time, which would delete old records within minutes, as they keep their
+timestamps; its other settings are the broker's defaults.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +41,8 @@ from kafkapy.topic_names import why_invalid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 
@@ -90,11 +94,14 @@ def replay(
     with spark_for(definition, spark) as session, spark_failures(definition):
         rows = _rows(definition, session, where)
         records = encoded(definition, rows)
-        counts = dict(records.groupBy("partition").count().collect())
+        found = records.groupBy("partition").agg(f.count(f.lit(1)), f.min("timestamp_ms")).collect()
+        counts = {partition: count for partition, count, _ in found}
         if not counts:
             return ReplayResult(topic=to, records=0, seconds=0.0)
         if not exists:
-            target.create(to, max(counts) + 1)
+            target.create(to, max(counts) + 1, {"retention.ms": "-1"})
+        else:
+            _warn_of_retention(target, to, [oldest for *_, oldest in found if oldest is not None])
         plan = plan_replay(counts, session.sparkContext.defaultParallelism, rate)
         task = ReplayTask(
             target=to,
@@ -106,6 +113,14 @@ def replay(
         total = sum(counts.values())
         with _watched(target, to, total, progress):
             return _produce(_in_tasks(records, plan), task, total)
+
+
+def _warn_of_retention(target: Topics, topic: str, oldest: list[int]) -> None:
+    with contextlib.suppress(PipelineError):  # who may write need not be allowed to ask
+        if oldest and target.expires(topic, min(oldest)):
+            logger.warning(
+                "%s will delete what is older than its retention.ms: records keep their timestamps", topic
+            )
 
 
 def _rows(definition: PipelineDefinition, spark: SparkSession, where: str | None) -> DataFrame:

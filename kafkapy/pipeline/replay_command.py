@@ -9,7 +9,9 @@ from kafkapy.pipeline.definition import PipelineDefinition
 
 @click.command()
 @click.argument("pipeline", metavar="PIPELINE")
-@click.option("--to", metavar="TOPIC", required=True, help="Made if there is no such topic.")
+@click.option(
+    "--to", metavar="TOPIC", required=True, help="Made if there is no such topic, with retention.ms=-1."
+)
 @click.option("--where", metavar="SQL", help="Which rows, for example \"_timestamp > '2026-01-31'\".")
 @click.option(
     "--rate", metavar="N", type=click.FloatRange(0, min_open=True), help="At most N records a second."

@@ -10,6 +10,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeVar
@@ -106,6 +107,13 @@ class Topics:
         future = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource]
         value: str = self._result(future, f"asking for the settings of {topic}")[name].value
         return value
+
+    def expires(self, topic: str, timestamp_ms: int) -> bool:
+        """Whether retention by time may delete a record of that timestamp as soon as it is written."""
+        if "delete" not in self.cleanup_policy(topic):
+            return False
+        retention = int(self.setting(topic, "retention.ms"))
+        return 0 <= retention < time.time() * 1000 - timestamp_ms
 
     def _topics(self) -> dict[str, Any]:
         def ask() -> dict[str, Any]:

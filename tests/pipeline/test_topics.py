@@ -14,6 +14,22 @@ from kafkapy.pipeline.topics import Topics
 from tests.pipeline.conftest import MakeTopic, delete_records
 
 
+@pytest.mark.parametrize(
+    ("configs", "expires"),
+    [
+        ({"retention_ms": "3600000"}, True),
+        ({"retention_ms": "-1"}, False),
+        ({"retention_ms": "3600000", "cleanup_policy": "compact"}, False),
+    ],
+)
+def test_what_is_older_than_the_retention_expires_at_once(
+    topics: Topics, make_topic: MakeTopic, configs: dict[str, str], expires: bool
+) -> None:
+    topic, now = make_topic(**configs), int(time.time() * 1000)
+    assert topics.expires(topic, now - 7_200_000) is expires
+    assert not topics.expires(topic, now)
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no.such.host.invalid:9092"])
 def test_an_unreachable_broker_is_found_within_seconds(address: str) -> None:
     began = time.monotonic()
