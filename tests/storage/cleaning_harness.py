@@ -65,7 +65,7 @@ def records_of(log: PartitionLog) -> list[Record]:
     records = []
     for segment in log.segments:
         if segment.size:
-            data = segment.file and log.log_directory.files.read_at(segment.file, segment.size, 0)
+            data = log.log_directory.files.read_at(segment.file, segment.size, 0)
             for position, header in iter_headers(data):
                 if not header.is_control:
                     records += decode_records(data, position, header)
