@@ -49,12 +49,13 @@ def bring_checkpoints(files: FileSystem, log_dir: LogDir, target: str) -> None:
         write_clean_shutdown(files, f"{target}/{CLEAN_SHUTDOWN}", _NO_BROKER_EPOCH)
 
 
-def compacted_topics(files: FileSystem, log_dirs: list[LogDir]) -> set[str]:
-    """The topics on which a log cleaner has worked."""
-    topics: set[str] = set()
-    for log_dir in log_dirs:
-        try:
-            topics |= {each.topic for each in read_offsets(files, f"{log_dir.path}/{CLEANER_OFFSETS}")}
-        except CorruptCheckpointError:
-            continue
-    return topics
+def cleaner_offsets(files: FileSystem, log_dir: LogDir) -> dict[TopicPartition, int]:
+    """How far a log cleaner has worked on the partitions that it has seen.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    try:
+        return read_offsets(files, f"{log_dir.path}/{CLEANER_OFFSETS}")
+    except CorruptCheckpointError:
+        return {}

@@ -1,8 +1,9 @@
 """Offsets that compaction left empty between two segments, and what they say.
 
 After an unclean stop this broker ends a log where the next segment does not go on: there a write was lost,
-and what lies behind must not be kept (recovery.py). Holes that compaction made are behind its own recovery
-point. Apache Kafka compacts what its recovery point, written once a minute, may not have reached yet; but a
+and what lies behind must not be kept (recovery.py). Below the offset that the cleaner noted it takes holes
+for those of compaction. Apache Kafka notes that offset when it is through with a log, minutes after its first
+segments, and its recovery point once a minute: a crash in between leaves holes that neither covers. But a
 compacted segment is synced before it takes the place of another, so whatever lies before such a hole is on
 disk, and the recovery point can be raised to its end.
 """

@@ -10,7 +10,7 @@ from kafkapy.controller.producer_ids import UNKNOWN_IDS
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.protocol.records import MAGIC
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, random_uuid, uuid_to_text
-from kafkapy.travel.checkpoint_files import compacted_topics
+from kafkapy.travel.checkpoint_files import cleaner_offsets
 from kafkapy.travel.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
 from kafkapy.travel.compaction_holes import end_of_last_hole
 from kafkapy.travel.internal_topics import InternalTopics, highest_producer_id, read_internal_topics
@@ -78,15 +78,16 @@ def _recovery_points(
     source: Source, image: MetadataImage, folders: list[PartitionFolder]
 ) -> list[dict[TopicPartition, int]]:
     points: list[dict[TopicPartition, int]] = [{} for _ in source.log_dirs]
-    compacted = compacted_topics(source.files, source.log_dirs)
+    cleaned = [cleaner_offsets(source.files, log_dir) for log_dir in source.log_dirs]
     for folder in folders:
-        log_dir, name = source.log_dirs[folder.directory], folder.topic_partition.topic
-        policy = image.topics[name].configs.get("cleanup.policy", "")
-        if not log_dir.clean and ("compact" in policy or name in compacted):
-            known = log_dir.recovery_points.get(folder.topic_partition, 0)
+        log_dir, topic_partition = source.log_dirs[folder.directory], folder.topic_partition
+        offset = cleaned[folder.directory].get(topic_partition, 0)
+        policy = image.topics[topic_partition.topic].configs.get("cleanup.policy", "")
+        if not log_dir.clean and ("compact" in policy or offset):
+            known = max(log_dir.recovery_points.get(topic_partition, 0), offset)
             point = end_of_last_hole(source.files, folder.path, known)
             if point > known:
-                points[folder.directory][folder.topic_partition] = point
+                points[folder.directory][topic_partition] = point
     return points
 
 
@@ -104,7 +105,11 @@ class _Chooser:
 
     def choose_by_directories(self) -> None:
         """Topics are what the directories are named after."""
-        compacted = compacted_topics(self._source.files, self._source.log_dirs)
+        compacted = {
+            each.topic
+            for log_dir in self._source.log_dirs
+            for each in cleaner_offsets(self._source.files, log_dir)
+        }
         for name, folders in self._source.topics().items():
             ids = {folder.topic_id for folder in folders.values() if folder.topic_id is not None}
             if sorted(folders) != list(range(len(folders))):
