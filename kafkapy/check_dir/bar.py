@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+from types import TracebackType
+from typing import Self
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 
-@contextmanager
-def check_bar(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error; what is yielded is to be called with the bytes that were read."""
-    bar = Progress(
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("", total=total)
-        yield lambda nbytes: bar.update(task, advance=nbytes)
+class CheckBar:
+    """A bar on standard error: bytes of log read, how fast, the time it takes yet; lines go above it."""
+
+    def __init__(self, total: int) -> None:
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            redirect_stdout=False,  # it would send to standard error what belongs into a file
+        )
+        self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def read(self, nbytes: int) -> None:
+        """So many bytes more were read."""
+        self._bar.update(self._task, advance=nbytes)
+
+    def tell(self, line: str) -> None:
+        """A line for standard output; in a terminal both share the screen."""
+        if sys.stdout.isatty():
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            click.echo(line)

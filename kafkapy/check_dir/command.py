@@ -37,9 +37,9 @@ def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
     except UserError as error:
         click.echo(f"kafkapy: {error}", err=True)
         sys.exit(2)
-    with _progress(job) as progress:
+    with _progress(job) as (progress, tell):
         for finding in job.run(progress):
-            click.echo(json.dumps(finding.values(), ensure_ascii=False) if as_json else finding.text())
+            tell(json.dumps(finding.values(), ensure_ascii=False) if as_json else finding.text())
     if as_json:
         click.echo(json.dumps(job.summary.values()))
     else:
@@ -48,18 +48,18 @@ def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
 
 
 @contextmanager
-def _progress(job: Check) -> Iterator[Callable[[int], None]]:
-    """A bar where somebody sees it and rich is installed."""
+def _progress(job: Check) -> Iterator[tuple[Callable[[int], None], Callable[[str], None]]]:
+    """Who is told of bytes and of lines: a bar where somebody sees it and rich is installed."""
     if sys.stderr.isatty():
         try:
-            from kafkapy.check_dir.bar import check_bar
+            from kafkapy.check_dir.bar import CheckBar
         except ModuleNotFoundError:
             pass
         else:
-            with check_bar(job.total_bytes()) as progress:
-                yield progress
+            with CheckBar(job.total_bytes()) as bar:
+                yield bar.read, bar.tell
             return
-    yield lambda _: None
+    yield lambda _: None, click.echo
 
 
 def _tell(summary: Summary) -> None:
@@ -68,9 +68,11 @@ def _tell(summary: Summary) -> None:
     for path in summary.live:
         click.echo(f"A broker runs on {path}: what it writes is left out.")
     counts = [f"{count} {severity.value}" for severity, count in summary.findings.items() if count]
-    found = ", ".join(counts) if counts else "nothing is wrong"
-    click.echo(
-        f"{summary.partitions} partitions, {summary.segments} segments, {summary.batches} batches, "
-        f"{summary.nbytes / 1e6:,.1f} MB in {summary.seconds:.1f} s ({summary.mb_per_second:,.0f} MB/s): "
-        + found
-    )
+    read = [_count(summary.partitions, "partition"), _count(summary.segments, "segment")]
+    read.append(_count(summary.batches, "batch", "batches"))
+    speed = f"{summary.nbytes / 1e6:,.1f} MB in {summary.seconds:.1f} s ({summary.mb_per_second:,.0f} MB/s)"
+    click.echo(f"{', '.join(read)}, {speed}: {', '.join(counts) or 'nothing is wrong'}")
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ def test_a_sound_directory_exits_with_0(tmp_path: Path) -> None:
     result = CliRunner().invoke(check, [str(path.parent)])
     assert result.exit_code == 0
     [line] = result.output.splitlines()
-    assert line.startswith("1 partitions, ")
+    assert line.startswith("1 partition, ")
     assert line.endswith("nothing is wrong")
 
 
@@ -64,6 +65,22 @@ def test_what_is_no_data_directory_exits_with_2_and_one_line(tmp_path: Path, nam
     assert result.exit_code == 2
     assert len(result.output.splitlines()) == 1
     assert str(tmp_path / name) in result.output
+
+
+def test_a_bar_leaves_standard_output_as_it_is(tmp_path: Path) -> None:
+    path = stopped(tmp_path)
+    flip(files(path, ".log")[0], 80)
+    command = [sys.executable, "-m", "kafkapy", "check", str(path.parent)]
+    terminal, other_end = os.openpty()
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=other_end, text=True, timeout=60, check=False
+        )
+    finally:
+        os.close(other_end)
+        os.close(terminal)
+    finding, _ = done.stdout.splitlines()
+    assert finding.startswith("damaged: ")
 
 
 def test_the_command_hangs_in_the_command_line_and_serve_starts_without_it(tmp_path: Path) -> None:
