@@ -24,6 +24,7 @@ from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperKafkaProcess
 from interop.travel.contents import fill, writing
 from interop.travel.inventory import Inventory, differences, digest, records_by_place, take_inventory
+from interop.travel.torn_ends import tear_ends
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -98,9 +99,17 @@ class Departed:
 
 
 def depart(
-    make: MakeServer, folder: Path, *, killed: bool, transactions: bool, modern: bool = False, seed: int = 1
+    make: MakeServer,
+    folder: Path,
+    *,
+    killed: bool,
+    transactions: bool,
+    torn: bool = False,
+    modern: bool = False,
+    seed: int = 1,
 ) -> Departed:
-    """Have a new broker in `folder` filled and stopped, or killed while it is written."""
+    """Have a new broker in `folder` filled and stopped, or killed while it is written; `torn`: the ends of
+    its logs are then damaged, as a power cut does, and both brokers must cut them at the same place."""
     server = make(folder / "home", {}).start()
     data = folder / "home" / "data"
     try:
@@ -115,12 +124,15 @@ def depart(
             server.kill()
     finally:
         server.stop()
+    if torn:
+        tear_ends(data, seed)
     shutil.copytree(data, folder / "reference" / "data")
     if isinstance(server, ZooKeeperKafkaProcess):
         _wait_until_gone(server.properties["zookeeper.connect"])
     reference = make(folder / "reference").start()
     try:
-        return Departed(data, take_inventory(reference.bootstrap_servers), acknowledged.records)
+        promised = {} if torn else acknowledged.records
+        return Departed(data, take_inventory(reference.bootstrap_servers), promised)
     finally:
         reference.stop()
 

@@ -38,10 +38,10 @@ def test_a_stopped_zookeeper_directory_of_3_9_opens_here_with_its_settings(
     _import_and_check(departed, tmp_path, "--zookeeper", zookeeper)
 
 
-def test_a_killed_zookeeper_directory_of_3_9_opens_here_without_zookeeper(
+def test_a_torn_zookeeper_directory_of_3_9_opens_here_without_zookeeper(
     tmp_path: Path, zookeeper: str
 ) -> None:
-    departed = depart(kafka_with(zookeeper), tmp_path, killed=True, transactions=True)
+    departed = depart(kafka_with(zookeeper), tmp_path, killed=True, torn=True, transactions=True)
     told = _import_and_check(departed, tmp_path, but="settings of")
     assert "retention.ms=-1, so that nothing is deleted, and 1 that Kafka compacts" in told
 

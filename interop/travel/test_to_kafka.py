@@ -49,9 +49,9 @@ def test_a_killed_directory_goes_to_4_3(tmp_path: Path) -> None:
     _export_and_check(departed, kafka("4.3.1"), tmp_path, "kraft")
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
-def test_a_directory_goes_to_3_9_in_zookeeper_mode(tmp_path: Path, zookeeper: str, killed: bool) -> None:
-    departed = depart(kafkapy, tmp_path, killed=killed, transactions=False)
+@pytest.mark.parametrize("torn", [False, True], ids=["stopped", "torn"])
+def test_a_directory_goes_to_3_9_in_zookeeper_mode(tmp_path: Path, zookeeper: str, torn: bool) -> None:
+    departed = depart(kafkapy, tmp_path, killed=torn, torn=torn, transactions=False)
     _export_and_check(departed, kafka_with(zookeeper), tmp_path, f"zookeeper:{zookeeper}")
 
 

@@ -32,7 +32,7 @@ class Target:
         self._files = files
         self._locks: list[File] = []
         for path in self.final:
-            if files.exists(path) and (not os.path.isdir(path) or files.scan(path)):
+            if not self._is_free(path):
                 raise TravelError(f"{path} exists: name a directory that is yet to be made.")
         self.paths = [path + PARTIAL_SUFFIX for path in self.final]
         """Where to write."""
@@ -66,6 +66,15 @@ class Target:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._discard()
+
+    def _is_free(self, path: str) -> bool:
+        """Nothing is there, or an empty directory."""
+        try:
+            return not self._files.scan(path)
+        except FileNotFoundError:
+            return True
+        except NotADirectoryError:
+            return False
 
     def _make(self, path: str) -> None:
         parent = os.path.dirname(path)

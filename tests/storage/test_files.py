@@ -99,3 +99,34 @@ def test_removing_what_is_gone_is_no_error(tmp_path: Path) -> None:
     FILES.remove(str(tmp_path / "dir"))
     FILES.unlink(str(tmp_path / "file"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_has_the_bytes_and_the_holes(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    content = os.urandom(3_000_000)
+    source.write_bytes(content)
+    os.truncate(source, 20_000_000)
+    with source.open("r+b") as file:
+        file.seek(19_000_000)
+        file.write(b"end")
+    written = FILES.copy(str(source), str(target))
+    assert target.read_bytes() == source.read_bytes()
+    assert written is None or written < 4_000_000
+    assert target.stat().st_blocks * 512 < 5_000_000
+
+
+def test_a_copy_of_a_file_without_data_is_as_long(tmp_path: Path) -> None:
+    for size in (0, 1_000_000):
+        source, target = tmp_path / f"source{size}", tmp_path / f"target{size}"
+        source.touch()
+        os.truncate(source, size)
+        FILES.copy(str(source), str(target))
+        assert target.read_bytes() == bytes(size)
+
+
+def test_a_copy_replaces_nothing(tmp_path: Path) -> None:
+    for name in ("source", "target"):
+        (tmp_path / name).write_text(name)
+    with pytest.raises(FileExistsError):
+        FILES.copy(str(tmp_path / "source"), str(tmp_path / "target"))
+    assert (tmp_path / "target").read_text() == "target"

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kafkapy.inprocess import Broker
+from kafkapy.storage.files import FileSystem
 from kafkapy.travel import zookeeper
-from tests.travel.harness import files_of, refusal, write_directory
+from tests.travel.harness import files_of, refusal, run, write_directory
 
 Capture = pytest.CaptureFixture[str]
 
@@ -40,9 +41,22 @@ def test_a_target_that_is_there(home: Path, tmp_path: Path, capsys: Capture) -> 
     assert told == f"{tmp_path}/target exists: name a directory that is yet to be made."
 
 
-def test_an_empty_target_is_taken(home: Path, tmp_path: Path, capsys: Capture) -> None:
-    from tests.travel.harness import run
+def test_a_target_that_another_run_is_writing(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    partial = tmp_path / "target.partial"
+    partial.mkdir()
+    lock = FileSystem().lock(str(partial / ".lock"))
+    told = refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft")
+    lock.release()
+    assert told == f"{partial} is being written by another run: wait for that."
+    assert partial.exists()
 
+
+def test_a_target_that_is_a_file(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "target").touch()
+    assert "exists" in refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft")
+
+
+def test_an_empty_target_is_taken(home: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "target").mkdir()
     run(capsys, "export", home, tmp_path / "target", "--to", "kraft")
     assert (tmp_path / "target" / "meta.properties").exists()
