@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Final, NamedTuple
 
 from kafkapy.protocol.types import TopicPartition
@@ -67,7 +69,7 @@ class LogLoading:
         self._clock = clock
         self._threads_per_dir = threads_per_dir
         self._producer_expiration_ms = producer_expiration_ms
-        self._jobs: dict[LogDirectory, list[LoadJob]] = {}
+        self._jobs: dict[LogDirectory, deque[LoadJob]] = {}
 
     def find(self, directory: LogDirectory, checkpoints: Mapping[str, OffsetCheckpoint]) -> None:
         """Look for the logs in a directory. The mark of a clean stop is gone when this returns.
@@ -78,7 +80,7 @@ class LogLoading:
         files = directory.files
         clean = take_clean_shutdown(files, f"{directory.path}/{CLEAN_SHUTDOWN}")
         points, starts, watermarks, cleaned = (checkpoints[name].written for name in CHECKPOINTS)
-        jobs = []
+        jobs: deque[LoadJob] = deque()
         for entry in files.scan(directory.path):
             if not entry.is_dir(follow_symlinks=False):
                 continue
@@ -105,21 +107,17 @@ class LogLoading:
         """Load what was found: each log as it is ready, or why it cannot be served."""
         total = sum(map(len, self._jobs.values()))
         started_ms = reported_ms = self._clock.now_ms()
-        pools = {
-            directory: ThreadPoolExecutor(self._threads_per_dir, "kafkapy-recovery")
-            for directory in self._jobs
-        }
+        outcomes: SimpleQueue[tuple[LoadJob, PartitionLog | BaseException]] = SimpleQueue()
+        pools = [ThreadPoolExecutor(self._threads_per_dir, "kafkapy-recovery") for _ in self._jobs]
         try:
-            futures: dict[Future[PartitionLog], LoadJob] = {}
-            for directory, jobs in self._jobs.items():
-                for job in jobs:
-                    futures[pools[directory].submit(self._load, job)] = job
-            for done, future in enumerate(as_completed(futures), 1):
-                job = futures.pop(future)
-                error = future.exception()
-                if error is not None and not isinstance(error, Exception):
-                    raise error
-                yield job, future.result() if error is None else error
+            for pool, jobs in zip(pools, self._jobs.values(), strict=True):
+                for _ in range(min(self._threads_per_dir, len(jobs))):
+                    pool.submit(self._load_each, jobs, outcomes)
+            for done in range(1, total + 1):
+                job, outcome = outcomes.get()
+                if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+                    raise outcome
+                yield job, outcome
                 if progress is not None:
                     progress(done, total)
                 now_ms = self._clock.now_ms()
@@ -131,8 +129,24 @@ class LogLoading:
                 seconds = (self._clock.now_ms() - started_ms) / 1000
                 logger.info("Loaded %s logs in %.1f s", f"{total:,}", seconds)
         finally:
-            for pool in pools.values():
-                pool.shutdown(cancel_futures=True)
+            for jobs in self._jobs.values():
+                jobs.clear()
+            for pool in pools:
+                pool.shutdown()
+
+    def _load_each(
+        self, jobs: deque[LoadJob], outcomes: SimpleQueue[tuple[LoadJob, PartitionLog | BaseException]]
+    ) -> None:
+        """Load one log after the other until none is left."""
+        while True:
+            try:
+                job = jobs.popleft()
+            except IndexError:
+                return
+            try:
+                outcomes.put((job, self._load(job)))
+            except BaseException as error:
+                outcomes.put((job, error))
 
     def _sync(self) -> None:
         for directory in self._jobs:
