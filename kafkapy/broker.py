@@ -159,6 +159,7 @@ class BrokerCore:
             self.logs,
             self.blocking,
             self.config["num.replica.alter.log.dirs.threads"] or len(self.logs.directories),
+            lambda: self.config["replica.alter.log.dirs.io.max.bytes.per.second"],
         )
         self.replicas = ReplicaManager(
             self.logs,

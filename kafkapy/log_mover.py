@@ -6,7 +6,8 @@ is in storage/future_log.py. At most `num.replica.alter.log.dirs.threads` copy a
 
 A move ends by itself when it is done or a disk fails. It is ended by another request for the same partition
 and by the deletion of its topic, which take the copy away, and by the stop of the broker, which leaves it for
-the next start. On a full disk it waits for space.
+the next start. On a full disk it waits for space. All together they copy at most
+`replica.alter.log.dirs.io.max.bytes.per.second`.
 
 Compaction leaves a log that moves alone: otherwise tombstones could go before the copy has read them, but
 after it has read what they delete.
@@ -34,6 +35,8 @@ PIECES_ON_THE_LOOP: Final = 2
 FULL_DISK_SECONDS: Final = 5.0
 """After which a move looks again whether its disk has space."""
 
+MIN_WAIT_SECONDS: Final = 0.01
+
 logger = logging.getLogger(__name__)
 
 
@@ -58,8 +61,17 @@ class _Move:
 class LogMover:
     """The moves of one broker."""
 
-    def __init__(self, logs: LogManager, blocking: Callable[..., Awaitable[Any]], threads: int) -> None:
-        """`blocking` runs a function in a worker thread."""
+    def __init__(
+        self,
+        logs: LogManager,
+        blocking: Callable[..., Awaitable[Any]],
+        threads: int,
+        rate: Callable[[], int],
+    ) -> None:
+        """`blocking` runs a function in a worker thread; `rate` is how many bytes a second may be copied."""
+        self._rate = rate
+        self._free_at = 0.0
+        """When the rate allows the next piece, on the loop's clock."""
         self._logs = logs
         self._blocking = blocking
         self._turns = asyncio.Semaphore(threads)
@@ -158,6 +170,7 @@ class LogMover:
                 try:
                     if piece is not None:
                         await self._blocking(future.write, piece)
+                        await self._keep_rate(move, piece.nbytes)
                         continue
                     await self._blocking(future.sync)
                     await self._blocking(future.mark)
@@ -170,6 +183,14 @@ class LogMover:
                     if piece is not None:
                         piece.release()
         return False
+
+    async def _keep_rate(self, move: _Move, nbytes: int) -> None:
+        """Wait until the next piece may be copied."""
+        now = asyncio.get_running_loop().time()
+        self._free_at = max(self._free_at, now) + nbytes / max(self._rate(), 1)
+        # Shorter waits than the clock can tell add up in `_free_at`.
+        if self._free_at - now > MIN_WAIT_SECONDS:
+            await _wait(move.stopping, self._free_at - now)
 
     def _take_over(self, move: _Move) -> bool:
         """Copy the last piece and put the copy in the log's place; False where there is more to copy."""

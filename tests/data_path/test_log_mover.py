@@ -226,6 +226,21 @@ async def test_a_full_target_is_waited_for(
     assert offsets(moving.partition.log) == list(range(50))
 
 
+async def test_a_move_keeps_to_the_rate_and_can_be_stopped_meanwhile(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    moving = Moving(world, 2000)
+    world.rate = 1000
+    await moving.mover.move(moving.partition, moving.there)
+    await until(lambda: world.logs.manager.moves.copies[moving.partition.topic_partition].size > 0)
+    await asyncio.sleep(0.05)
+    assert moving.is_moving
+    async with asyncio.timeout(5):
+        await moving.mover.move(moving.partition, moving.here)
+    assert not moving.is_moving
+
+
 async def test_a_flush_of_the_old_log_does_not_vouch_for_the_new_one(
     tmp_path: Path, worlds: list[World]
 ) -> None:

@@ -44,7 +44,8 @@ class World:
         self.timers = Timers(loop)
         waiters = Waiters(loop, self.timers)
         self.group_commit = GroupCommit(self._blocking)
-        self.mover = LogMover(self.logs.manager, self._blocking, 2)
+        self.rate = 2**63 - 1
+        self.mover = LogMover(self.logs.manager, self._blocking, 2, lambda: self.rate)
         self.replicas = ReplicaManager(
             self.logs.manager,
             self.group_commit,
