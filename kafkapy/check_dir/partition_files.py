@@ -76,12 +76,12 @@ class EpochCheck:
         for start in starts:
             wrong = None
             if run_start is not None:
-                inside = [each for each in self.entries if run_start < each[1] < start.previous_end]
-                if inside and inside[0][1] >= log_start_offset:
-                    wrong = (
-                        inside[0][1],
-                        f"epoch {inside[0][0]} begins at offset {inside[0][1]}, not in the log",
-                    )
+                # The first entry was moved to the log start offset when records below it were deleted.
+                least = max(run_start, log_start_offset)
+                inside = [each for each in self.entries if least < each[1] < start.previous_end]
+                if inside:
+                    epoch, offset = inside[0]
+                    wrong = (offset, f"epoch {epoch} begins at offset {offset}, not in the log")
             if wrong is None and start.offset >= log_start_offset:
                 known = cache.epoch_for_offset(start.offset)
                 if known != start.epoch:
