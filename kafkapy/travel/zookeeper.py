@@ -109,7 +109,12 @@ def write_tree(client: Any, cluster: Cluster) -> int:
     """
     client.ensure_path("/")
     *nodes, last = cluster_nodes(cluster, epochs_on=1)
-    missing = [(path, data) for path, data in nodes if not client.exists(path)]
+    there = {path for root in _ROOTS for path, _, _ in _subtree(client, root)}
+    missing = [
+        (path, data)
+        for path, data in nodes
+        if path not in there and (path.startswith(_ROOTS) or not client.exists(path))
+    ]
     for group in _groups(missing):
         transaction = client.transaction()
         for path, data in group:
