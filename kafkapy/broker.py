@@ -187,6 +187,7 @@ class BrokerCore:
         self.producer_ids = self.admin.producer_ids
         self.metadata.follow(self.replicas.apply)
         self.metadata.prepare_with(self.replicas.prepare)
+        self.metadata.settle_with(self.replicas.settle)
         await self.admin.start(image, self._endpoints(), self._found_logs())
         self.replicas.drop_stray_copies()
         self._warn_of_missing_brokers()

@@ -8,6 +8,7 @@ be used again immediately."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
@@ -26,7 +27,8 @@ from kafkapy.storage.manager import LogManager
 from kafkapy.waiters import Waiters
 
 MANY_PARTITIONS: Final = 50
-"""So many new partitions have their logs made in worker threads, in pieces of as many."""
+"""So many new partitions of a topic have their logs made in worker threads, in pieces of as many; so many
+deleted ones have them deleted in such pieces."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +60,8 @@ class ReplicaManager:
         """Topic settings as this broker's own settings give them; a topic's settings override them."""
         self._sync = sync
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self._to_delete: list[TopicPartition] = []
+        """Partitions that are gone, and whose logs are to go."""
         self._unavailable: dict[tuple[str, int], ErrorCode] = {}
         """Partitions assigned to this broker whose log cannot be opened."""
 
@@ -104,6 +108,8 @@ class ReplicaManager:
             before, topic = old.topics.get(name), new.topics.get(name)
             if before is not None and (topic is None or topic.id != before.id):
                 self._delete_topic(before)
+                if topic is not None or len(before.partitions) < MANY_PARTITIONS:
+                    self._delete_logs(len(self._to_delete))
                 before = None
             if topic is not None:
                 self._apply_topic(topic, before, self._new_from(topic, before, is_first))
@@ -207,11 +213,22 @@ class ReplicaManager:
             if partition is not None:
                 partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._mover.deleted(key)
+            self._to_delete.append(key)
+
+    def _delete_logs(self, count: int) -> None:
+        for key in self._to_delete[-count:]:
             try:
                 self.logs.delete(key)
             except StorageError as error:
                 # What stays is taken for a deleted topic's log by its topic id.
                 logger.error("%s-%d is deleted, but its files stay: %s", *key, error)
+        del self._to_delete[-count:]
+
+    async def settle(self) -> None:
+        """Delete the logs of large topics that `apply` has seen go, without keeping requests waiting."""
+        while self._to_delete:
+            self._delete_logs(min(MANY_PARTITIONS, len(self._to_delete)))
+            await asyncio.sleep(0)
 
 
 def _made(makers: list[Callable[[], PartitionLog | None]]) -> list[PartitionLog]:

@@ -198,7 +198,7 @@ class TopicAdmin:
 
     async def _delete_marked(self, topic: Topic) -> None:
         name = topic.name
-        self._writer.publish(self._writer.image.with_topics(deleted=[name]))
+        await self._writer.publish_deletion(self._writer.image.with_topics(deleted=[name]))
         operations: list[Operation] = []
         for index in range(len(topic.partitions)):
             operations.append(Delete(znodes.partition_state_path(name, index)))

@@ -81,5 +81,10 @@ class MetadataWriter:
         await self._cache.prepare(image)
         self._cache.publish(image)
 
+    async def publish_deletion(self, image: MetadataImage) -> None:
+        """Publish an image without some partitions, whose logs take their time to go. The turn is held."""
+        self._cache.publish(image)
+        await self._cache.settle()
+
     def publish(self, image: MetadataImage) -> None:
         self._cache.publish(image)

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 Follower = Callable[[MetadataImage, MetadataImage], None]
 Preparer = Callable[[MetadataImage, MetadataImage], Awaitable[None]]
+Settler = Callable[[], Awaitable[None]]
 
 
 class MetadataCache:
@@ -28,6 +29,7 @@ class MetadataCache:
         self.image = MetadataImage()
         self._followers: list[Follower] = []
         self._preparers: list[Preparer] = []
+        self._settlers: list[Settler] = []
 
     def follow(self, follower: Follower) -> None:
         """Have `follower(old, new)` called with every published image, in order of registration."""
@@ -37,6 +39,18 @@ class MetadataCache:
         """Have `preparer(old, new)` awaited before a large image is published: it may do in worker threads
         what a follower would do on the event loop."""
         self._preparers.append(preparer)
+
+    def settle_with(self, settler: Settler) -> None:
+        """Have `settler()` awaited behind a deletion: it may do piece by piece what a follower put off."""
+        self._settlers.append(settler)
+
+    async def settle(self) -> None:
+        """Do what followers put off."""
+        for settler in self._settlers:
+            try:
+                await settler()
+            except Exception:
+                logger.exception("a change of the metadata could not be settled")
 
     async def prepare(self, image: MetadataImage) -> None:
         """Do what takes long before `image` is published."""

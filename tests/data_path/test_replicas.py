@@ -179,3 +179,33 @@ async def test_topics_are_made_where_a_deletion_did_not_fail(tmp_path: Path, wor
     assert world.error_of("events", left.partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     world.create(topic("other", 1, 2))
     assert world.error_of("other", 0) is ErrorCode.NONE
+
+
+async def test_a_large_topic_is_made_and_deleted_in_pieces(tmp_path: Path, worlds: list[World]) -> None:
+    worlds.append(world := World(tmp_path))
+    large = topic("large", 120)
+    new = world.image.with_topics([large])
+    await world.replicas.prepare(world.image, new)
+    made = dict(world.logs.manager.logs)
+    assert len(made) == 120
+    world.apply(new)
+    assert all(world.replicas.partition("large", tp.partition).log is log for tp, log in made.items())
+    counts = [directory.log_count for directory in world.logs.manager.directories]
+    assert counts == [60, 60]
+    world.delete("large")
+    assert world.error_of("large", 3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await world.replicas.settle()
+    assert not world.logs.manager.logs
+    assert [directory.log_count for directory in world.logs.manager.directories] == [0, 0]
+
+
+async def test_what_could_not_be_prepared_is_made_when_it_is_needed(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.logs.files.faults.append(Fault("create", errno.ENOSPC, suffix=".log", times=3))
+    new = world.image.with_topics([topic("large", 60)])
+    await world.replicas.prepare(world.image, new)
+    assert len(world.logs.manager.logs) == 57
+    world.apply(new)
+    assert all(world.error_of("large", index) is ErrorCode.NONE for index in range(60))
