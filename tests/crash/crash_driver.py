@@ -2,8 +2,9 @@
 
     python -m tests.crash.crash_driver [options of kafkapy serve]
 
-KAFKAPY_CRASH_AT is "before:17" or "after:17"; each change adds a byte to the file KAFKAPY_CRASH_COUNT. Or it
-is "sync:17": that sync and all later ones fail with EIO.
+KAFKAPY_CRASH_AT is "before:rename:17" or "after:write:17", of the operations in hooked_files.py, or "any" of
+them; each change adds a line with its operation to the file KAFKAPY_CRASH_COUNT. Or it is "fail:sync:17":
+that sync and all later ones fail with EIO.
 """
 
 from __future__ import annotations
@@ -23,24 +24,25 @@ from tests.crash.hooked_files import HookedFiles
 class DyingFiles(HookedFiles):
     """Ends the process at its time. Keeps no trace."""
 
-    def __init__(self, root: Path, moment: str, number: int, counter: Path) -> None:
+    def __init__(self, root: Path, moment: str, operation: str, number: int, counter: Path) -> None:
         super().__init__(root, before=self._count, after=self._done)
         self._moment = moment
+        self._operation = operation
         self._number = number
         self._counter = os.open(counter, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._changes = 0
 
     def _count(self, operation: str) -> None:
-        if self._moment == operation:
-            self._number -= 1
-            if self._number <= 0:
+        os.write(self._counter, operation.encode() + b"\n")
+        if self._operation in ("any", operation):
+            self._changes += 1
+            if self._moment == "fail" and self._changes >= self._number:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-        self._changes += 1
-        os.write(self._counter, b".")
-        self._die_if("before")
+            self._die_if("before")
 
-    def _done(self, _: str) -> None:
-        self._die_if("after")
+    def _done(self, operation: str) -> None:
+        if self._operation in ("any", operation):
+            self._die_if("after")
 
     def _die_if(self, moment: str) -> None:
         if moment == self._moment and self._changes == self._number:
@@ -52,9 +54,9 @@ class DyingFiles(HookedFiles):
 
 def run() -> None:
     """Serve, with files that die."""
-    moment, _, number = os.environ["KAFKAPY_CRASH_AT"].partition(":")
+    moment, operation, number = os.environ["KAFKAPY_CRASH_AT"].split(":")
     root = Path(sys.argv[sys.argv.index("--data") + 1]).absolute().parent
-    files = DyingFiles(root, moment, int(number), Path(os.environ["KAFKAPY_CRASH_COUNT"]))
+    files = DyingFiles(root, moment, operation, int(number), Path(os.environ["KAFKAPY_CRASH_COUNT"]))
     setattr(kafkapy.storage.manager, "FileSystem", lambda: files)  # noqa: B010
     sys.argv.insert(1, "serve")
     main()

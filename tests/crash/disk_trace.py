@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kafkapy.storage.files import Buffer, File, FileSystem
 
-SECTOR = 512
+SECTORS = (512, 4096)
 
 Op = tuple[object, ...]
 """A name and arguments of one of the methods of `Disk`."""
@@ -170,7 +170,7 @@ def _damage(change: tuple[int, bytes | None], chance: random.Random) -> tuple[in
     position, data = change
     if data is None or chance.random() < 0.8:
         return change
-    kept = chance.randrange(0, len(data) + 1, SECTOR)
+    kept = chance.randrange(0, len(data) + 1, chance.choice(SECTORS))
     rest = len(data) - kept
     return position, data[:kept] + chance.choice((b"", bytes(rest), chance.randbytes(rest)))
 

@@ -5,32 +5,50 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
 
 from tests.crash.broker_process import BrokerProcess
-from tests.crash.history import History, check
+from tests.crash.history import Acked, History, check
+from tests.crash.kill_harness import TOPICS
 from tests.crash.load import RecordingProducer, create_topic, random_value, read_pass
+from tests.crash.results import note
 
-POINTS = int(os.environ.get("KAFKAPY_CRASH_POINTS", "14"))
+POINTS = int(os.environ.get("KAFKAPY_CRASH_POINTS", "8"))
 """Under load. The first start has one for each change it makes, up to as many."""
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
 LOAD_SECONDS = 1.2
-NEVER = "before:0"
+COMPACTED = TOPICS["compacted"]
+NEVER = "before:any:0"
+SETTINGS = {"log.cleaner.backoff.ms": "50"}
 
 
 def dying(data: Path, at: str) -> BrokerProcess:
     """A broker that dies there."""
     counter = data.with_suffix(".count")
     environment = {"KAFKAPY_CRASH_AT": at, "KAFKAPY_CRASH_COUNT": str(counter)}
-    return BrokerProcess(data, program=("-m", "tests.crash.crash_driver"), environment=environment)
+    program = ("-m", "tests.crash.crash_driver")
+    return BrokerProcess(data, settings=SETTINGS, program=program, environment=environment)
 
 
-def changes(data: Path) -> int:
-    """How many changes the broker made before it died."""
-    return data.with_suffix(".count").stat().st_size
+def changes(data: Path) -> Counter[str]:
+    """How many changes of each operation the broker has made."""
+    return Counter(data.with_suffix(".count").read_text().split())
+
+
+def some_points(first: Counter[str], last: Counter[str], count: int) -> list[str]:
+    """Moments between two counts of changes, each operation as often as any other."""
+    chance = random.Random(SEED)
+    operations = sorted(operation for operation in last if last[operation] > first[operation])
+    points = []
+    for _ in range(count):
+        operation = chance.choice(operations)
+        number = chance.randrange(first[operation] + 1, last[operation] + 1)
+        points.append(f"{chance.choice(('before', 'after'))}:{operation}:{number}")
+    return points
 
 
 def starts_and_serves(data: Path) -> None:
@@ -40,23 +58,23 @@ def starts_and_serves(data: Path) -> None:
         use(broker, 0.0)
 
 
-def use(broker: BrokerProcess, seconds: float, history: History | None = None) -> None:
-    """Create a topic, produce until the broker is gone or the time is over, and read all of it back."""
-    history = [] if history is None else history
+def use(broker: BrokerProcess, seconds: float) -> int:
+    """Create topics, produce until the broker is gone or the time is over, read all of it back;
+    the records acknowledged."""
+    history: History = []
     chance = random.Random(SEED)
     servers = broker.bootstrap_servers
-    partitions = [("topic", 0), ("topic", 1)]
-    settings = {"segment.bytes": "1048576"}
+    partitions = [("topic", 0), ("topic", 1), ("compacted", 0)]
     try:
-        create_topic(servers, "topic", 2, settings)
+        _create_topics(servers)
     except KafkaException:
         if not broker.dies:
             raise
-        # It died while it made the topic.
+        # It died while it made the topics.
         broker.kill()
         broker.restart_as_itself()
-        create_topic(servers, "topic", 2, settings)
-    producer = RecordingProducer(f"p{len(history)}", servers, history, idempotent=True)
+        _create_topics(servers)
+    producer = RecordingProducer("p", servers, history, idempotent=True)
     deadline = time.monotonic() + seconds
     while broker.is_running and time.monotonic() < deadline:
         for _ in range(20):
@@ -72,6 +90,12 @@ def use(broker: BrokerProcess, seconds: float, history: History | None = None) -
     read_pass(servers, "reader", dict.fromkeys(partitions, 0), history)
     findings = check(history)
     assert not findings, "\n".join(map(str, findings[:10]))
+    return sum(isinstance(event, Acked) for event in history)
+
+
+def _create_topics(servers: str) -> None:
+    create_topic(servers, "topic", 2, {"segment.bytes": "1048576"})
+    create_topic(servers, "compacted", 1, COMPACTED)
 
 
 @pytest.mark.slow
@@ -80,10 +104,9 @@ def test_a_first_start_that_dies_anywhere_is_followed_by_one_that_works(tmp_path
     with dying(data, NEVER) as broker:
         broker.start()
     total = changes(data)
-    assert total > 3
-    chance = random.Random(SEED)
-    for number in sorted(chance.sample(range(1, total + 1), min(total, POINTS))):
-        at = f"{chance.choice(('before', 'after'))}:{number}"
+    assert total.total() > 3
+    points = some_points(Counter(), total, POINTS)
+    for at in sorted(set(points)):
         data = tmp_path / at.replace(":", "-")
         with dying(data, at) as broker:
             broker.launch()
@@ -91,14 +114,15 @@ def test_a_first_start_that_dies_anywhere_is_followed_by_one_that_works(tmp_path
         try:
             starts_and_serves(data)
         except AssertionError as error:
-            raise AssertionError(f"died {at} of {total} changes, KAFKAPY_SEED={SEED}: {error}") from error
+            raise AssertionError(f"died {at} of {total}, KAFKAPY_SEED={SEED}: {error}") from error
+    note("R1", "death at a change of a file, first start", tried=len(set(points)))
 
 
 @pytest.mark.slow
 def test_a_broker_whose_syncs_fail_acknowledges_nothing_more(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     for turn in range(max(1, POINTS // 5)):
-        at = f"sync:{chance.randrange(20, 100)}"
+        at = f"fail:sync:{chance.randrange(20, 100)}"
         with dying(tmp_path / f"data-{turn}", at) as broker:
             broker.start()
             try:
@@ -116,12 +140,14 @@ def test_a_broker_that_dies_at_a_change_under_load_has_lost_nothing(tmp_path: Pa
         broker.dies = False
         use(broker, LOAD_SECONDS)
         total = changes(data)
-    chance = random.Random(SEED)
-    for turn in range(POINTS):
-        at = f"{chance.choice(('before', 'after'))}:{chance.randrange(first + 1, total)}"
+    acknowledged = 0
+    points = some_points(first, total, POINTS)
+    for turn, at in enumerate(points):
         with dying(tmp_path / f"data-{turn}", at) as broker:
             broker.start()
             try:
-                use(broker, LOAD_SECONDS * 3)
+                acknowledged += use(broker, LOAD_SECONDS * 3)
             except AssertionError as error:
-                raise AssertionError(f"died {at} of {total} changes, KAFKAPY_SEED={SEED}: {error}") from error
+                raise AssertionError(f"died {at} of {total}, KAFKAPY_SEED={SEED}: {error}") from error
+    operations = sorted({at.split(":")[1] for at in points})
+    note("R1", "death at a change of a file", tried=POINTS, acknowledged=acknowledged, operations=operations)

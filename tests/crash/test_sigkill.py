@@ -12,6 +12,7 @@ from tests.crash.broker_process import BrokerProcess
 from tests.crash.history import Anomaly, History, check
 from tests.crash.kill_harness import SETTINGS, run
 from tests.crash.load import RecordingProducer, create_topic, read_pass
+from tests.crash.results import note
 
 KILLS = int(os.environ.get("KAFKAPY_KILLS", "12"))
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
@@ -40,6 +41,13 @@ def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) 
     broker = BrokerProcess(tmp_path / "data", settings=SETTINGS)
     result = run(broker, ends=KILLS, seed=SEED, end=broker.kill)
     print(result)
+    note(
+        "R1",
+        "SIGKILL at random moments",
+        tried=result.ends,
+        acknowledged=result.acked,
+        slowest_start_s=round(result.slowest_start, 2),
+    )
     assert not result.findings, "\n".join([f"KAFKAPY_SEED={SEED}", *map(str, result.findings[:20])])
     assert result.ends >= KILLS
     assert result.acked > KILLS * 20
