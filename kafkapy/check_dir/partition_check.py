@@ -158,6 +158,7 @@ class _PartitionCheck:
         try:
             file = segment.file
         except FileNotFoundError:
+            self._forget()
             return
         if before is not None and base > before:
             self._gaps.append((segment.path, Gap(0, before, base - 1)))
@@ -183,6 +184,7 @@ class _PartitionCheck:
         self._result.segments += 1
         self._result.nbytes += size
         if self._expected.live and not self._still_there(segment):
+            self._forget()
             return
         self._tell_bad(segment, report, size, last=last)
         end = self._expected_end(base)
@@ -200,6 +202,12 @@ class _PartitionCheck:
         )
         if not (self._expected.live and last):
             self._found += check_txn_index(self._files, segment, report, self._promises, end)
+
+    def _forget(self) -> None:
+        """The broker has deleted or replaced a segment meanwhile: the next need not go on where it ended."""
+        self._gaps.clear()
+        self._state.next_offset = None
+        self._state.open_transactions.clear()
 
     def _expected_end(self, base_offset: int) -> int:
         end = self._state.next_offset
