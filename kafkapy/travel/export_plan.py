@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kafkapy.controller.producer_ids import UNKNOWN_IDS
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 from kafkapy.storage.damage import load_damage
 from kafkapy.storage.files import FileSystem
 from kafkapy.travel.cluster import Cluster
+from kafkapy.travel.internal_topics import highest_producer_id
 from kafkapy.travel.metadata_file import read_metadata
 from kafkapy.travel.source import PartitionFolder, Source
 from kafkapy.travel.travel_error import TravelError
@@ -59,6 +61,11 @@ def plan_export(source: Source, files: FileSystem, scratch: str) -> ExportPlan:
             folders.append(folder)
         else:
             left.append(folder.path)
+    if not cluster.next_producer_id:
+        # Logs of a directory that was not made here may hold ids that this broker did not give out.
+        highest = max((highest_producer_id(source.files, each.path) for each in folders), default=-1)
+        if highest >= 0:
+            cluster = replace(cluster, next_producer_id=highest + 1 + UNKNOWN_IDS)
     ids = [each.meta.directory_id or random_uuid() for each in source.log_dirs]
     damaged = [
         f"{folder.topic_partition} offsets {each.first_offset} to {each.end_offset - 1}"

@@ -148,11 +148,11 @@ class Source:
         self.close()
 
     def _read(self, index: int, path: str) -> None:
+        self._lock(path)
         try:
             entries = self.files.scan(path)
         except (FileNotFoundError, NotADirectoryError):
             raise TravelError(f"There is no directory {path}: name the data directory of a broker.") from None
-        self._lock(path)
         try:
             meta = read_meta_properties(self.files, f"{path}/{META_PROPERTIES}")
         except CorruptCheckpointError as error:

@@ -38,7 +38,6 @@ _CANNOT_LINK = frozenset(
 class Transfer:
     """What was brought over."""
 
-    files: int = 0
     written: int = 0
     """Bytes."""
     shared: int = 0
@@ -53,14 +52,12 @@ class Transfer:
         written = None
         if not closed or not self._link(files, source, target):
             written = files.copy(source, target)
-        self.files += 1
         if written is None:
             self.shared += files.size(source)
         else:
             self.written += written
 
     def add(self, other: Transfer) -> None:
-        self.files += other.files
         self.written += other.written
         self.shared += other.shared
 
