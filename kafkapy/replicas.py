@@ -189,6 +189,10 @@ class ReplicaManager:
             self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
             return
         log.config = config
+        # One name and one id for all partitions: thousands of copies count.
+        topic_partition = log.topic_partition
+        if log.topic_id == topic.id:
+            log.topic_id = topic.id
         self._partitions[topic_partition] = Partition(
             log,
             leader_epoch=leader_epoch,

@@ -188,7 +188,7 @@ def roll(log: PartitionLog, first_offset: int) -> Segment:
     segment = Segment.create(log_directory.files, log.path, base_offset, log.config, now_ms)
     log.segments.add(segment)
     log.unsynced.segments.append(old)
-    log.unsynced.directories.add(log.path)
+    log.unsynced.directories[log.path] = None
     log.producers.end_offset = base_offset
     try:
         snapshot = log.snapshots.take(log.producers, durable=False)

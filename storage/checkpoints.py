@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,7 +83,7 @@ def read_offsets(files: FileSystem, path: str) -> dict[TopicPartition, int]:
         if len(words) != 3:
             raise CorruptCheckpointError(path, f"malformed line {line!r}")
         partition = _number(path, words[1], 31)
-        offsets[TopicPartition(words[0], partition)] = _number(path, words[2], 63)
+        offsets[TopicPartition(sys.intern(words[0]), partition)] = _number(path, words[2], 63)
     return offsets
 
 

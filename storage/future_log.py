@@ -190,7 +190,7 @@ class FutureLog:
         directory = copy.log_directory
         directory.files.rename(copy.path, path)
         copy.moved_to(path)
-        copy.unsynced.directories.add(directory.path)
+        copy.unsynced.directories[directory.path] = None
         copy.config = source.config
         copy.cleaned_offset = source.cleaned_offset
         copy.producers = source.producers

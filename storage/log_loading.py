@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -91,7 +92,7 @@ class LogLoading:
             if match is None or match["topic"] == _KRAFT_METADATA:
                 logger.info("%s is no log of this broker and is left alone.", entry.path)
                 continue
-            tp = TopicPartition(match["topic"], int(match["partition"]))
+            tp = TopicPartition(sys.intern(match["topic"]), int(match["partition"]))
             known = (each.get(tp, 0) for each in (points, starts, watermarks, cleaned))
             offsets = LogOffsets(*known)
             jobs.append(LoadJob(directory, tp, entry.path, offsets, clean, match["future"] is not None))

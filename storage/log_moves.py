@@ -80,7 +80,7 @@ class LogMoves:
         except OSError as error:
             raise copy.log_directory.failed(f"renaming {copy.path}", error) from error
         copy.moved_to(path)
-        copy.unsynced.directories.add(copy.log_directory.path)
+        copy.unsynced.directories[copy.log_directory.path] = None
         del self.copies[topic_partition]
         manager.add(copy)
 

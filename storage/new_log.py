@@ -51,7 +51,7 @@ def create_log(
             log_end_offset=0,
             flushed_offset=0,
         )
-        log.unsynced.directories = {log_directory.path, path}
+        log.unsynced.directories = dict.fromkeys((log_directory.path, path))
         if topic_id != ZERO_UUID:
             adopt_topic_id(log, topic_id)
     except OSError:
@@ -70,7 +70,7 @@ def adopt_topic_id(log: PartitionLog, topic_id: Uuid) -> None:
     write_partition_metadata(log.log_directory.files, path, topic_id, durable=False)
     log.topic_id = topic_id
     log.unsynced.paths.append(path)
-    log.unsynced.directories.add(log.path)
+    log.unsynced.directories[log.path] = None
 
 
 def rotted(found: Uuid, known: Uuid) -> bool:

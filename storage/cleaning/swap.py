@@ -86,4 +86,4 @@ def replace(
         log.unsynced.forget(segment)
         if segment.base_offset != cleaned.base_offset:
             log.snapshots.delete(segment.base_offset)
-    log.unsynced.directories.add(log.path)
+    log.unsynced.directories[log.path] = None
