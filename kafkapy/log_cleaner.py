@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from kafkapy.loop_load import LoopLoad
 from kafkapy.protocol.errors import DecodeError, KafkaError
 from kafkapy.storage.batches import BadBatchError
 from kafkapy.storage.cleaning.cleanable import (
@@ -46,6 +47,7 @@ from kafkapy.storage.cleaning.cleanable import (
 )
 from kafkapy.storage.cleaning.cleaned_segment import CleanedSegment
 from kafkapy.storage.cleaning.cleaner import Cleaner
+from kafkapy.storage.cleaning.pace import Pace
 from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningPlan, SourceSegment
 from kafkapy.storage.cleaning.swap import prepare
 from kafkapy.storage.cleaning.task import CleaningAbortedError, CleaningTask
@@ -163,7 +165,8 @@ class LogCleaner:
             if cleanable is None:
                 return True
             task = log.cleaning = CleaningTask(self._broker.logs.files)
-        run = _Pass(self._broker, executor, self._throttle, self._limits(), partition, task)
+        load, limits = LoopLoad(), self._limits()
+        run = _Pass(self._broker, executor, self._throttle, load, limits, partition, task)
         return await self._run(run, cleanable, now_ms)
 
     def _look_at(self, log: PartitionLog, now_ms: int) -> CleanableLog | None:
@@ -246,6 +249,7 @@ class _Pass:
         broker: BrokerCore,
         executor: ThreadPoolExecutor,
         throttle: Throttle,
+        load: LoopLoad,
         limits: CleaningLimits,
         partition: Partition,
         task: CleaningTask,
@@ -253,6 +257,7 @@ class _Pass:
         self._broker = broker
         self._executor = executor
         self._throttle = throttle
+        self._load = load
         self._limits = limits
         self._partition = partition
         self.task = task
@@ -264,7 +269,8 @@ class _Pass:
         planned = plan(cleanable, now_ms)
         if not await self._secure(log, planned.end_offset):
             return False
-        cleaner = Cleaner(self._broker.logs.files, planned, self.task, self._limits, self._throttle)
+        pace = Pace(self._load.is_busy)
+        cleaner = Cleaner(self._broker.logs.files, planned, self.task, self._limits, self._throttle, pace)
         next_dirty = await self._in_thread(cleaner.build_map)
         for group in await self._in_thread(cleaner.groups):
             cleaned = await self._in_thread(self._write, cleaner, planned, group)

@@ -108,7 +108,7 @@ class CleanedOutput:
     def _write(self) -> None:
         if self._used:
             self._writer.write(memoryview(self._buffer)[: self._used])
-            self._workspace.throttle.pass_through(self._used, self._workspace.task)
+            self._workspace.moved(self._used)
             self._used = 0
 
     def _take_special(self, batch: memoryview, header: BatchHeader, ends_segment: bool) -> None:

@@ -24,6 +24,7 @@ from kafkapy.storage.cleaning.cleaned_output import CleanedOutput
 from kafkapy.storage.cleaning.cleaned_segment import CleanedSegment, CleanedSegmentWriter
 from kafkapy.storage.cleaning.key_index import BAD, END, FULL, index_batches, index_records
 from kafkapy.storage.cleaning.offset_map import OffsetMap
+from kafkapy.storage.cleaning.pace import Pace
 from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningPlan, CleaningStats, SourceSegment
 from kafkapy.storage.cleaning.task import CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
@@ -45,9 +46,10 @@ class Cleaner:
         task: CleaningTask,
         limits: CleaningLimits,
         throttle: Throttle,
+        pace: Pace,
     ) -> None:
         """Raises ValueError where the map would have no room for a key."""
-        self._workspace = Workspace(files, plan, task, limits, throttle)
+        self._workspace = Workspace(files, plan, task, limits, throttle, pace)
         self._files = files
         self._plan = plan
         dirty_offsets = plan.end_offset - plan.first_dirty_offset
@@ -70,6 +72,7 @@ class Cleaner:
             OSError: the disk failed.
             CleaningAbortedError
         """
+        self._workspace.begin()
         transactions = CleanedTransactions(self._plan.aborted)
         for segment in self._plan.segments:
             if segment.end_offset > self._plan.first_dirty_offset and not self._index(segment, transactions):
@@ -181,6 +184,7 @@ class Cleaner:
 
         Raises as `build_map` does, and ValueError where one segment cannot hold it.
         """
+        self._workspace.begin()
         plan, base_offset = self._plan, group[0].base_offset
         writer = CleanedSegmentWriter(
             self._files, self._workspace.task, self._workspace.stem(base_offset), base_offset, plan.config

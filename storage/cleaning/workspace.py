@@ -6,6 +6,7 @@ from kafkapy.protocol.compression import Buffer, decompress
 from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
 from kafkapy.storage.batches import BadBatchError
 from kafkapy.storage.cleaning.key_index import SPECIAL, look
+from kafkapy.storage.cleaning.pace import Pace
 from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningPlan, CleaningStats, SourceSegment
 from kafkapy.storage.cleaning.task import CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
@@ -19,7 +20,7 @@ CHUNK = 1 << 20
 class Workspace:
     """Of one pass. Used by one thread at a time."""
 
-    __slots__ = ("buffer", "files", "limits", "plan", "stats", "task", "throttle")
+    __slots__ = ("_pace", "_throttle", "buffer", "files", "limits", "plan", "stats", "task")
 
     def __init__(
         self,
@@ -28,14 +29,28 @@ class Workspace:
         task: CleaningTask,
         limits: CleaningLimits,
         throttle: Throttle,
+        pace: Pace,
     ) -> None:
         self.files = files
         self.plan = plan
         self.task = task
         self.limits = limits
-        self.throttle = throttle
+        self._throttle = throttle
+        self._pace = pace
         self.stats = CleaningStats()
         self.buffer = memoryview(bytearray(CHUNK))
+
+    def begin(self) -> None:
+        """A step of the pass begins."""
+        self._pace.begin()
+
+    def moved(self, nbytes: int) -> None:
+        """So much was read or written: wait as long as the throttle and others who want to get on say.
+
+        Raises CleaningAbortedError.
+        """
+        self._throttle.pass_through(nbytes, self.task)
+        self._pace.rest(self.task)
 
     def stem(self, base_offset: int) -> str:
         """The path of a segment's files up to the suffix."""
@@ -90,7 +105,7 @@ class SegmentChunks:
             raise self.bad("the file ends")
         if self.filled < HEADER_SIZE:
             raise self.bad("the file ends inside a batch header")
-        workspace.throttle.pass_through(self.filled, workspace.task)
+        workspace.moved(self.filled)
         return True
 
     def _grow(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kafkapy.protocol.records import Record, decode_records, iter_headers
 from kafkapy.storage.cleaning.cleanable import look_at, plan
 from kafkapy.storage.cleaning.cleaner import Cleaner
+from kafkapy.storage.cleaning.pace import Pace
 from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningStats
 from kafkapy.storage.cleaning.swap import prepare
 from kafkapy.storage.cleaning.task import CleaningTask
@@ -37,7 +38,9 @@ def compact(
     manager.checkpoint_recovery_points()()
     task = log.cleaning = CleaningTask(manager.files)
     planned = plan(cleanable, now_ms)
-    cleaner = Cleaner(manager.files, planned, task, CleaningLimits(map_bytes), UNTHROTTLED)
+    cleaner = Cleaner(
+        manager.files, planned, task, CleaningLimits(map_bytes), UNTHROTTLED, Pace(lambda: False)
+    )
     try:
         next_dirty = cleaner.build_map()
         for group in cleaner.groups():

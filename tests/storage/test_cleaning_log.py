@@ -13,6 +13,7 @@ from kafkapy.storage.batches import BadBatchError
 from kafkapy.storage.checkpoints import read_offsets
 from kafkapy.storage.cleaning.cleanable import look_at, roll_if_old
 from kafkapy.storage.cleaning.offset_map import OffsetMap
+from kafkapy.storage.cleaning.pace import Pace
 from kafkapy.storage.cleaning.task import CleaningAbortedError, CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
 from kafkapy.storage.log import PartitionLog
@@ -410,6 +411,27 @@ def test_the_throttle_lets_so_many_bytes_through() -> None:
     assert throttle.reserve(500) == pytest.approx(1.0)
     now[0] += 10
     assert throttle.reserve(100) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("busy", "rested"), [(False, 0.0), (True, 0.02)])
+def test_a_pass_rests_while_others_are_served(tmp_path: Path, busy: bool, rested: float) -> None:
+    logs = compacted(tmp_path)
+    task = RestingTask(logs.files)
+    # Made, begun, and (if it asks) done and gone on.
+    now = iter([0.0, 5.0, 5.01, 5.5])
+    pace = Pace(lambda: busy, clock=lambda: next(now))
+    pace.begin()
+    pace.rest(task)
+    assert task.rested == pytest.approx(rested)
+
+
+class RestingTask(CleaningTask):
+    """Rests in no time."""
+
+    rested = 0.0
+
+    def wait(self, seconds: float) -> None:
+        self.rested += seconds
 
 
 def test_a_pass_that_waits_is_stopped_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""Gives way to those who wait for the broker.
+
+Compaction is in no hurry; a producer that waits for its acknowledgement is. A pass at full speed takes a core
+and the disk, and the p99 of producers grows several times. So while the broker serves anybody, a pass rests
+after each chunk for twice as long as the chunk took: it then has at most a third of what it could have. On a
+broker that serves nobody it goes at full speed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from kafkapy.storage.cleaning.task import CleaningTask
+
+REST: Final = 2.0
+"""Seconds of rest for each second of work."""
+
+LONGEST_REST: Final = 0.2
+"""Seconds: work that took this long waited for something itself."""
+
+
+class Pace:
+    """Of one pass. Used by one thread at a time."""
+
+    __slots__ = ("_clock", "_is_busy", "_since")
+
+    def __init__(self, is_busy: Callable[[], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`is_busy` says whether the broker serves anybody just now."""
+        self._is_busy = is_busy
+        self._clock = clock
+        self._since = clock()
+
+    def begin(self) -> None:
+        """Work begins here; what came before was somebody else's."""
+        self._since = self._clock()
+
+    def rest(self, task: CleaningTask) -> None:
+        """A chunk is done. Raises CleaningAbortedError."""
+        if self._is_busy():
+            task.wait(min((self._clock() - self._since) * REST, LONGEST_REST))
+        self._since = self._clock()
