@@ -49,17 +49,14 @@ def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
 
 @contextmanager
 def _progress(job: Check) -> Iterator[tuple[Callable[[int], None], Callable[[str], None]]]:
-    """Who is told of bytes and of lines: a bar where somebody sees it and rich is installed."""
-    if sys.stderr.isatty():
-        try:
-            from kafkapy.check_dir.bar import CheckBar
-        except ModuleNotFoundError:
-            pass
-        else:
-            with CheckBar(job.total_bytes()) as bar:
-                yield bar.read, bar.tell
-            return
-    yield lambda _: None, click.echo
+    """Who is told of bytes and of lines: a bar where somebody sees it."""
+    if not sys.stderr.isatty():
+        yield lambda _: None, click.echo
+        return
+    from kafkapy.check_dir.bar import CheckBar
+
+    with CheckBar(job.total_bytes()) as bar:
+        yield bar.read, bar.tell
 
 
 def _tell(summary: Summary) -> None:

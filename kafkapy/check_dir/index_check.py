@@ -10,11 +10,12 @@ is no contradiction.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left
 from dataclasses import dataclass
 
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
-from kafkapy.storage.index_file import CorruptIndexError
+from kafkapy.storage.index_file import CorruptIndexError, IndexFile
 from kafkapy.storage.offset_index import OffsetIndex
 from kafkapy.storage.time_index import NO_TIMESTAMP, TimeIndex
 
@@ -31,6 +32,38 @@ class IndexProblem:
     """The byte of the segment that the entry points to."""
 
 
+_ATTEMPTS = 3
+"""At an index that a broker may trim just then."""
+
+_OFFSET_ENTRY = struct.Struct("!ii")
+_TIME_ENTRY = struct.Struct("!qi")
+
+
+def _entries(
+    files: ReadOnlyFiles, index: IndexFile, layout: struct.Struct, *, being_written: bool
+) -> list[tuple[int, int]]:
+    """The fields of each entry, read at once.
+
+    Raises:
+        CorruptIndexError: the broker that opens the file would write it anew.
+        FileNotFoundError: it is missing.
+    """
+    attempt = 1
+    while True:
+        try:
+            if being_written:
+                index.load_while_written()
+            else:
+                index.load()
+            break
+        except CorruptIndexError:
+            if attempt == _ATTEMPTS or not being_written:
+                raise
+            attempt += 1
+    data = memoryview(files.read(index.path))
+    return list(layout.iter_unpack(data[: min(index.entries, len(data) // layout.size) * layout.size]))
+
+
 class OffsetIndexCheck:
     """The entries of an offset index, each met by its batch or not."""
 
@@ -38,15 +71,12 @@ class OffsetIndexCheck:
         """Read the entries. `being_written`: zeros behind them are room for more."""
         self.problems: list[IndexProblem] = []
         self.missing = False
+        self._base_offset = base_offset
         self._offsets: dict[int, int] = {}
         self._positions: list[int] = []
         index = OffsetIndex(files, path, base_offset, 0, new=False)
         try:
-            if being_written:
-                index.load_while_written()
-            else:
-                index.load()
-            self._read(index)
+            self._take(_entries(files, index, _OFFSET_ENTRY, being_written=being_written))
         except FileNotFoundError:
             self.missing = True
         except CorruptIndexError as error:
@@ -55,15 +85,15 @@ class OffsetIndexCheck:
             index.close()
         self._left = dict(self._offsets)
 
-    def _read(self, index: OffsetIndex) -> None:
-        last_offset, last_position = index.base_offset - 1, 0
-        for slot in range(index.entries):
-            offset, position = index.entry(slot)
+    def _take(self, entries: list[tuple[int, int]]) -> None:
+        last_offset, last_position = self._base_offset - 1, 0
+        for slot, (relative, position) in enumerate(entries):
+            offset = self._base_offset + relative
             if offset <= last_offset or position <= last_position:
                 what = (
                     f"entry {slot} (offset {offset}, byte {position}) does not rise above the one before it"
                 )
-                self.problems.append(IndexProblem(what, slot * index.entry_size))
+                self.problems.append(IndexProblem(what, slot * OffsetIndex.entry_size))
                 return
             self._offsets[position] = offset
             self._positions.append(position)
@@ -115,17 +145,14 @@ class TimeIndexCheck:
     def __init__(self, files: ReadOnlyFiles, path: str, base_offset: int, *, being_written: bool) -> None:
         self.problems: list[IndexProblem] = []
         self.missing = False
+        self._base_offset = base_offset
         self._entries: list[tuple[int, int]] = []
         self._at = 0
         self._newest = NO_TIMESTAMP
         self._known = True
         index = TimeIndex(files, path, base_offset, 0, new=False)
         try:
-            if being_written:
-                index.load_while_written()
-            else:
-                index.load()
-            self._read(index)
+            self._take(_entries(files, index, _TIME_ENTRY, being_written=being_written))
         except FileNotFoundError:
             self.missing = True
         except CorruptIndexError as error:
@@ -133,15 +160,15 @@ class TimeIndexCheck:
         finally:
             index.close()
 
-    def _read(self, index: TimeIndex) -> None:
-        last_timestamp, last_offset = NO_TIMESTAMP, index.base_offset
-        for slot in range(index.entries):
-            timestamp, offset = index.entry(slot)
+    def _take(self, entries: list[tuple[int, int]]) -> None:
+        last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
+        for slot, (timestamp, relative) in enumerate(entries):
+            offset = self._base_offset + relative
             if (timestamp <= last_timestamp and slot) or offset < last_offset:
                 what = (
                     f"entry {slot} (timestamp {timestamp}, offset {offset}) does not rise above the last one"
                 )
-                self.problems.append(IndexProblem(what, slot * index.entry_size))
+                self.problems.append(IndexProblem(what, slot * TimeIndex.entry_size))
                 return
             self._entries.append((timestamp, offset))
             last_timestamp, last_offset = timestamp, offset

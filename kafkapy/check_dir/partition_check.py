@@ -148,7 +148,7 @@ class _PartitionCheck:
 
     def _check_segment(self, segment: OfflineSegment, following: int | None) -> None:
         last = following is None
-        being_written = last and not self._expected.clean
+        being_written = self._expected.live or (last and not self._expected.clean)
         index_path = segment.stem + INDEX_SUFFIX + segment.suffix
         time_path = segment.stem + TIME_INDEX_SUFFIX + segment.suffix
         base = segment.base_offset
