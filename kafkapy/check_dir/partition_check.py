@@ -312,14 +312,13 @@ class _PartitionCheck:
 
     def _tell_gaps(self) -> None:
         """Offsets that nobody has: compaction's, or of a segment that was lost."""
-        compacted = (
-            self._state.compacted
-            or self._expected.cleaner_offset is not None
-            or is_internal(self._place.topic_partition.topic)
-        )
-        if compacted:
+        if self._state.compacted or is_internal(self._place.topic_partition.topic):
             return
-        for path, gap in [each for each in self._gaps if not self._damage.explains(each[1])][:_MOST]:
+        cleaned = self._expected.cleaner_offset or 0
+        lost = [
+            each for each in self._gaps if each[1].first >= cleaned and not self._damage.explains(each[1])
+        ]
+        for path, gap in lost[:_MOST]:
             what = f"offsets {gap.first} to {gap.last} are missing before it"
             severity = self._promises.of_record(gap.first)
             remedy = f"{RESTORE}; if the topic was ever compacted, this is no damage."

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from kafkapy.check_dir.finding import Severity
+from kafkapy.protocol.records import Record, build_batch
 from tests.check_dir.directories import CONFIG, checked, files, fill, findings, fingerprint, killed, stopped
-from tests.storage.log_harness import Logs
+from tests.storage.cleaning_harness import compact_fully, records_of
+from tests.storage.log_harness import START_MS, Logs, append
 
 
 def test_a_clean_directory_has_no_findings(tmp_path: Path) -> None:
@@ -89,6 +94,27 @@ def test_offsets_that_compaction_took_are_no_damage(tmp_path: Path) -> None:
     assert severities_of(logs.path.parent) == {Severity.DAMAGED}
     (logs.path.parent / "cleaner-offset-checkpoint").write_text("0\n1\nevents 0 60\n")
     assert severities_of(logs.path.parent) == set()
+
+
+@pytest.mark.parametrize("stop", ["clean", "killed"])
+def test_a_compacted_log_has_no_findings(tmp_path: Path, stop: str) -> None:
+    config = replace(CONFIG, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
+    logs = Logs(tmp_path, config=config)
+    for turn in range(6):
+        for number in range(40):
+            key = b"key %d" % (number % 7)
+            value = None if number % 13 == 5 else b"turn %d" % turn
+            record = Record(timestamp=START_MS + turn * 100 + number, key=key, value=value)
+            append(logs.log, build_batch([record, Record(timestamp=START_MS, key=b"other", value=b"x")]))
+        compact_fully(logs.manager, logs.log)
+    batches = len(records_of(logs.log))
+    assert batches < 100
+    if stop == "clean":
+        logs.stop()
+    else:
+        logs.crash()
+    found = [each.text() for each in findings(logs.path.parent) if not each.path.endswith(".deleted")]
+    assert found == []
 
 
 def severities_of(path: Path) -> set[Severity]:
