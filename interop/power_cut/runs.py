@@ -1,0 +1,189 @@
+"""The same power cuts under Apache Kafka and under kafkapy, each on an ext4 image of its own.
+
+    acknowledged   `count` records to one partition, acks=all, of a broker whose other files are on disk; one
+                   second after the last acknowledgement the power is cut: how many are there afterwards?
+    first start    the power is cut when the broker has just answered for the first time: does it ever start
+                   again?
+
+Both brokers run with the durability settings that they ship with.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.support.kafka_process import KafkaProcess
+from interop.support.server_process import ServerStartError
+from tests.crash.broker_process import BrokerProcess
+from tests.crash.loop_disk import LoopDisk
+
+TOPIC = "records"
+DEADLINE = 60.0
+SETTLE_SECONDS = 1.0
+
+
+class Run(NamedTuple):
+    """What came of one cut."""
+
+    broker: str
+    what: str
+    acknowledged: int
+    lost: int
+    starts_again: bool
+    note: str = ""
+
+
+class KafkaOnDisk:
+    """Apache Kafka with its data on a disk and all else beside it."""
+
+    name = "Apache Kafka 4.3.1"
+
+    def __init__(self, disk: LoopDisk, folder: Path) -> None:
+        self._kafka = KafkaProcess(folder, properties={"log.dirs": str(disk.path / "data")}, heap="512m")
+        self._kafka.data = disk.path / "data"
+        self._formatted = False
+        self._mount = f"{disk.path}/"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return str(self._kafka.bootstrap_servers)
+
+    def start(self) -> None:
+        """Start; the storage is formatted the first time only, as an operator does."""
+        if self._formatted:
+            self._kafka._format = lambda: None  # type: ignore[method-assign]
+        self._kafka.start(timeout=DEADLINE)
+        self._formatted = True
+
+    def kill(self) -> None:
+        self._kafka.kill()
+
+    def last_words(self) -> str:
+        lines = [line for line in self._kafka.output().splitlines() if "ERROR" in line or "Exception" in line]
+        return lines[-1].replace(self._mount, "")[:200] if lines else ""
+
+
+class KafkapyOnDisk:
+    """kafkapy likewise."""
+
+    name = "kafkapy"
+
+    def __init__(self, disk: LoopDisk, folder: Path) -> None:
+        self._broker = BrokerProcess(disk.path / "data", log=folder / "broker.log")
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._broker.bootstrap_servers
+
+    def start(self) -> None:
+        try:
+            self._broker.start()
+        except AssertionError as error:
+            raise ServerStartError(str(error)) from error
+
+    def kill(self) -> None:
+        self._broker.kill()
+
+    def last_words(self) -> str:
+        return self._broker.log.read_text()[-200:]
+
+
+BROKERS = (KafkaOnDisk, KafkapyOnDisk)
+OnDisk = KafkaOnDisk | KafkapyOnDisk
+
+
+def cut_after_acknowledgement(kind: type[OnDisk], folder: Path, count: int) -> Run:
+    """Produce, wait a second, cut, start, count."""
+    with _on_disk(kind, folder) as (disk, broker):
+        broker.start()
+        _create_topic(broker.bootstrap_servers)
+        # Only the records are at stake here: everything else is on disk.
+        subprocess.run(["sync", "-f", str(disk.path)], check=True)
+        acknowledged = _produce(broker.bootstrap_servers, count)
+        time.sleep(SETTLE_SECONDS)
+        _lose_power(disk, broker)
+        try:
+            broker.start()
+        except ServerStartError:
+            return Run(kind.name, "acknowledged", acknowledged, acknowledged, False, broker.last_words())
+        left = _count(broker.bootstrap_servers)
+        return Run(kind.name, "acknowledged", acknowledged, acknowledged - left, True)
+
+
+def cut_at_first_start(kind: type[OnDisk], folder: Path) -> Run:
+    """Start for the first time, cut, start twice."""
+    with _on_disk(kind, folder) as (disk, broker):
+        broker.start()
+        _lose_power(disk, broker)
+        for _ in range(2):
+            try:
+                broker.start()
+            except ServerStartError:
+                continue
+            return Run(kind.name, "first start", 0, 0, True)
+        return Run(kind.name, "first start", 0, 0, False, broker.last_words())
+
+
+@contextmanager
+def _on_disk(kind: type[OnDisk], folder: Path) -> Iterator[tuple[LoopDisk, OnDisk]]:
+    with LoopDisk(folder) as disk:
+        broker = kind(disk, folder)
+        try:
+            yield disk, broker
+        finally:
+            broker.kill()
+
+
+def _lose_power(disk: LoopDisk, broker: OnDisk) -> None:
+    disk.cut_power()
+    broker.kill()
+    disk.restore_power()
+
+
+def _create_topic(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(DEADLINE)
+
+
+def _produce(servers: str, count: int) -> int:
+    producer = Producer({"bootstrap.servers": servers, "acks": "all", "log_level": 0})
+    acknowledged = 0
+
+    def delivered(error: object, _: object) -> None:
+        nonlocal acknowledged
+        acknowledged += error is None
+
+    for number in range(count):
+        producer.produce(TOPIC, b"%d" % number, partition=0, on_delivery=delivered)
+        producer.poll(0)
+    producer.flush(DEADLINE)
+    return acknowledged
+
+
+def _count(servers: str) -> int:
+    """The records that are there; none of a topic that is forgotten."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    deadline = time.monotonic() + 10
+    while TOPIC not in admin.list_topics(timeout=DEADLINE).topics:
+        if time.monotonic() > deadline:
+            return 0
+        time.sleep(0.2)
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused", "log_level": 0})
+    try:
+        while True:
+            try:
+                low, high = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=5)
+                return int(high - low)
+            except KafkaException:
+                if time.monotonic() > deadline + DEADLINE:
+                    return 0
+    finally:
+        consumer.close()
