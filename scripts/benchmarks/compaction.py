@@ -104,7 +104,6 @@ class Subject:
                     "segment.bytes": str(SEGMENT_BYTES),
                     "min.cleanable.dirty.ratio": "0.01",
                     "retention.ms": "-1",
-                    "file.delete.delay.ms": "1000",
                 }
                 topics = [NewTopic(TOPIC, 1, 1, config=settings), NewTopic(PROBE, 1, 1)]
                 for created in admin.create_topics(topics).values():

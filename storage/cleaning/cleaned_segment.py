@@ -1,7 +1,8 @@
 """The files of a segment that compaction writes: `<base offset>.log.cleaned` and its indexes.
 
 Written in order and once, by one thread, and synced when they are finished: swap.py makes them the log's.
-They are synced as they grow, too: one sync of all at the end would have those of acknowledgements wait.
+They are synced as they grow, too, in small steps while the broker serves anybody: one sync of all at the end
+would have those of acknowledgements wait.
 
 Crash story: recovery removes `.cleaned` files.
 
@@ -11,6 +12,7 @@ Source: UnifiedLog.createNewCleanedSegment, LogCleaner.cleanSegments.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkapy.storage.cleaning.task import CleaningTask
@@ -23,7 +25,10 @@ from kafkapy.storage.txn_index import AbortedTxn, TransactionIndex
 
 CLEANED_SUFFIX = ".cleaned"
 
-_SYNC_BYTES = 512 << 10
+_SYNC_BYTES = 8 << 20
+"""What is written between two syncs."""
+
+_SYNC_BYTES_WHEN_BUSY = 512 << 10
 
 _TIME_ENTRY = struct.Struct(">qi")
 
@@ -46,6 +51,7 @@ class CleanedSegmentWriter:
         "_config",
         "_file",
         "_files",
+        "_is_busy",
         "_open",
         "_position",
         "_stem",
@@ -55,8 +61,17 @@ class CleanedSegmentWriter:
         "base_offset",
     )
 
-    def __init__(self, files: FileSystem, task: CleaningTask, stem: str, base_offset: int, config: LogConfig):
+    def __init__(
+        self,
+        files: FileSystem,
+        task: CleaningTask,
+        stem: str,
+        base_offset: int,
+        config: LogConfig,
+        is_busy: Callable[[], bool],
+    ) -> None:
         """`stem` is the path of the segment's files up to the suffix. Raises CleaningAbortedError."""
+        self._is_busy = is_busy
         self._files = files
         self._task = task
         self._stem = stem
@@ -82,7 +97,8 @@ class CleanedSegmentWriter:
         """Write whole batches behind the last."""
         self._files.write_at(self._file, [batches], self._position)
         self._position += len(batches)
-        if self._position - self._synced >= _SYNC_BYTES:
+        unsynced = self._position - self._synced
+        if unsynced >= _SYNC_BYTES or (unsynced >= _SYNC_BYTES_WHEN_BUSY and self._is_busy()):
             self._files.sync_data(self._file)
             self._synced = self._position
 

@@ -187,7 +187,12 @@ class Cleaner:
         self._workspace.begin()
         plan, base_offset = self._plan, group[0].base_offset
         writer = CleanedSegmentWriter(
-            self._files, self._workspace.task, self._workspace.stem(base_offset), base_offset, plan.config
+            self._files,
+            self._workspace.task,
+            self._workspace.stem(base_offset),
+            base_offset,
+            plan.config,
+            self._workspace.pace.is_busy,
         )
         try:
             output = CleanedOutput(self._workspace, writer, group, self._map, self._transactions)

@@ -24,11 +24,11 @@ LONGEST_REST: Final = 0.2
 class Pace:
     """Of one pass. Used by one thread at a time."""
 
-    __slots__ = ("_clock", "_is_busy", "_since")
+    __slots__ = ("_clock", "_since", "is_busy")
 
     def __init__(self, is_busy: Callable[[], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
         """`is_busy` says whether the broker serves anybody just now."""
-        self._is_busy = is_busy
+        self.is_busy = is_busy
         self._clock = clock
         self._since = clock()
 
@@ -38,6 +38,6 @@ class Pace:
 
     def rest(self, task: CleaningTask) -> None:
         """A chunk is done. Raises CleaningAbortedError."""
-        if self._is_busy():
+        if self.is_busy():
             task.wait(min((self._clock() - self._since) * REST, LONGEST_REST))
         self._since = self._clock()

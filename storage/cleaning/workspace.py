@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 class Workspace:
     """Of one pass. Used by one thread at a time."""
 
-    __slots__ = ("_pace", "_throttle", "buffer", "files", "limits", "plan", "stats", "task")
+    __slots__ = ("_throttle", "buffer", "files", "limits", "pace", "plan", "stats", "task")
 
     def __init__(
         self,
@@ -36,13 +36,13 @@ class Workspace:
         self.task = task
         self.limits = limits
         self._throttle = throttle
-        self._pace = pace
+        self.pace = pace
         self.stats = CleaningStats()
         self.buffer = memoryview(bytearray(CHUNK))
 
     def begin(self) -> None:
         """A step of the pass begins."""
-        self._pace.begin()
+        self.pace.begin()
 
     def moved(self, nbytes: int) -> None:
         """So much was read or written: wait as long as the throttle and others who want to get on say.
@@ -50,7 +50,7 @@ class Workspace:
         Raises CleaningAbortedError.
         """
         self._throttle.pass_through(nbytes, self.task)
-        self._pace.rest(self.task)
+        self.pace.rest(self.task)
 
     def stem(self, base_offset: int) -> str:
         """The path of a segment's files up to the suffix."""
