@@ -47,6 +47,10 @@ class FlushTicket:
             StorageError: the disk failed. Do not try again.
         """
         files = self.log_directory.files
+        if self.log_directory.syncs_at_once:
+            if self.leader_epochs is not None:
+                files.write_atomically(*self.leader_epochs, durable=False)
+            return
         done = set() if synced is None else synced
         try:
             for file in self.files:

@@ -428,12 +428,12 @@ class PartitionLog:
             active.trim()
             self.unsynced.segments.append(active)
         self.producers.end_offset = self.log_end_offset
-        self.snapshots.take(self.producers, durable=log_directory.durable)
+        self.snapshots.take(self.producers, durable=log_directory.syncs_each)
         if self.unsynced.segments or self.flushed_offset < self.log_end_offset:
             self.flush()
         if self.leader_epochs.unsaved:
             path = f"{self.path}/{LEADER_EPOCHS}"
-            self.leader_epochs.save(log_directory.files, path, durable=log_directory.durable)
+            self.leader_epochs.save(log_directory.files, path, durable=log_directory.syncs_each)
         self.close_files()
 
     def close_files(self) -> None:

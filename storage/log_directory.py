@@ -76,7 +76,7 @@ class LogDirectory:
         "meta",
         "on_failure",
         "path",
-        "syncs_when_loaded",
+        "syncs_at_once",
     )
 
     def __init__(self, path: str, *, files: FileSystem, clock: Clock, durability: Durability) -> None:
@@ -95,8 +95,8 @@ class LogDirectory:
         recovery point: a checkpoint that says more than the log holds would look like a loss after a
         crash."""
         self.deletions: list[PendingDeletion] = []
-        self.syncs_when_loaded = False
-        """Logs that are recovered need not be synced one by one: all is synced before any is served."""
+        self.syncs_at_once = False
+        """Logs that are recovered, or closed, need not be synced one by one: `sync_at_once` follows."""
         self.log_count = 0
         """Logs and copies in here: a new one goes where the fewest are."""
         self._space: DiskSpace | None = None
@@ -159,6 +159,24 @@ class LogDirectory:
         if space is None:
             space = self._space = DiskSpace(self.files, self.path, keep_reserve=self.durable)
         return space
+
+    def sync_at_once(self) -> None:
+        """Sync all that was not synced since `syncs_at_once` was set.
+
+        Raises:
+            StorageError: the disk failed, and the directory is offline.
+        """
+        if self.syncs_at_once:
+            self.syncs_at_once = False
+            try:
+                self.files.sync_file_system(self.path)
+            except OSError as error:
+                raise self.failed("syncing all logs", error) from error
+
+    @property
+    def syncs_each(self) -> bool:
+        """Whether a small file is to be synced as it is written."""
+        return self.durable and not self.syncs_at_once
 
     def require_online(self) -> None:
         """Raises StorageError when the directory is offline."""

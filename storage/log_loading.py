@@ -14,6 +14,7 @@ Source: LogManager.loadLogs, LocalLog.parseTopicPartitionName.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
@@ -25,7 +26,7 @@ from typing import Final, NamedTuple
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import CLEAN_SHUTDOWN, take_clean_shutdown
-from kafkapy.storage.files import is_disk_full
+from kafkapy.storage.files import StorageError, is_disk_full
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import Clock, LogDirectory
@@ -45,7 +46,7 @@ _KRAFT_METADATA = "__cluster_metadata"
 
 _REPORT_EVERY_MS: Final = 3000
 
-_MANY: Final = 200
+MANY: Final = 200
 """So many logs of a directory are synced at once."""
 
 
@@ -99,8 +100,8 @@ class LogLoading:
         if jobs:
             how = "after a clean stop" if clean else "after an unclean stop: recovering"
             logger.info("Loading %s logs from %s %s", f"{len(jobs):,}", directory.path, how)
-            directory.syncs_when_loaded = (
-                directory.durable and not clean and len(jobs) >= _MANY and files.can_sync_file_system
+            directory.syncs_at_once = (
+                directory.durable and not clean and len(jobs) >= MANY and files.can_sync_file_system
             )
             self._jobs[directory] = jobs
 
@@ -151,11 +152,9 @@ class LogLoading:
 
     def _sync(self) -> None:
         for directory in self._jobs:
-            if directory.syncs_when_loaded and directory.error is None:
-                try:
-                    directory.files.sync_file_system(directory.path)
-                except OSError as error:
-                    directory.failed("syncing what was recovered", error)
+            if directory.error is None:
+                with contextlib.suppress(StorageError):  # the directory is offline then
+                    directory.sync_at_once()
 
     def _load(self, job: LoadJob) -> PartitionLog:
         try:

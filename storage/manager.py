@@ -44,7 +44,7 @@ from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_checkpoints import LogCheckpoints
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import Clock, Durability, LogDirectory, LogDirectoryError, has_rotted
-from kafkapy.storage.log_loading import LoadJob, LogLoading, Progress
+from kafkapy.storage.log_loading import MANY, LoadJob, LogLoading, Progress
 from kafkapy.storage.log_moves import LogMoves
 from kafkapy.storage.new_log import adopt_topic_id, create_log, rotted
 from kafkapy.storage.offset_checkpoint import CLEANER_OFFSETS
@@ -456,6 +456,10 @@ class LogManager:
 
     def _close_logs(self, broker_epoch: int) -> None:
         failed: set[str] = set()
+        for directory in self.directories:
+            directory.syncs_at_once = (
+                directory.durable and directory.log_count >= MANY and self.files.can_sync_file_system
+            )
         for log in self.all_logs():
             directory = log.log_directory
             if directory.error is None:
@@ -468,6 +472,7 @@ class LogManager:
             if directory.error is not None or directory not in self.checkpoints:
                 continue
             try:
+                directory.sync_at_once()
                 self.checkpoints.write_all(directory)
                 if directory.path not in failed and not any(self.damaged_in(directory)):
                     path = f"{directory.path}/{CLEAN_SHUTDOWN}"

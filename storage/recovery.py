@@ -568,7 +568,7 @@ class _Loader:
     def _sync_recovered(self) -> None:
         if not self._log_directory.durable:
             return
-        if self._log_directory.syncs_when_loaded:
+        if self._log_directory.syncs_at_once:
             if self._epochs.unsaved:
                 self._epochs.save(self._files, f"{self._path}/{LEADER_EPOCHS}", durable=False)
             return

@@ -157,7 +157,7 @@ def test_each_directory_has_its_own_recovery_threads(tmp_path: Path) -> None:
 
 
 def test_many_recovered_logs_are_synced_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkapy.storage.log_loading._MANY", 5)
+    monkeypatch.setattr("kafkapy.storage.log_loading.MANY", 5)
     logs = Logs(tmp_path)
     partitions(logs, 5)
     files = CountingFiles()
@@ -170,10 +170,46 @@ def test_many_recovered_logs_are_synced_at_once(tmp_path: Path, monkeypatch: pyt
     assert [Path(path).name for path in files.synced if path.endswith(".log")] == [f"{0:020d}.log"]
 
 
+def test_many_logs_are_synced_at_once_when_they_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkapy.storage.manager.MANY", 5)
+    logs = Logs(tmp_path)
+    partitions(logs, 5)
+    files = CountingFiles()
+    reopen(logs, files)
+    for log in logs.manager.logs.values():
+        append(log, batch(b"x", producer_id=4, epoch=0, sequence=0), leader_epoch=2)
+    files.synced.clear()
+    logs.stop()
+    data = tmp_path / "data"
+    assert files.synced_at_once == [str(data)]
+    assert [path for path in files.synced if "events" in path] == []
+    assert (data / ".kafka_cleanshutdown").exists()
+    logs.manager = logs._start()
+    assert offsets(logs.log) == list(range(4))
+    assert logs.log.leader_epochs.latest_epoch == 2
+    assert append(logs.log, batch(b"x", producer_id=4, epoch=0, sequence=0)).duplicate
+
+
+def test_a_stop_whose_sync_fails_is_not_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkapy.storage.manager.MANY", 5)
+    logs = Logs(tmp_path)
+    partitions(logs, 5)
+
+    class BadFiles(CountingFiles):
+        def sync_file_system(self, path: str) -> None:
+            raise OSError(IO_ERROR, "bad disk", path)
+
+    reopen(logs, BadFiles())
+    logs.stop()
+    assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
 def test_a_file_system_that_cannot_be_synced_is_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkapy.storage.log_loading._MANY", 5)
+    monkeypatch.setattr("kafkapy.storage.log_loading.MANY", 5)
     logs = Logs(tmp_path)
     partitions(logs, 5)
 
