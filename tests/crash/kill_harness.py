@@ -50,6 +50,8 @@ class Result:
     acked: int = 0
     seconds: float = 0.0
     slowest_start: float = 0.0
+    dearest_start: float = 0.0
+    """In seconds of CPU time."""
     moments: dict[str, int] = field(default_factory=dict)
     """How often the broker was ended when files of a topic appeared."""
     findings: list[Finding] = field(default_factory=list)
@@ -142,6 +144,7 @@ class _Campaign:
         self._end()
         self._result.ends += 1
         self._result.slowest_start = max(self._result.slowest_start, self._broker.start())
+        self._result.dearest_start = max(self._result.dearest_start, self._broker.cpu_seconds)
 
     def _at(self, deadline: float) -> Callable[[], bool]:
         return lambda: time.monotonic() >= deadline

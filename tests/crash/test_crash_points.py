@@ -54,7 +54,8 @@ def some_points(first: Counter[str], last: Counter[str], count: int) -> list[str
 def starts_and_serves(data: Path) -> None:
     """A broker on this directory takes a topic and records."""
     with BrokerProcess(data) as broker:
-        assert broker.start() <= 3.0
+        broker.start()
+        assert broker.cpu_seconds <= 3.0
         use(broker, 0.0)
 
 
