@@ -134,8 +134,6 @@ def compare_partitions(results: list[PartitionResult]) -> list[Finding]:
         for strange in sorted(groups.values(), key=len)[:-1]:
             for result in strange:
                 what = "its topic id is not that of the topic's other partitions"
-                remedy = (
-                    "One of them is left of a deleted topic of the same name: find out which, and remove it."
-                )
-                found.append(Finding(Severity.DAMAGED, result.path, what, remedy))
+                remedy = "The next start takes the id from the metadata; what a deleted topic left goes."
+                found.append(Finding(Severity.REPAIRED, result.path, what, remedy))
     return found

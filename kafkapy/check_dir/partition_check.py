@@ -229,7 +229,9 @@ class _PartitionCheck:
                 if self._expected.live and bad.torn:
                     return  # it is being written
             severity = promises.of_record(bad.offset)
-            if last and bad.torn and bad.offset >= max(promises.recovery_point, promises.high_watermark):
+            if not bad.noticed:
+                severity = Severity.DAMAGED
+            elif last and bad.torn and bad.offset >= max(promises.recovery_point, promises.high_watermark):
                 severity = Severity.REPAIRED
             what = bad.reason
             if bad.at_end and bad.torn:
@@ -239,9 +241,12 @@ class _PartitionCheck:
             elif bad.size:
                 what = f"{bad.reason}: {bad.size} bytes"
             remedy = f"{RESTORE}: consumers get CORRUPT_MESSAGE for what is lost."
-            if severity is Severity.REPAIRED:
+            if segment.suffix:
+                # A compacted segment that takes the place of others: all that is left of their records.
+                severity, remedy = Severity.DAMAGED, f"{RESTORE}: the partition stays offline."
+            elif severity is Severity.REPAIRED:
                 remedy = f"The next start cuts the log there; {size - bad.position} bytes of the segment go."
-            elif promises.is_cut_at(bad.offset):
+            elif bad.noticed and promises.is_cut_at(bad.offset):
                 remedy = f"{RESTORE}: the next start cuts the log there."
             if number == _MOST:
                 what = f"{len(report.bad) - _MOST} more like this"

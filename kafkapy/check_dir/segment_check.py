@@ -56,6 +56,8 @@ class BadPlace:
     """No batch follows in this file."""
     torn: bool = False
     """And the file ends inside a batch, or is zero from there on: what a crash leaves of a write."""
+    noticed: bool = True
+    """A start that reads the log again finds it too, and cuts the log there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +133,11 @@ class _Before(NamedTuple):
 class _WrongError(Exception):
     """The batch at a position cannot be the next one."""
 
-    def __init__(self, position: int, reason: str) -> None:
+    def __init__(self, position: int, reason: str, *, noticed: bool = True) -> None:
         super().__init__(reason)
         self.position = position
         self.reason = reason
+        self.noticed = noticed
 
 
 class SegmentCheck:
@@ -255,6 +258,8 @@ class SegmentCheck:
                     reason,
                     at_end=at_end,
                     torn=at_end and self._is_torn(lost.position, size),
+                    noticed=lost.position > wrong.position
+                    or (lost.position == wrong.position and wrong.noticed),
                 )
             )
             self._offset_index.hole(lost.position, lost.end_position)
@@ -308,7 +313,8 @@ class SegmentCheck:
         epoch = header.partition_leader_epoch
         if epoch != state.epoch:
             if 0 <= epoch < state.epoch:
-                raise _WrongError(position, f"leader epoch {epoch} behind epoch {state.epoch}")
+                what = f"leader epoch {epoch} behind epoch {state.epoch}"
+                raise _WrongError(position, what, noticed=False)
             self._before = _Before(position, expected, state.epoch)
             self._change_epoch(position, header)
         else:
@@ -334,7 +340,7 @@ class SegmentCheck:
     def _unreadable(self, position: int, header: BatchHeader, reason: str) -> None:
         """A batch that is as it was written, and cannot be read."""
         self.report.bad.append(
-            BadPlace(position, header.size, header.base_offset, header.next_offset, reason)
+            BadPlace(position, header.size, header.base_offset, header.next_offset, reason, noticed=False)
         )
 
     def _change_epoch(self, position: int, header: BatchHeader) -> None:

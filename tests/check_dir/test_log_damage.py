@@ -112,6 +112,7 @@ def test_records_that_cannot_be_read_are_found_by_a_deep_check_only(tmp_path: Pa
     assert findings(path.parent, deep=False) == []
     [found] = findings(path.parent)
     assert found.offset == end
+    assert found.severity is Severity.DAMAGED, "no start looks into batches whose CRC is right"
 
 
 def _end_offset(path: Path) -> int:

@@ -254,7 +254,7 @@ def test_partitions_of_one_topic_with_different_ids_are_found(tmp_path: Path) ->
         (other / f"{0:020d}.log").touch()
         text = (path / "partition.metadata").read_text()
         (other / "partition.metadata").write_text(text if partition == 1 else text[:-22] + "x" * 21 + "A")
-    assert only(findings(path.parent), "events-2").severity is Severity.DAMAGED
+    assert only(findings(path.parent), "events-2").severity is Severity.REPAIRED
 
 
 def test_metadata_that_sqlite_cannot_read_is_found(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from kafkapy.check_dir.finding import Severity
 from kafkapy.protocol.records import Record, build_batch
 from tests.check_dir.directories import CONFIG, checked, files, fill, findings, fingerprint, killed, stopped
 from tests.storage.cleaning_harness import compact_fully, records_of
-from tests.storage.log_harness import START_MS, Logs, append
+from tests.storage.log_harness import START_MS, Logs, append, batch
 
 
 def test_a_clean_directory_has_no_findings(tmp_path: Path) -> None:
@@ -115,6 +115,19 @@ def test_a_compacted_log_has_no_findings(tmp_path: Path, stop: str) -> None:
         logs.crash()
     found = [each.text() for each in findings(logs.path.parent) if not each.path.endswith(".deleted")]
     assert found == []
+
+
+def test_epochs_go_with_deleted_records_before_the_log_start_offset_is_written(tmp_path: Path) -> None:
+    logs = Logs(tmp_path, config=CONFIG)
+    fill(logs)
+    logs.log.flush()
+    logs.save_recovery_points()
+    logs.log.advance_log_start_offset(30)
+    append(logs.log, batch(b"x"), leader_epoch=7)
+    logs.log.flush()
+    logs.crash()
+    assert "\n2 30\n" in (logs.path / "leader-epoch-checkpoint").read_text()
+    assert severities_of(logs.path.parent) == set()
 
 
 def severities_of(path: Path) -> set[Severity]:
