@@ -179,6 +179,8 @@ class BrokerConfig(Mapping[str, Any]):
     def _validate(self) -> None:
         if "broker" not in self["process.roles"]:
             raise ConfigError("process.roles: a broker is needed; there is no separate controller")
+        if self["log.retention.ms"] == 0:
+            raise ConfigError("log.retention.ms: must be -1, for no limit, or at least 1")
         if not self["log.dirs"] or not all(self["log.dirs"]):
             raise ConfigError("log.dirs: name at least one directory, without empty entries")
         limit = self["queued.max.request.bytes"]

@@ -99,6 +99,12 @@ def test_log_retention_is_taken_from_ms_then_minutes_then_hours(
     assert config.topic_defaults()["retention.ms"] == str(retention_ms)
 
 
+@pytest.mark.parametrize("setting", ["log.retention.ms", "log.retention.minutes", "log.retention.hours"])
+def test_a_retention_of_no_time_is_refused(setting: str) -> None:
+    with pytest.raises(ConfigError, match=r"log\.retention\.ms: must be -1"):
+        BrokerConfig({setting: "0"})
+
+
 def test_log_roll_is_taken_from_ms_then_hours() -> None:
     assert BrokerConfig({"log.roll.hours": "3"})["log.roll.ms"] == 3 * HOUR_MS
     assert BrokerConfig({"log.roll.hours": "3", "log.roll.ms": "5"}).topic_defaults()["segment.ms"] == "5"
