@@ -113,7 +113,14 @@ def write_transactions(bootstrap_servers: str, topic: str) -> None:
     of two partitions."""
     plain = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 5})
     producers = [
-        Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"id-{name}", "linger.ms": 5})
+        Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "transactional.id": f"id-{name}",
+                "transaction.timeout.ms": 900_000,
+                "linger.ms": 5,
+            }
+        )
         for name in ("one", "two", "open")
     ]
     for producer in producers:

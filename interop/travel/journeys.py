@@ -24,6 +24,7 @@ from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperKafkaProcess
 from interop.travel.contents import fill, writing
 from interop.travel.inventory import Inventory, differences, digest, records_by_place, take_inventory
+from interop.travel.producers import producer_states
 from interop.travel.torn_ends import tear_ends
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -96,6 +97,8 @@ class Departed:
     inventory: Inventory
     acknowledged: dict[tuple[int, int], bytes]
     """Records of `tail`, by partition and offset."""
+    closed: Path
+    """The directory, or the copy of it, that its own broker closed in order."""
 
 
 def depart(
@@ -117,7 +120,7 @@ def depart(
         if not killed:
             wait_until(lambda: _is_compacted(data), timeout=60, ignoring=FileNotFoundError)
             inventory = take_inventory(server.bootstrap_servers)
-            return Departed(data, inventory, {})
+            return Departed(data, inventory, {}, data)
         with writing(server.bootstrap_servers, seed) as acknowledged:
             enough = random.Random(seed).randrange(500, 5000)
             wait_until(lambda: len(acknowledged.records) >= enough, pause=0.001)
@@ -132,9 +135,17 @@ def depart(
     reference = make(folder / "reference").start()
     try:
         promised = {} if torn else acknowledged.records
-        return Departed(data, take_inventory(reference.bootstrap_servers), promised)
+        inventory = take_inventory(reference.bootstrap_servers)
+        return Departed(data, inventory, promised, folder / "reference" / "data")
     finally:
         reference.stop()
+
+
+def check_producers(departed: Departed, data: Path) -> None:
+    """A directory that the other broker closed in order knows the producers that the original knows."""
+    before, after = producer_states(departed.closed), producer_states(data)
+    assert before == after
+    assert any(before.values())
 
 
 def _is_compacted(data: Path) -> bool:

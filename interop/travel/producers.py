@@ -10,7 +10,10 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import BatchHeader, TimestampType, iter_headers, stamp_batch
+from kafkapy.storage.producer_snapshots import decode_snapshot
 from tests.server.raw_client import RawClient
+
+_OF_TODAY = ("append-time", "compacted", "tail", "transactions")
 
 
 def check_duplicates_are_known(bootstrap_servers: str, data: Path) -> int:
@@ -49,6 +52,27 @@ def check_new_producer_id_is_unused(bootstrap_servers: str, data: Path) -> None:
 
         # The first to ask has to wait until the broker has a block of ids.
         assert (wait_until(new_id) or 0) > max(used)
+
+
+def producer_states(data: Path) -> dict[str, dict[int, tuple[int, ...]]]:
+    """What each partition of a directory, closed in order, notes of its producers: epoch, last sequence, last
+    offset, coordinator epoch and where an open transaction began. Of topics whose records are of today: when
+    a log is recovered, Kafka takes the age of a producer for that of its records."""
+    states: dict[str, dict[int, tuple[int, ...]]] = {}
+    for folder in sorted(path for topic in _OF_TODAY for path in data.glob(f"{topic}-[0-9]")):
+        newest = max(folder.glob("*.snapshot"), default=None)
+        found = {} if newest is None else decode_snapshot(newest.read_bytes())
+        states[folder.name] = {
+            producer_id: (
+                entry.epoch,
+                entry.last_sequence,
+                entry.batches[-1].last_offset if entry.batches else -1,
+                entry.coordinator_epoch,
+                entry.txn_first_offset,
+            )
+            for producer_id, entry in found.items()
+        }
+    return states
 
 
 def _last_batches(folder: Path) -> dict[int, tuple[BatchHeader, bytearray]]:

@@ -10,6 +10,7 @@ from interop.travel.inventory import take_inventory
 from interop.travel.journeys import (
     Departed,
     check_arrival,
+    check_producers,
     depart,
     files_of,
     kafka,
@@ -55,4 +56,5 @@ def _import_and_check(departed: Departed, folder: Path, *options: str, but: str 
         check_arrival(departed, take_inventory(server.bootstrap_servers), but=but)
         assert check_duplicates_are_known(server.bootstrap_servers, folder / "here" / "data")
         check_new_producer_id_is_unused(server.bootstrap_servers, folder / "here" / "data")
+    check_producers(departed, folder / "here" / "data")
     return told

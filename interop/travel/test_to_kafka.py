@@ -13,6 +13,7 @@ from interop.travel.journeys import (
     Departed,
     MakeServer,
     check_arrival,
+    check_producers,
     depart,
     files_of,
     kafka,
@@ -37,11 +38,12 @@ def test_a_stopped_directory_goes_to_4_3_and_back_with_more_in_it(tmp_path: Path
             producer.produce("keyed", b"there %d" % number, b"%d" % number)
         assert producer.flush(30) == 0
         write_transactions(server.bootstrap_servers, "empty")
-        more = Departed(data, take_inventory(server.bootstrap_servers), {})
+        more = Departed(data, take_inventory(server.bootstrap_servers), {}, data)
     run_kafkapy("import", data, tmp_path / "back" / "data")
     with kafkapy(tmp_path / "back") as server:
         check_arrival(more, take_inventory(server.bootstrap_servers))
         assert check_duplicates_are_known(server.bootstrap_servers, tmp_path / "back" / "data")
+    check_producers(more, tmp_path / "back" / "data")
 
 
 def test_a_killed_directory_goes_to_4_3(tmp_path: Path) -> None:
@@ -63,3 +65,4 @@ def _export_and_check(departed: Departed, make: MakeServer, folder: Path, to: st
         check_arrival(departed, take_inventory(server.bootstrap_servers))
         assert check_duplicates_are_known(server.bootstrap_servers, folder / "there" / "data")
         check_new_producer_id_is_unused(server.bootstrap_servers, folder / "there" / "data")
+    check_producers(departed, folder / "there" / "data")

@@ -65,7 +65,12 @@ def connected(address: str) -> Iterator[Any]:
         raise TravelError("kazoo is not installed: pip install 'kafkapy-broker[zookeeper]'") from None
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what matters is said in the error
     hosts, _, chroot = address.partition("/")
-    client = KazooClient(hosts=hosts, timeout=_SECONDS)
+    try:
+        client = KazooClient(hosts=hosts, timeout=_SECONDS)
+    except ValueError:
+        raise TravelError(
+            f"{address} is no address of a ZooKeeper: say HOST:PORT or HOST:PORT/PATH."
+        ) from None
     try:
         client.start(timeout=_SECONDS)
         if chroot:

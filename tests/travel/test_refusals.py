@@ -85,6 +85,11 @@ def test_an_unknown_destination(home: Path, tmp_path: Path, capsys: Capture, kin
     assert told == f"--to {kind}: say kraft, or zookeeper:HOST:PORT."
 
 
+def test_an_address_that_is_none(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    told = refusal(capsys, "export", home, tmp_path / "target", "--to", "zookeeper:localhost:port")
+    assert told == "localhost:port is no address of a ZooKeeper: say HOST:PORT or HOST:PORT/PATH."
+
+
 def test_a_zookeeper_that_does_not_answer(
     home: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
