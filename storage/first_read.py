@@ -17,6 +17,8 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkapy.storage.damage import DamagedRange, joined, load_damage, report, save_damage
+from kafkapy.storage.index_file import CorruptIndexError
+from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
 from kafkapy.storage.survey import survey
 
 if TYPE_CHECKING:
@@ -135,11 +137,22 @@ def _check_end(segment: Segment, found: int, end_offset: int) -> None:
 
     (Compaction leaves such gaps too, but then the indexes end where the segment does.)
     """
-    if found < end_offset and (segment.cut_short or found < segment.indexed_end()):
+    if found < end_offset and (segment.cut_short or found < indexed_end(segment)):
         size = segment.size
         lost = DamagedRange(size, size, found, end_offset)
         segment.rebuild_indexes()
         quarantine(segment, [lost], f"the file ends at byte {size}")
+
+
+def indexed_end(segment: Segment) -> int:
+    """The offset behind the last that the indexes know of, where they can be read: how far the file once
+    reached, at least."""
+    try:
+        segment.check_indexes()
+    except (CorruptIndexError, FileNotFoundError):
+        return segment.base_offset + MAX_RELATIVE_OFFSET if segment.cut_short else segment.base_offset
+    time_index = segment.time_index
+    return time_index.last_offset + 1 if time_index.entries else segment.base_offset
 
 
 def quarantine(segment: Segment, damage: list[DamagedRange], reason: str) -> bool:

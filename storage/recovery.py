@@ -25,7 +25,6 @@ Source: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
 from __future__ import annotations
 
 import logging
-import re
 import zlib
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -33,7 +32,7 @@ from itertools import pairwise
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import MAGIC, BatchHeader, read_header
 from kafkapy.protocol.types import TopicPartition, Uuid
-from kafkapy.storage.batches import BadBatchError, iter_places, reason_against
+from kafkapy.storage.batches import BadBatchError, reason_against
 from kafkapy.storage.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -44,8 +43,9 @@ from kafkapy.storage.checkpoints import (
 from kafkapy.storage.damage import DAMAGED_OFFSETS, DamagedRange, load_damage, save_damage
 from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.files import CorruptLogError, release_all
-from kafkapy.storage.first_read import Unchecked, quarantine
+from kafkapy.storage.first_read import Unchecked, indexed_end, quarantine
 from kafkapy.storage.index_builder import IndexBuilder
+from kafkapy.storage.leftovers import SEGMENT_FILE, finish_interrupted_work
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectory
@@ -53,10 +53,8 @@ from kafkapy.storage.producer_replay import load_producers
 from kafkapy.storage.producer_snapshots import ProducerSnapshots, snapshot_offset
 from kafkapy.storage.producers import ProducerStates
 from kafkapy.storage.segment import (
-    DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    SUFFIXES,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     Segment,
@@ -66,10 +64,6 @@ from kafkapy.storage.set_aside import check_aborted, set_aside
 from kafkapy.storage.txn_index import CorruptTransactionIndexError
 
 logger = logging.getLogger(__name__)
-
-_CLEANED_SUFFIX = ".cleaned"
-_SWAP_SUFFIX = ".swap"
-_SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +129,7 @@ class _Loader:
         self._end_offset = 0
 
     def load(self) -> PartitionLog:
-        self._finish_interrupted_work()
+        finish_interrupted_work(self._log_directory, self._path)
         self._open_segments()
         self._load_epochs()
         self._known_epoch = self._epochs.latest_epoch
@@ -187,65 +181,13 @@ class _Loader:
 
     # --- pass 1: files --------------------------------------------------------------------------------------
 
-    def _finish_interrupted_work(self) -> None:
-        """Remove what was to be deleted; complete a swap of compacted segments that had reached its last
-        step (cleaning/swap.py).
-
-        A `.swap` file at or above a `.cleaned` one is not complete: where there are several new segments,
-        they are renamed from the highest offset down.
-
-        Raises:
-            CorruptLogError: a compacted segment is damaged, which is all that is left of its records.
-        """
-        names = [entry.name for entry in self._files.scan(self._path)]
-        cleaned = [name for name in names if name.endswith(_CLEANED_SUFFIX)]
-        swaps = [name for name in names if name.endswith(_SWAP_SUFFIX)]
-        lowest_cleaned = min((int(name[:20]) for name in cleaned if name[:20].isdecimal()), default=None)
-        incomplete = [
-            name for name in swaps if lowest_cleaned is not None and name[:20] >= f"{lowest_cleaned:020d}"
-        ]
-        for name in [name for name in names if name.endswith(DELETED_SUFFIX)] + cleaned + incomplete:
-            self._files.unlink(f"{self._path}/{name}")
-        complete = [name for name in swaps if name not in incomplete]
-        if complete:
-            self._complete_swap(names, complete)
-
-    def _complete_swap(self, names: list[str], swaps: list[str]) -> None:
-        logs = [name for name in swaps if name.endswith(LOG_SUFFIX + _SWAP_SUFFIX)]
-        if logs:
-            start, end = int(logs[0][:20]), 0
-            for name in logs:
-                end = max(end, self._end_of_file(f"{self._path}/{name}"))
-            for name in names:
-                match = _SEGMENT_FILE.fullmatch(name)
-                if match and match[2] in SUFFIXES and start <= int(match[1]) < end:
-                    self._files.unlink(f"{self._path}/{name}")
-        for name in logs + [name for name in swaps if name not in logs]:
-            self._files.rename(f"{self._path}/{name}", f"{self._path}/{name.removesuffix(_SWAP_SUFFIX)}")
-        self._files.sync_directory(self._path)
-
-    def _end_of_file(self, path: str) -> int:
-        """The offset behind the last batch of a file that is not a segment yet."""
-        file = self._files.open(path)
-        try:
-            end = 0
-            for place in iter_places(self._files, file, 0, self._files.size(path)):
-                end = place.last_offset + 1
-            return end
-        except BadBatchError as error:
-            message = f"{self._path} stays offline: its compacted segment {path} is damaged: {error}"
-            logger.error("%s", message)
-            raise CorruptLogError(self._log_directory.path, message) from error
-        finally:
-            file.release()
-
     def _open_segments(self) -> None:
         sizes: dict[int, int] = {}
         others: list[tuple[int, str]] = []
         snapshots: list[int] = []
         damage: dict[int, tuple[DamagedRange, ...]] = {}
         for entry in self._files.scan(self._path):
-            match = _SEGMENT_FILE.fullmatch(entry.name)
+            match = SEGMENT_FILE.fullmatch(entry.name)
             if match is None:
                 if entry.name == DAMAGED_OFFSETS:
                     damage = load_damage(self._files, self._path)
@@ -392,7 +334,7 @@ class _Loader:
         is wrong with the next. `following` is where the next segment begins."""
         if segment.size == 0 and not self._has_indexes(segment):
             return max(end_offset, segment.base_offset), 0, None
-        indexed_end = segment.indexed_end() if following is not None else 0
+        indexed = indexed_end(segment) if following is not None else 0
         if segment.base_offset < self._floor:
             self._set_aside(segment, max(end_offset, segment.base_offset), following)
         builder = IndexBuilder(segment)
@@ -417,7 +359,7 @@ class _Loader:
             return max(expected, *self._behind(segment, good_bytes)), good_bytes, reason
         builder.finish()
         expected = max(expected, *self._behind(segment, segment.size))
-        if following is not None and expected < min(following, self._floor, indexed_end):
+        if following is not None and expected < min(following, self._floor, indexed):
             lost = DamagedRange(segment.size, segment.size, expected, following)
             quarantine(segment, [lost], f"the file ends at byte {segment.size}")
             expected = following

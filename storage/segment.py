@@ -21,7 +21,6 @@ import logging
 from collections.abc import Iterator
 from itertools import chain
 
-from kafkapy.protocol.records import HEADER_SIZE, BatchHeader, read_header
 from kafkapy.storage.batches import BadBatchError, BatchPlace, iter_batches, iter_places
 from kafkapy.storage.damage import DamagedRange, good_runs
 from kafkapy.storage.files import Buffer, File, FileSlice, FileSystem, is_disk_full
@@ -299,13 +298,6 @@ class Segment:
                 return place
         return None
 
-    def batch_at(self, offset: int) -> BatchHeader | None:
-        """The header of the batch that holds `offset`; None without any."""
-        place = self.find(offset)
-        if place is None or place.base_offset > offset:
-            return None
-        return read_header(self._files.read_at(self.file, HEADER_SIZE, place.position))
-
     def lookup(self, offset: int) -> tuple[int, int]:
         """The last index entry at or below `offset`, as offset and position."""
         if self.offset_index.entries < 0:
@@ -457,15 +449,6 @@ class Segment:
             if position >= self.size:
                 self.cut_short = True
                 raise CorruptIndexError(f"{self.offset_index.path} points behind the end of the segment")
-
-    def indexed_end(self) -> int:
-        """The offset behind the last that the indexes know of, where they can be read; how far the file once
-        reached, at least."""
-        try:
-            self.check_indexes()
-        except (CorruptIndexError, FileNotFoundError):
-            return self.base_offset + MAX_RELATIVE_OFFSET if self.cut_short else self.base_offset
-        return self.time_index.last_offset + 1 if self.time_index.entries else self.base_offset
 
     def _confirms(self, timestamp: int, offset: int) -> bool:
         """Whether the segment has the batch that an entry of the time index speaks of; where it has not, the

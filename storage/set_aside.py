@@ -7,6 +7,7 @@ against the markers in the log.
 
 from __future__ import annotations
 
+from kafkapy.protocol.records import HEADER_SIZE, BatchHeader, read_header
 from kafkapy.storage.first_read import quarantine
 from kafkapy.storage.segment import Segment
 from kafkapy.storage.segments import Segments
@@ -63,9 +64,17 @@ def check_aborted(segment: Segment, segments: Segments) -> None:
     index = segment.txn_index
     index.check()
     for txn in index:
-        marker = segment.batch_at(txn.last_offset)
+        marker = _batch_at(segment, txn.last_offset)
         if marker is None or marker.producer_id != txn.producer_id or not marker.is_control:
             raise CorruptTransactionIndexError(f"{index.path}: no marker for {txn}")
-        first = segments.floor(txn.first_offset).batch_at(txn.first_offset)
+        first = _batch_at(segments.floor(txn.first_offset), txn.first_offset)
         if first is not None and (first.producer_id != txn.producer_id or not first.is_transactional):
             raise CorruptTransactionIndexError(f"{index.path}: {txn} does not begin there")
+
+
+def _batch_at(segment: Segment, offset: int) -> BatchHeader | None:
+    """The header of the batch that holds `offset`; None without any."""
+    place = segment.find(offset)
+    if place is None or place.base_offset > offset:
+        return None
+    return read_header(segment.files.read_at(segment.file, HEADER_SIZE, place.position))
