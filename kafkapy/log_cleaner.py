@@ -31,7 +31,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
@@ -81,6 +81,8 @@ class LogCleaner:
         self._ending: set[asyncio.Task[None]] = set()
         """Workers that stop when their pass has ended."""
         self._uncleanable: set[PartitionLog] = set()
+        self._due: list[Partition] = []
+        """What is to be compacted next, the last first."""
         self._turn = asyncio.Lock()
         """One worker at a time chooses."""
 
@@ -122,8 +124,7 @@ class LogCleaner:
             while me not in self._ending:
                 cleaned = False
                 try:
-                    cleaned = await self._clean_dirtiest(executor)
-                    await self._apply_retention()
+                    cleaned = await self._clean_next(executor)
                 except Exception:
                     logger.exception("The log cleaner failed; it goes on.")
                 if not cleaned and me not in self._ending:
@@ -131,43 +132,49 @@ class LogCleaner:
 
     # --- choosing -------------------------------------------------------------------------------------------
 
-    def _logs(self) -> Iterator[tuple[Partition, PartitionLog]]:
-        """The logs that may be compacted now."""
-        moving = self._broker.logs.moves.copies
-        for partition in self._broker.replicas:
-            log = partition.log
-            if (
-                log.config.is_compacted
-                and not partition.offline
-                and log.cleaning is None
-                and log.log_directory.error is None
-                and partition.topic_partition not in moving
-            ):
-                yield partition, log
+    def _may_clean(self, partition: Partition) -> bool:
+        """Whether nothing stands against changing the log now."""
+        log = partition.log
+        return (
+            log.config.is_compacted
+            and not partition.offline
+            and log.cleaning is None
+            and log.log_directory.error is None
+            and partition.topic_partition not in self._broker.logs.moves.copies
+        )
 
-    async def _clean_dirtiest(self, executor: ThreadPoolExecutor) -> bool:
-        """Compact the log that needs it most; whether there was one."""
-        self._uncleanable &= {partition.log for partition in self._broker.replicas}
+    async def _clean_next(self, executor: ThreadPoolExecutor) -> bool:
+        """Compact the log that needs it most; False where none does."""
         async with self._turn:
-            now_ms = self._broker.clock.now_ms()
-            due: list[tuple[float, Partition]] = []
-            for partition, log in list(self._logs()):
-                found = self._look_at(log, now_ms)
-                if found is not None:
-                    due.append((found.dirty_ratio, partition))
-                await asyncio.sleep(0)
-            if not due:
-                return False
-            _, partition = max(due, key=lambda each: each[0])
-            # Requests came in between.
-            log = partition.log
-            cleanable = self._look_at(log, now_ms) if (partition, log) in self._logs() else None
+            if not self._due:
+                await self._apply_retention()
+                self._due = await self._find_due()
+                if not self._due:
+                    return False
+            partition = self._due.pop()
+            # It was found some time ago.
+            log, now_ms = partition.log, self._broker.clock.now_ms()
+            cleanable = self._look_at(log, now_ms) if self._may_clean(partition) else None
             if cleanable is None:
                 return True
             task = log.cleaning = CleaningTask(self._broker.logs.files)
         load, limits = LoopLoad(), self._limits()
         run = _Pass(self._broker, executor, self._throttle, load, limits, partition, task)
         return await self._run(run, cleanable, now_ms)
+
+    async def _find_due(self) -> list[Partition]:
+        """The partitions to compact, the dirtiest last."""
+        self._uncleanable &= {partition.log for partition in self._broker.replicas}
+        now_ms = self._broker.clock.now_ms()
+        due: list[tuple[float, Partition]] = []
+        for partition in list(self._broker.replicas):
+            if partition.log.config.is_compacted and self._may_clean(partition):
+                found = self._look_at(partition.log, now_ms)
+                if found is not None:
+                    due.append((found.dirty_ratio, partition))
+                await asyncio.sleep(0)  # many partitions: let requests in between
+        due.sort(key=lambda each: each[0])
+        return [partition for _, partition in due]
 
     def _look_at(self, log: PartitionLog, now_ms: int) -> CleanableLog | None:
         """What is to be compacted of a log now."""
@@ -232,13 +239,13 @@ class LogCleaner:
 
     async def _apply_retention(self) -> None:
         now_ms = self._broker.clock.now_ms()
-        for partition, log in list(self._logs()):
-            if log.cleaning is None and not partition.offline:
+        for partition in list(self._broker.replicas):
+            if partition.log.config.is_compacted and self._may_clean(partition):
                 try:
-                    log.delete_old_segments(now_ms)
+                    partition.log.delete_old_segments(now_ms)
                 except KafkaError as error:
-                    logger.error("Retention of %s: %s", log.topic_partition, error.message)
-            await asyncio.sleep(0)
+                    logger.error("Retention of %s: %s", partition.topic_partition, error.message)
+                await asyncio.sleep(0)
 
 
 class _Pass:

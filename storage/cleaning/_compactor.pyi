@@ -1,7 +1,8 @@
 from kafkapy.protocol.compression import Buffer
+from kafkapy.storage.cleaning.offset_map import Slots
 
 def index_batches(
-    slots: bytearray,
+    slots: Slots,
     size: int,
     limit: int,
     first_offset: int,
@@ -16,7 +17,7 @@ def index_batches(
     """The compiled twin of `key_index.index_batches_purely`."""
 
 def index_records(
-    slots: bytearray,
+    slots: Slots,
     size: int,
     limit: int,
     first_offset: int,
@@ -33,7 +34,7 @@ class BatchFilter:
 
     def __new__(
         cls,
-        slots: bytearray,
+        slots: Slots,
         last_offset: int,
         now_ms: int,
         new_horizon: int,

@@ -45,7 +45,7 @@ from kafkapy.protocol.records import (
     TimestampType,
 )
 from kafkapy.storage.cleaning.key_index import BAD, FULL, RawRecord, iter_raw_records, look
-from kafkapy.storage.cleaning.offset_map import find, key_hash
+from kafkapy.storage.cleaning.offset_map import Slots, find, key_hash
 
 WHOLE: Final = 0
 PART: Final = 1
@@ -116,7 +116,7 @@ class BatchFilterTwin(Protocol):
 
     def __init__(
         self,
-        slots: bytearray,
+        slots: Slots,
         last_offset: int,
         now_ms: int,
         new_horizon: int,
@@ -185,7 +185,7 @@ class PureBatchFilter:
 
     def __init__(
         self,
-        slots: bytearray,
+        slots: Slots,
         last_offset: int,
         now_ms: int,
         new_horizon: int,

@@ -31,7 +31,7 @@ from kafkapy.protocol.records import (
     read_header,
     read_varint,
 )
-from kafkapy.storage.cleaning.offset_map import find, key_hash, put
+from kafkapy.storage.cleaning.offset_map import Slots, find, key_hash, put
 
 END: Final = 0
 SPECIAL: Final = 1
@@ -39,11 +39,9 @@ FULL: Final = 2
 BAD: Final = 3
 
 IndexBatches: TypeAlias = Callable[
-    [bytearray, int, int, int, int, Buffer, int, int, int, int], tuple[int, int, int, int, int, int]
+    [Slots, int, int, int, int, Buffer, int, int, int, int], tuple[int, int, int, int, int, int]
 ]
-IndexRecords: TypeAlias = Callable[
-    [bytearray, int, int, int, int, Buffer, int, int], tuple[int, int, int, int]
-]
+IndexRecords: TypeAlias = Callable[[Slots, int, int, int, int, Buffer, int, int], tuple[int, int, int, int]]
 
 _CODEC = 0x07
 _MAGIC_AT = 16
@@ -116,7 +114,7 @@ def look(data: Buffer, at: int, end: int) -> tuple[int, BatchHeader | None]:
 
 
 def index_batches_purely(
-    slots: bytearray,
+    slots: Slots,
     size: int,
     limit: int,
     first_offset: int,
@@ -160,7 +158,7 @@ def index_batches_purely(
 
 
 def index_records_purely(
-    slots: bytearray,
+    slots: Slots,
     size: int,
     limit: int,
     first_offset: int,

@@ -17,12 +17,15 @@ Source: SkimpyOffsetMap.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import struct
-from typing import Final
+from typing import Final, TypeAlias
 
 SLOT_SIZE: Final = 24
 HASH_SIZE: Final = 16
 LOAD_FACTOR: Final = 0.9
+
+Slots: TypeAlias = bytearray | memoryview
 
 _OFFSET = struct.Struct("=q")
 _PROBES = HASH_SIZE - 3
@@ -49,7 +52,8 @@ class OffsetMap:
         """The most keys it takes."""
         if self.limit < 1:
             raise ValueError(f"{max_bytes} bytes are too few for an offset map")
-        self.slots = bytearray(count * SLOT_SIZE)
+        # The system's own empty pages: filling 128 MB with zeros would hold up every thread for a while.
+        self.slots = memoryview(mmap.mmap(-1, count * SLOT_SIZE))
         self.size = 0
         """The keys in it."""
         self.last_offset = -1
@@ -65,7 +69,7 @@ class OffsetMap:
         return find(self.slots, key_hash(key))[1]
 
 
-def find(slots: bytearray, digest: bytes) -> tuple[int, int]:
+def find(slots: Slots, digest: bytes) -> tuple[int, int]:
     """Where the slot of a key is, its own or the empty one that would be; and its offset, or -1."""
     count = len(slots) // SLOT_SIZE
     at = 0
@@ -76,12 +80,12 @@ def find(slots: bytearray, digest: bytes) -> tuple[int, int]:
             at = (at + 1) % count
         position = at * SLOT_SIZE
         (stored,) = _OFFSET.unpack_from(slots, position + HASH_SIZE)
-        if stored == 0 or slots[position : position + HASH_SIZE] == digest:
+        if stored == 0 or bytes(slots[position : position + HASH_SIZE]) == digest:
             return position, stored - 1
     raise ValueError("the map has no empty slot")
 
 
-def put(slots: bytearray, position: int, digest: bytes, offset: int) -> None:
+def put(slots: Slots, position: int, digest: bytes, offset: int) -> None:
     """Fill the slot at `position`."""
     slots[position : position + HASH_SIZE] = digest
     _OFFSET.pack_into(slots, position + HASH_SIZE, offset + 1)

@@ -230,6 +230,21 @@ def test_a_deleted_topic_ends_its_compaction(tmp_path: Path) -> None:
         assert len(read(broker, "keys")) == 10
 
 
+def test_a_broker_stops_in_the_middle_of_a_compaction(tmp_path: Path) -> None:
+    throttled = {**SETTINGS, "log.cleaner.io.max.bytes.per.second": "100000"}
+    with Broker(config=throttled, data_dir=tmp_path) as broker:
+        create(broker, "keys")
+        keys = Keys(broker, "keys")
+        keys.write(5000)
+        wait_until(lambda: log_of(broker, "keys").cleaning is not None)
+        started = time.monotonic()
+    assert time.monotonic() - started < 5
+    assert not [path for path in (tmp_path / "keys-0").iterdir() if path.suffix in (".cleaned", ".swap")]
+    with Broker(config=SETTINGS, data_dir=tmp_path) as broker:
+        wait_until(lambda: cleaned(broker, "keys") > 0)
+        keys.check(broker)
+
+
 def test_a_damaged_log_is_left_alone_and_the_others_are_compacted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
