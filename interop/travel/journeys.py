@@ -24,7 +24,11 @@ from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperKafkaProcess
 from interop.travel.contents import fill, writing
 from interop.travel.inventory import Inventory, differences, digest, records_by_place, take_inventory
-from interop.travel.producers import producer_states
+from interop.travel.producers import (
+    check_duplicates_are_known,
+    check_new_producer_id_is_unused,
+    producer_states,
+)
 from interop.travel.torn_ends import tear_ends
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -139,6 +143,19 @@ def depart(
         return Departed(data, inventory, promised, folder / "reference" / "data")
     finally:
         reference.stop()
+
+
+def import_and_check(departed: Departed, folder: Path, *options: str, but: str | None = None) -> str:
+    """Import the directory, open it and compare; what the command said."""
+    before = files_of(departed.data)
+    told = run_kafkapy("import", departed.data, folder / "here" / "data", *options)
+    assert files_of(departed.data) == before
+    with kafkapy(folder / "here") as server:
+        check_arrival(departed, take_inventory(server.bootstrap_servers), but=but)
+        assert check_duplicates_are_known(server.bootstrap_servers, folder / "here" / "data")
+        check_new_producer_id_is_unused(server.bootstrap_servers, folder / "here" / "data")
+    check_producers(departed, folder / "here" / "data")
+    return told
 
 
 def check_producers(departed: Departed, data: Path) -> None:

@@ -27,13 +27,17 @@ _CARRIED: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_
 def raise_recovery_points(
     files: FileSystem, log_dir: LogDir, target: str, points: Mapping[TopicPartition, int]
 ) -> None:
-    """Write recovery points above those that `log_dir` has.
+    """Write recovery points above those that `log_dir` has, and high watermarks that are not below them.
 
     Raises:
         OSError: the disk failed.
     """
-    if points:
-        write_offsets(files, f"{target}/{RECOVERY_POINTS}", {**log_dir.recovery_points, **points})
+    if not points:
+        return
+    watermarks = _offsets(files, f"{log_dir.path}/{HIGH_WATERMARKS}")
+    raised = {each: max(offset, points.get(each, 0)) for each, offset in watermarks.items()}
+    write_offsets(files, f"{target}/{HIGH_WATERMARKS}", raised)
+    write_offsets(files, f"{target}/{RECOVERY_POINTS}", {**log_dir.recovery_points, **points})
 
 
 def bring_checkpoints(files: FileSystem, log_dir: LogDir, target: str) -> None:
@@ -49,13 +53,18 @@ def bring_checkpoints(files: FileSystem, log_dir: LogDir, target: str) -> None:
         write_clean_shutdown(files, f"{target}/{CLEAN_SHUTDOWN}", _NO_BROKER_EPOCH)
 
 
-def cleaner_offsets(files: FileSystem, log_dir: LogDir) -> dict[TopicPartition, int]:
+def cleaner_offsets(files: FileSystem, log_dir: LogDir) -> Mapping[TopicPartition, int]:
     """How far a log cleaner has worked on the partitions that it has seen.
 
     Raises:
         OSError: the disk failed.
     """
+    return _offsets(files, f"{log_dir.path}/{CLEANER_OFFSETS}")
+
+
+def _offsets(files: FileSystem, path: str) -> Mapping[TopicPartition, int]:
+    """What a checkpoint holds; nothing if it is damaged, as brokers take it."""
     try:
-        return read_offsets(files, f"{log_dir.path}/{CLEANER_OFFSETS}")
+        return read_offsets(files, path)
     except CorruptCheckpointError:
         return {}

@@ -3,9 +3,10 @@
 After an unclean stop this broker ends a log where the next segment does not go on: there a write was lost,
 and what lies behind must not be kept (recovery.py). Below the offset that the cleaner noted it takes holes
 for those of compaction. Apache Kafka notes that offset when it is through with a log, minutes after its first
-segments, and its recovery point once a minute: a crash in between leaves holes that neither covers. But a
-compacted segment is synced before it takes the place of another, so whatever lies before such a hole is on
-disk, and the recovery point can be raised to its end.
+segments, and its recovery point once a minute: a crash in between leaves holes that neither covers, and that
+Kafka keeps. A compacted segment is synced before it takes the place of another, so whatever lies before such
+a hole is on disk, and the recovery point can be raised to its end. Which topics are compacted may not be
+known: a hole that a lost write made is kept as well, as by Kafka.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _SEGMENT = re.compile(r"([0-9]{20})\.log")
 
 
 def end_of_last_hole(files: ReadOnlyFiles, path: str, start: int) -> int:
-    """The end of the last hole between segments of a compacted partition; `start`, below which nothing is
-    looked at, if there is none.
+    """The end of the last hole between segments of a partition; `start`, below which nothing is looked at, if
+    there is none.
 
     Raises:
         OSError: the disk failed.

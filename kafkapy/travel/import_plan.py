@@ -61,7 +61,7 @@ def plan_import(source: Source, known: KnownCluster | None) -> ImportPlan:
         chooser.folders,
         internal,
         None if known is None else known.described_by,
-        _recovery_points(source, image, chooser.folders),
+        _recovery_points(source, chooser.folders),
         chooser.not_carried + ([] if known is None else known.not_carried),
         chooser.remarks,
     )
@@ -74,16 +74,13 @@ def _unused_producer_id(source: Source, chooser: _Chooser, internal: InternalTop
     return 0 if highest < 0 else highest + 1 + UNKNOWN_IDS
 
 
-def _recovery_points(
-    source: Source, image: MetadataImage, folders: list[PartitionFolder]
-) -> list[dict[TopicPartition, int]]:
+def _recovery_points(source: Source, folders: list[PartitionFolder]) -> list[dict[TopicPartition, int]]:
     points: list[dict[TopicPartition, int]] = [{} for _ in source.log_dirs]
     cleaned = [cleaner_offsets(source.files, log_dir) for log_dir in source.log_dirs]
     for folder in folders:
         log_dir, topic_partition = source.log_dirs[folder.directory], folder.topic_partition
-        offset = cleaned[folder.directory].get(topic_partition, 0)
-        policy = image.topics[topic_partition.topic].configs.get("cleanup.policy", "")
-        if not log_dir.clean and ("compact" in policy or offset):
+        if not log_dir.clean:
+            offset = cleaned[folder.directory].get(topic_partition, 0)
             known = max(log_dir.recovery_points.get(topic_partition, 0), offset)
             point = end_of_last_hole(source.files, folder.path, known)
             if point > known:

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
 
+from kafkapy.inprocess import Broker
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, random_uuid, uuid_to_text
 from kafkapy.travel.cluster import KnownCluster, KnownPartition, KnownTopic
 from kafkapy.travel.import_plan import ImportPlan, plan_import
+from kafkapy.travel.importing import MetadataPlace, import_copy
 from kafkapy.travel.source import Source
 from kafkapy.travel.travel_error import TravelError
 
@@ -146,16 +150,45 @@ def test_new_producer_ids_are_above_those_in_use(tmp_path: Path) -> None:
     assert plan(tmp_path, exactly).cluster.next_producer_id == 5000
 
 
-def test_behind_a_hole_that_compaction_made_nothing_is_lost(tmp_path: Path) -> None:
-    make_directory(tmp_path, t_0=ID)
+def make_holes(root: Path) -> Path:
+    """A partition with one record in each of three segments, which was compacted."""
+    make_directory(root, t_0=ID)
     for offset in (0, 50, 100):
-        batch = build_batch([Record(timestamp=1, value=b"")], base_offset=offset)
-        (tmp_path / "t-0" / f"{offset:020d}.log").write_bytes(batch)
-    compacted = known("t", {0: HERE}, cleanup_policy="compact")
-    assert plan(tmp_path, compacted).recovery_points == [{TopicPartition("t", 0): 100}]
-    assert plan(tmp_path, known("t", {0: HERE})).recovery_points == [{}]
+        batch = build_batch([Record(timestamp=1, key=b"", value=b"")], base_offset=offset, leader_epoch=0)
+        (root / "t-0" / f"{offset:020d}.log").write_bytes(batch)
+    return root
+
+
+def test_the_recovery_point_is_raised_to_the_last_hole(tmp_path: Path) -> None:
+    make_holes(tmp_path)
+    assert plan(tmp_path).recovery_points == [{TopicPartition("t", 0): 100}]
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 100\n")
+    assert plan(tmp_path).recovery_points == [{}]
+    (tmp_path / "cleaner-offset-checkpoint").unlink()
     (tmp_path / ".kafka_cleanshutdown").touch()
-    assert plan(tmp_path, compacted).recovery_points == [{}]
+    assert plan(tmp_path).recovery_points == [{}]
+
+
+@pytest.mark.parametrize("high_watermark", [0, 50, 101])
+def test_behind_a_hole_that_compaction_made_nothing_is_lost(tmp_path: Path, high_watermark: int) -> None:
+    root = make_holes(tmp_path / "root")
+    (root / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {high_watermark}\n")
+    import_copy([root], [tmp_path / "here"], MetadataPlace(), lambda _: None)
+    with Broker(data_dir=tmp_path / "here") as broker:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": "g",
+                "auto.offset.reset": "error",
+                "enable.partition.eof": True,
+            }
+        )
+        consumer.assign([Position("t", 0, 0)])
+        offsets: list[int] = []
+        while (message := consumer.poll(10)) is not None and message.error() is None:
+            offsets.append(message.offset())
+        consumer.close()
+    assert offsets == [0, 50, 100]
 
 
 def test_directories_of_two_brokers_are_not_one(tmp_path: Path) -> None:
