@@ -72,13 +72,16 @@ class EpochCheck:
         cache = LeaderEpochCache()
         for entry in self.entries:
             cache.assign(*entry)
-        run_start = None
+        run: EpochStart | None = None
         for start in starts:
             wrong = None
-            if run_start is not None:
-                # The first entry was moved to the log start offset when records below it were deleted.
-                least = max(run_start, log_start_offset)
-                inside = [each for each in self.entries if least < each[1] < start.previous_end]
+            if run is not None:
+                # That of the run itself was moved to the log start offset when records were deleted.
+                inside = [
+                    each
+                    for each in self.entries
+                    if run.offset < each[1] < start.previous_end and each[0] != run.epoch
+                ]
                 if inside:
                     epoch, offset = inside[0]
                     wrong = (offset, f"epoch {epoch} begins at offset {offset}, not in the log")
@@ -97,7 +100,7 @@ class EpochCheck:
                 if promises.clean or offset < promises.recovery_point:
                     return [Finding(Severity.DAMAGED, self.path, what, f"{READ_AGAIN}.", offset=offset)]
                 return []
-            run_start = start.offset
+            run = start
         beyond = [epoch for epoch, start_offset in self.entries if start_offset > end_offset]
         if beyond and promises.clean:
             what = f"epoch {beyond[0]} begins behind the end of the log, offset {end_offset}"
