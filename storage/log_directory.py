@@ -227,6 +227,8 @@ def has_rotted(found: object, own: object) -> bool:
     two of those never come so close."""
     if not isinstance(found, str) or not isinstance(own, str) or len(own) != _UUID_LENGTH:
         return False
+    if own.startswith(found):
+        return True
     at_start = _alike(found, own)
     at_end = _alike(found[at_start:][::-1], own[at_start:][::-1])
     return at_start + at_end >= _UUID_LENGTH // 2
