@@ -1,4 +1,4 @@
-"""A directory that Apache Kafka wrote is sound, whatever its version and however it stopped."""
+"""A directory that a broker wrote is sound, whichever broker it was and however it stopped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from interop.dump_log.kafka_directories import KafkaDirectories
+from interop.dump_log.topics import create_topics, fill
+from interop.support.kafkapy_process import KafkapyProcess
 from kafkapy.check_dir.check import Check
 from kafkapy.check_dir.finding import Finding, Severity
 
@@ -49,3 +51,18 @@ def test_damage_in_a_directory_of_kafka_is_found(kafka_4: KafkaDirectories) -> N
     assert found.severity is Severity.DAMAGED
     assert found.path == str(log)
     assert check.summary.exit_status == 1
+
+
+@pytest.mark.parametrize("stop", ["stop", "kill"])
+def test_a_directory_that_stock_clients_filled_here_is_sound(tmp_path: Path, stop: str) -> None:
+    broker = KafkapyProcess(tmp_path, properties={"log.cleaner.backoff.ms": "300"})
+    try:
+        broker.start()
+        create_topics(broker.bootstrap_servers)
+        fill(broker.bootstrap_servers, transactions=False)
+        check = Check([str(broker.data)], deep=True)
+        assert [each.text() for each in check.run(lambda _: None) if not expected(each)] == []
+        assert check.summary.live == [str(broker.data)]
+    finally:
+        getattr(broker, stop)()
+    assert findings(broker.data) == []
