@@ -1,15 +1,19 @@
 """`kafkapy check`: looks for damage in a data directory, without a broker and without changing a byte.
 
     layout.py            what a path holds: log directories, or one partition
-    directory_check.py   a log directory: its small files, leftovers, a lock that somebody holds
+    check.py             all of it, from end to end
+    directory_check.py   a log directory: whose it is, leftovers, a lock that somebody holds
     checkpoint_check.py  its checkpoints: their syntax, and lines for what is not there
-    partition_check.py   one partition: its segments in order, and what the checkpoints say against its log
-    segment_check.py     one segment: every batch, with --deep every record
-    index_check.py       the indexes of a segment against what lies in it
-    partition_files.py   epochs, producer snapshots, topic id, leftovers
     kraft_check.py       KRaft's own files, and kafkapy's metadata.db
-    finding.py           one thing that is wrong, how bad it is, and what to do
+    partition_check.py   one partition: its segments in order, and the checkpoints against its log
+    segment_check.py     one segment: every batch, with --deep every record
+    segment_report.py    what that leaves
+    index_check.py       offset and time index of a segment against what lies in it
+    txn_index_check.py   its transaction index against the markers in it
+    partition_files.py   epochs, producer snapshots, topic id, leftovers
+    known_damage.py      what a broker has set aside already
     verdict.py           how bad something is at an offset: what the next start would make of it
+    finding.py           one thing that is wrong, how bad it is, and what to do
 
 What a batch must be is asked of recovery's own function (storage/batches.py), what an index, a checkpoint or
 a snapshot must be of the modules that a broker reads them with. What lies below an offset that was known to

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkapy.check_dir.finding import Finding, Severity
-from kafkapy.check_dir.segment_check import BadPlace, Gap
+from kafkapy.check_dir.segment_report import BadPlace, Gap
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
 from kafkapy.storage.checkpoints import CorruptCheckpointError, read_numbers
 from kafkapy.storage.damage import DAMAGED_OFFSETS, DamagedRange, load_damage

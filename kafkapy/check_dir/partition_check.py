@@ -14,7 +14,8 @@ from kafkapy.check_dir.index_check import IndexProblem, OffsetIndexCheck, TimeIn
 from kafkapy.check_dir.known_damage import KnownDamage
 from kafkapy.check_dir.layout import PartitionPlace, Role
 from kafkapy.check_dir.partition_files import EpochCheck, check_snapshots, check_topic_id, find_leftovers
-from kafkapy.check_dir.segment_check import EpochStart, Gap, LogState, Progress, SegmentCheck, SegmentReport
+from kafkapy.check_dir.segment_check import Progress, SegmentCheck
+from kafkapy.check_dir.segment_report import EpochStart, Gap, LogState, SegmentReport
 from kafkapy.check_dir.txn_index_check import check_txn_index
 from kafkapy.check_dir.verdict import READ_AGAIN, RESTORE, Promises
 from kafkapy.log_source.offline_segment import OfflineSegment

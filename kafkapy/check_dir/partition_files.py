@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafkapy.check_dir.finding import Finding, Severity
-from kafkapy.check_dir.segment_check import EpochStart
+from kafkapy.check_dir.segment_report import EpochStart
 from kafkapy.check_dir.verdict import READ_AGAIN, Promises
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
 from kafkapy.protocol.types import Uuid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkapy.check_dir.finding import Finding, Severity
-from kafkapy.check_dir.segment_check import SegmentReport
+from kafkapy.check_dir.segment_report import SegmentReport
 from kafkapy.check_dir.verdict import READ_AGAIN, Promises
 from kafkapy.log_source.offline_segment import OfflineSegment
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
