@@ -46,7 +46,7 @@ class Unchecked:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.pieces: list[CheckedPiece] = []
+        self.pieces: tuple[CheckedPiece, ...] = ()
 
     def piece_at(self, position: int) -> CheckedPiece | None:
         """The checked piece that goes on from `position`."""
@@ -64,16 +64,16 @@ class Unchecked:
 
     def add(self, new: CheckedPiece) -> None:
         """Remember a piece, joined with those that it touches. Of too many the smallest is forgotten."""
-        apart = []
+        apart: list[CheckedPiece] = []
         for piece in self.pieces:
             if piece.end < new.start or piece.start > new.end:
                 apart.append(piece)
             else:
                 last = max(piece, new, key=lambda each: each.end)
                 new = last._replace(start=min(piece.start, new.start))
-        self.pieces = [*apart, new]
-        if len(self.pieces) > _MOST_PIECES:
-            self.pieces.remove(min(self.pieces, key=lambda each: each.end - each.start))
+        if len(apart) >= _MOST_PIECES:
+            apart.remove(min(apart, key=lambda each: each.end - each.start))
+        self.pieces = (*apart, new)
 
 
 def check_around(segment: Segment, offset: int, end_offset: int, end_epoch: int) -> None:

@@ -27,6 +27,7 @@ from kafkapy.storage.files import File, FileSystem
 from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
 
 _CHUNK: Final = 128 << 10
+_ONE_BATCH: Final = 4 << 10
 _SEARCHED: Final = 1 << 20
 _PER_BATCH: Final = 1024
 """Bytes that take as long to check as a batch takes to be found."""
@@ -151,7 +152,8 @@ def starts_at(files: FileSystem, file: File, position: int, size: int, base_offs
     """Whether a good batch begins at `position` of a segment of `size` bytes, at or below `offset`."""
     file.acquire()
     try:
-        look = _Look(files, file, size, base_offset, base_offset + MAX_RELATIVE_OFFSET + 1)
+        highest = base_offset + MAX_RELATIVE_OFFSET + 1
+        look = _Look(files, file, size, base_offset, highest, _ONE_BATCH)
         batch, _ = look.at(position)
     finally:
         file.release()
@@ -161,7 +163,15 @@ def starts_at(files: FileSystem, file: File, position: int, size: int, base_offs
 class _Look:
     """Reads batches of one file, in chunks."""
 
-    def __init__(self, files: FileSystem, file: File, size: int, base_offset: int, end_offset: int) -> None:
+    def __init__(
+        self,
+        files: FileSystem,
+        file: File,
+        size: int,
+        base_offset: int,
+        end_offset: int,
+        chunk: int = _CHUNK,
+    ) -> None:
         self._files = files
         self._file = file
         self._size = size
@@ -169,7 +179,7 @@ class _Look:
         self._end_offset = end_offset
         self.sure_to = end_offset
         self.end_epoch = _NO_EPOCH
-        self._buffer = memoryview(bytearray(min(_CHUNK, size)))
+        self._buffer = memoryview(bytearray(min(chunk, size)))
         self._filled = 0
         self._chunk_at = 0
 
