@@ -115,6 +115,12 @@ class LeaderEpochCache:
             self._offsets[0] = start_offset
             self.unsaved = True
 
+    def become(self, other: LeaderEpochCache) -> None:
+        """Take over the epochs of another cache."""
+        self._epochs, self._offsets = list(other._epochs), list(other._offsets)
+        self.latest_epoch = other.latest_epoch
+        self.unsaved = True
+
     def clear(self) -> None:
         """Forget everything: the log was emptied."""
         self.truncate_from_end(0)

@@ -194,7 +194,6 @@ class FutureLog:
         copy.config = source.config
         copy.cleaned_offset = source.cleaned_offset
         copy.producers = source.producers
-        copy.leader_epochs = source.leader_epochs
-        copy.leader_epochs.unsaved = True
+        copy.leader_epochs.become(source.leader_epochs)
         copy.high_watermark = source.high_watermark
         copy.log_start_offset = source.log_start_offset

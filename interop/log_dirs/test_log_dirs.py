@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import random
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
 
 from interop.confluent_kafka.client import consume
 from interop.java_tools.tools import tool, write_json
@@ -21,6 +26,8 @@ from interop.support.maven import JarsUnavailableError
 from interop.support.waiting import wait_until
 
 DIRS = ("one", "two")
+
+KILLS = int(os.environ.get("KAFKAPY_KILLS", "3"))
 
 
 @pytest.fixture
@@ -193,6 +200,35 @@ def test_kafka_python_moves_and_describes(server: KafkapyProcess) -> None:
 def alteration(topic: str, partition: int, path: Path) -> dict[tuple[str, int, int], str]:
     """The argument of kafka-python's `alter_replica_log_dirs`."""
     return {(topic, partition, 1): str(path)}
+
+
+def test_a_broker_that_is_killed_while_a_partition_moves_has_lost_nothing(server: KafkapyProcess) -> None:
+    seed = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
+    chance = random.Random(seed)
+    create(server, "events")
+    with Load(server.bootstrap_servers, "events") as load:
+        for _ in range(KILLS):
+            so_far = len(load.acknowledged)
+            wait_until(lambda so_far=so_far: len(load.acknowledged) > so_far + 1000, timeout=30)
+            target = other(directory_of(server, "events", 0))
+            mover = threading.Thread(target=move, args=(server, target))
+            mover.start()
+            time.sleep(chance.random() * 0.25)
+            server.kill()
+            server.start()
+            mover.join()
+    print(f"KAFKAPY_SEED={seed}, killed {KILLS} times, {len(load.acknowledged)} acknowledged")
+    check(server, load)
+
+
+def move(server: KafkapyProcess, target: Path) -> None:
+    """Ask for a move, of which nobody may hear the answer."""
+    with contextlib.suppress(KafkaError):
+        admin = KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
+        try:
+            admin.alter_replica_log_dirs(alteration("events", 0, target))
+        finally:
+            admin.close()
 
 
 @pytest.mark.usefixtures("java")

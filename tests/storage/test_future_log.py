@@ -107,6 +107,20 @@ def test_the_copy_follows_what_is_written_meanwhile(logs: Logs) -> None:
     assert offsets(logs.log) == list(range(65))
 
 
+def test_old_records_are_read_from_a_copy_that_went_on_after_a_restart(logs: Logs) -> None:
+    fill(logs.log, 10)
+    move = start(logs.manager)
+    catch_up(move)
+    move.sync()
+    log = logs.restart(clean=False)
+    again = FutureLog(log, logs.manager.moves.copies[TP])
+    again.resume()
+    take_over(logs.manager, again)
+    for epoch in (1, 2):
+        append(logs.log, batch(b"x"), leader_epoch=epoch)
+    assert offsets(logs.log) == list(range(12))
+
+
 def test_producers_are_known_after_a_move(logs: Logs) -> None:
     first = batch(b"a", b"b", producer_id=9, epoch=0, sequence=0)
     append(logs.log, bytearray(first))
