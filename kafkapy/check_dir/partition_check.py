@@ -320,6 +320,8 @@ class _PartitionCheck:
         """Offsets that nobody has: compaction's, or of a segment that was lost."""
         if self._state.compacted or is_internal(self._place.topic_partition.topic):
             return
+        if self._place.role is Role.FUTURE:
+            return  # the cleaner's offset stands in the directory that it comes from
         cleaned = self._expected.cleaner_offset or 0
         lost = [
             each for each in self._gaps if each[1].first >= cleaned and not self._damage.explains(each[1])
