@@ -11,17 +11,16 @@ Source: LogLoader.removeTempFilesAndCollectSwapFiles.
 from __future__ import annotations
 
 import logging
-import re
 from typing import Final
 
 from kafkapy.storage.batches import BadBatchError, iter_places
 from kafkapy.storage.files import CorruptLogError
 from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES
+from kafkapy.storage.segment_files import SEGMENT_FILE
 
 logger = logging.getLogger(__name__)
 
-SEGMENT_FILE: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
 _CLEANED_SUFFIX: Final = ".cleaned"
 _SWAP_SUFFIX: Final = ".swap"
 

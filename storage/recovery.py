@@ -40,25 +40,25 @@ from kafkapy.storage.checkpoints import (
     CorruptCheckpointError,
     read_partition_metadata,
 )
-from kafkapy.storage.damage import DAMAGED_OFFSETS, DamagedRange, load_damage, save_damage
+from kafkapy.storage.damage import DamagedRange, save_damage
 from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.files import CorruptLogError, release_all
 from kafkapy.storage.first_read import Unchecked, indexed_end, quarantine
 from kafkapy.storage.index_builder import IndexBuilder
-from kafkapy.storage.leftovers import SEGMENT_FILE, finish_interrupted_work
+from kafkapy.storage.leftovers import finish_interrupted_work
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.producer_replay import load_producers
-from kafkapy.storage.producer_snapshots import ProducerSnapshots, snapshot_offset
+from kafkapy.storage.producer_snapshots import ProducerSnapshots
 from kafkapy.storage.producers import ProducerStates
 from kafkapy.storage.segment import (
     INDEX_SUFFIX,
-    LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     Segment,
 )
+from kafkapy.storage.segment_files import open_segments
 from kafkapy.storage.segments import Segments
 from kafkapy.storage.set_aside import check_aborted, set_aside
 from kafkapy.storage.txn_index import CorruptTransactionIndexError
@@ -130,7 +130,8 @@ class _Loader:
 
     def load(self) -> PartitionLog:
         finish_interrupted_work(self._log_directory, self._path)
-        self._open_segments()
+        found = open_segments(self._log_directory, self._path, self._config, self._now_ms)
+        self._segments, self._snapshots, self._names = found
         self._load_epochs()
         self._known_epoch = self._epochs.latest_epoch
         start = self._check_clean() if self._clean else self._offsets.recovery_point
@@ -180,48 +181,6 @@ class _Loader:
         return min(self._offsets.recovery_point, end_offset)
 
     # --- pass 1: files --------------------------------------------------------------------------------------
-
-    def _open_segments(self) -> None:
-        sizes: dict[int, int] = {}
-        others: list[tuple[int, str]] = []
-        snapshots: list[int] = []
-        damage: dict[int, tuple[DamagedRange, ...]] = {}
-        for entry in self._files.scan(self._path):
-            match = SEGMENT_FILE.fullmatch(entry.name)
-            if match is None:
-                if entry.name == DAMAGED_OFFSETS:
-                    damage = load_damage(self._files, self._path)
-                continue
-            self._names.add(entry.name)
-            if match[2] == LOG_SUFFIX:
-                sizes[int(match[1])] = entry.stat().st_size
-            elif (offset := snapshot_offset(entry.name)) is not None:
-                snapshots.append(offset)
-            else:
-                others.append((int(match[1]), entry.name))
-        for base_offset, name in others:
-            if base_offset not in sizes:
-                logger.warning("Deleting %s/%s: there is no segment for it.", self._path, name)
-                self._files.unlink(f"{self._path}/{name}")
-        self._segments = [
-            Segment(
-                self._files,
-                self._path,
-                base_offset,
-                self._config,
-                size=size,
-                now_ms=self._now_ms,
-                new=size == 0 and f"{base_offset:020d}{INDEX_SUFFIX}" not in self._names,
-            )
-            for base_offset, size in sorted(sizes.items())
-        ]
-        for segment in self._segments:
-            known = damage.get(segment.base_offset, ())
-            segment.damage = tuple(each for each in known if each.end_position <= segment.size)
-            if self._log_directory.check_on_first_read:
-                segment.unchecked = Unchecked(segment.size)
-        self._snapshots = ProducerSnapshots(self._files, self._path, snapshots)
-        self._snapshots.delete_strays(sizes)
 
     def _load_epochs(self) -> None:
         path = f"{self._path}/{LEADER_EPOCHS}"
