@@ -17,6 +17,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkapy.storage.damage import DamagedRange, joined, load_damage, report, save_damage
+from kafkapy.storage.index_builder import rebuild_indexes
 from kafkapy.storage.index_file import CorruptIndexError
 from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
 from kafkapy.storage.survey import survey
@@ -124,7 +125,7 @@ def check_from(
         end_epoch=end_epoch,
     )
     if quarantine(segment, found.damage, found.reason):
-        segment.rebuild_indexes()
+        rebuild_indexes(segment)
     piece = CheckedPiece(position, found.end, found.end_offset, found.leader_epoch)
     unchecked.add(piece)
     if found.end == segment.size:
@@ -140,7 +141,7 @@ def _check_end(segment: Segment, found: int, end_offset: int) -> None:
     if found < end_offset and (segment.cut_short or found < indexed_end(segment)):
         size = segment.size
         lost = DamagedRange(size, size, found, end_offset)
-        segment.rebuild_indexes()
+        rebuild_indexes(segment)
         quarantine(segment, [lost], f"the file ends at byte {size}")
 
 

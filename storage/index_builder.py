@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
+
+from kafkapy.storage.batches import BadBatchError
+from kafkapy.storage.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from kafkapy.storage.segment import Segment
 
+logger = logging.getLogger(__name__)
+
+
+def rebuild_indexes(segment: Segment) -> None:
+    """Write the indexes of a segment anew from the batch headers, as far as they can be read.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    builder = IndexBuilder(segment)
+    try:
+        for place in segment.places():
+            builder.add(place.position, place.size, place.last_offset, place.max_timestamp)
+    except BadBatchError as error:
+        logger.warning("%s is indexed up to damage: %s", segment.path, error)
+    builder.finish()
+
 
 class IndexBuilder:
-    """Collects index entries and timestamps from a segment's batches in order, as appending them would
-    have."""
+    """Empties the indexes, and collects entries and timestamps from a segment's batches in order, as
+    appending them would have."""
 
     __slots__ = ("_last_entry", "_segment")
 
     def __init__(self, segment: Segment) -> None:
-        segment.start_rebuild()
+        segment.offset_index.reset()
+        segment.time_index.reset()
+        segment._max_timestamp, segment._max_timestamp_offset = NO_TIMESTAMP, segment.base_offset
+        segment._rolling_timestamp = NO_TIMESTAMP
+        segment._bytes_since_index_entry = 0
         self._segment = segment
         self._last_entry = 0
 

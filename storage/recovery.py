@@ -44,7 +44,7 @@ from kafkapy.storage.damage import DamagedRange, save_damage
 from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.files import CorruptLogError, release_all
 from kafkapy.storage.first_read import Unchecked, indexed_end, quarantine
-from kafkapy.storage.index_builder import IndexBuilder
+from kafkapy.storage.index_builder import IndexBuilder, rebuild_indexes
 from kafkapy.storage.leftovers import finish_interrupted_work
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
@@ -219,7 +219,7 @@ class _Loader:
                 self._check_transactions(segment)
                 if segment.size and not self._has_indexes(segment):
                     logger.warning("Rebuilding the missing indexes of %s", segment.path)
-                    segment.rebuild_indexes()
+                    rebuild_indexes(segment)
                 if segment is self._segments[-1]:
                     self._end_offset = segment.read_next_offset()
                     if 0 < self._offsets.recovery_point < self._end_offset:

@@ -21,11 +21,11 @@ import logging
 from collections.abc import Iterator
 from itertools import chain
 
-from kafkapy.storage.batches import BadBatchError, BatchPlace, iter_batches, iter_places
+from kafkapy.storage.batches import BatchPlace, iter_batches, iter_places
 from kafkapy.storage.damage import DamagedRange, good_runs
 from kafkapy.storage.files import Buffer, File, FileSlice, FileSystem, is_disk_full
 from kafkapy.storage.first_read import Unchecked
-from kafkapy.storage.index_builder import IndexBuilder
+from kafkapy.storage.index_builder import rebuild_indexes
 from kafkapy.storage.index_file import CorruptIndexError
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
@@ -306,7 +306,7 @@ class Segment:
         if self.unchecked is not None and found[1] and not self._leads_to(found[1], found[0]):
             # A wrong entry would lead past records in silence.
             logger.warning("Rebuilding the indexes of %s: no batch begins at byte %d", self.path, found[1])
-            self.rebuild_indexes()
+            rebuild_indexes(self)
             found = self.offset_index.lookup(offset)
         return found
 
@@ -433,7 +433,7 @@ class Segment:
                 self.check_indexes()
             except (CorruptIndexError, FileNotFoundError) as error:
                 logger.warning("Rebuilding the indexes of %s: %s", self.path, error)
-                self.rebuild_indexes()
+                rebuild_indexes(self)
 
     def check_indexes(self) -> None:
         """Load the indexes from their files.
@@ -459,26 +459,8 @@ class Segment:
         if place is not None and place.base_offset <= offset and place.max_timestamp == timestamp:
             return True
         logger.warning("Rebuilding the indexes of %s: no batch ends with time %d", self.path, timestamp)
-        self.rebuild_indexes()
+        rebuild_indexes(self)
         return False
-
-    def rebuild_indexes(self) -> None:
-        """Write the indexes anew from the batch headers."""
-        builder = IndexBuilder(self)
-        try:
-            for place in self.places():
-                builder.add(place.position, place.size, place.last_offset, place.max_timestamp)
-        except BadBatchError as error:
-            logger.warning("%s is indexed up to damage: %s", self.path, error)
-        builder.finish()
-
-    def start_rebuild(self) -> None:
-        """Empty the indexes and forget the timestamps, to collect both anew."""
-        self.offset_index.reset()
-        self.time_index.reset()
-        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
-        self._rolling_timestamp = NO_TIMESTAMP
-        self._bytes_since_index_entry = 0
 
     # --- files ----------------------------------------------------------------------------------------------
 
