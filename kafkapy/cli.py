@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import keyword
 import logging
@@ -158,6 +159,10 @@ async def _serve(config: BrokerConfig) -> None:
         click.echo(f"Listening on {listener}")
     directories = ", ".join(str(directory.resolve()) for directory in config.log_dirs)
     click.echo(f"Data in {directories} (durability={config['durability']})")
+    # What the broker keeps for its partitions lives as long as they do: the collector need not look at it
+    # again, which takes 0.1 s for 10,000 partitions each time.
+    gc.collect()
+    gc.freeze()
     ends = [asyncio.ensure_future(event.wait()) for event in (stopping, broker.failed)]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     click.echo("Stopping")
