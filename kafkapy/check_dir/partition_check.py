@@ -25,7 +25,6 @@ from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.checkpoints import LOG_START_OFFSETS
 from kafkapy.storage.producer_snapshots import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
 from kafkapy.storage.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from kafkapy.topic_names import is_internal
 
 _MOST = 20
 """Findings of one kind in one segment that are told one by one."""
@@ -287,6 +286,8 @@ class _PartitionCheck:
         """Hold the end of the log against the checkpoints."""
         if self._place.role is not Role.LOG or self._broken_end:
             return
+        if self._expected.live and self._state.next_offset is None:
+            return  # all that was listed has gone
         path, expected, end = self._place.path, self._expected, self._result.end_offset
         if not listing.segments:
             severity = Severity.DAMAGED if self._promises.recovery_point else Severity.REPAIRED
@@ -318,7 +319,7 @@ class _PartitionCheck:
 
     def _tell_gaps(self) -> None:
         """Offsets that nobody has: compaction's, or of a segment that was lost."""
-        if self._state.compacted or is_internal(self._place.topic_partition.topic):
+        if self._state.compacted:
             return
         if self._place.role is Role.FUTURE:
             return  # the cleaner's offset stands in the directory that it comes from
