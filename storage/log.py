@@ -404,12 +404,18 @@ class PartitionLog:
         """Have a compaction that is under way end without effect, from now on: the log is about to change.
 
         Raises:
-            StorageError: the disk failed.
+            StorageError: the disk failed just now.
         """
-        task = self.cleaning
+        task, log_directory = self.cleaning, self.log_directory
         if task is not None:
             self.cleaning = None
-            self._all_or_offline("compacting", task.abort)
+            was_online = log_directory.error is None
+            try:
+                task.abort()
+            except OSError as error:
+                failed = log_directory.failed(f"compacting {self.path}", error)
+                if was_online:
+                    raise failed from error
 
     # --- closing --------------------------------------------------------------------------------------------
 
