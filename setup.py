@@ -1,4 +1,4 @@
-"""The optional compiled parts: without a compiler the package installs and works with their pure Python twins."""
+"""The optional compiled parts: without a compiler the package works with their twins in pure Python."""
 
 import sysconfig
 
