@@ -3,6 +3,8 @@
     with ZooKeeperProcess(tmp_path / "zookeeper") as zookeeper:
         with ZooKeeperKafkaProcess(tmp_path / "kafka", zookeeper.bootstrap_servers) as kafka:
             Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+A broker that was killed stays registered until its session is over.
 """
 
 from __future__ import annotations
