@@ -86,6 +86,7 @@ def test_an_unknown_destination(home: Path, tmp_path: Path, capsys: Capture, kin
 
 
 def test_an_address_that_is_none(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    pytest.importorskip("kazoo")
     told = refusal(capsys, "export", home, tmp_path / "target", "--to", "zookeeper:localhost:port")
     assert told == "localhost:port is no address of a ZooKeeper: say HOST:PORT or HOST:PORT/PATH."
 
@@ -93,6 +94,7 @@ def test_an_address_that_is_none(home: Path, tmp_path: Path, capsys: Capture) ->
 def test_a_zookeeper_that_does_not_answer(
     home: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("kazoo")
     monkeypatch.setattr(zookeeper, "_SECONDS", 0.3)
     files = files_of(home)
     told = refusal(capsys, "export", home, tmp_path / "target", "--to", "zookeeper:127.0.0.1:1/kafka")
