@@ -280,15 +280,26 @@ def test_without_the_cleaner_nothing_is_compacted_and_retention_goes_on(tmp_path
         assert cleaned(broker, "both") == 0
 
 
-def test_the_number_of_cleaner_threads_may_change(tmp_path: Path) -> None:
+def test_several_threads_compact_several_topics(tmp_path: Path) -> None:
+    topics = ("first", "second", "third")
     with Broker(config=SETTINGS, data_dir=tmp_path) as broker:
-        for threads in ("3", "1"):
-            set_config(broker, ResourceType.BROKER, "1", "log.cleaner.threads", threads)
-        create(broker, "keys")
-        keys = Keys(broker, "keys")
-        keys.write(5000)
-        wait_until(lambda: cleaned(broker, "keys") > 0)
-        keys.check(broker)
+        set_config(broker, ResourceType.BROKER, "1", "log.cleaner.threads", "3")
+        for topic in topics:
+            create(broker, topic, cleanup_policy="delete", segment_bytes="1048576")
+        written = [Keys(broker, topic) for topic in topics]
+        for keys in written:
+            keys.write(4000)
+        for topic in topics:
+            set_config(broker, ResourceType.TOPIC, topic, "cleanup.policy", "compact")
+        wait_until(lambda: all(cleaned(broker, topic) > 0 for topic in topics))
+        set_config(broker, ResourceType.BROKER, "1", "log.cleaner.threads", "1")
+        for keys in written:
+            keys.write(3000)
+            keys.check(broker)
+        wait_until(lambda: all(cleaned(broker, topic) > 4000 for topic in topics))
+        for keys, topic in zip(written, topics, strict=True):
+            keys.check(broker)
+            log_of(broker, topic).check()
 
 
 class FullAtTimes(FileSystem):
