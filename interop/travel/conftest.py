@@ -24,5 +24,6 @@ def _jars() -> None:
 @pytest.fixture
 def zookeeper(tmp_path: Path) -> Iterator[str]:
     """The address of a ZooKeeper, with a path of its own below it."""
+    pytest.importorskip("kazoo")
     with ZooKeeperProcess(tmp_path / "zookeeper") as process:
         yield f"{process.bootstrap_servers}/kafka"

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kazoo.client import KazooClient
-
 from interop.support.kafka_process import KafkaProcess
 from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.server_process import ServerProcess
@@ -30,6 +28,7 @@ from interop.travel.producers import (
     producer_states,
 )
 from interop.travel.torn_ends import tear_ends
+from kafkapy.travel.zookeeper import connected
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -174,13 +173,8 @@ def _is_compacted(data: Path) -> bool:
 
 def _wait_until_gone(zookeeper: str) -> None:
     """ZooKeeper takes a killed broker for alive until its session is over."""
-    client = KazooClient(zookeeper)
-    client.start()
-    try:
+    with connected(zookeeper) as client:
         wait_until(lambda: not client.get_children("/brokers/ids"))
-    finally:
-        client.stop()
-        client.close()
 
 
 def check_arrival(departed: Departed, inventory: Inventory, *, but: str | None = None) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from kafkapy.travel.exporting import export_copy, export_in_place
 from kafkapy.travel.importing import MetadataPlace, import_copy
 from kafkapy.travel.travel_error import TravelError
+from kafkapy.travel.zookeeper import connected
 from tests.travel.harness import open_directory, write_directory
 
 pytestmark = pytest.mark.jvm
@@ -22,15 +22,12 @@ def export(home: Path, target: Path, zookeeper: str) -> None:
 def test_a_tree_that_is_half_there_is_completed(tmp_path: Path, zookeeper: str) -> None:
     write_directory(tmp_path / "home")
     export(tmp_path / "home", tmp_path / "one", zookeeper)
-    client = KazooClient(zookeeper)
-    client.start()
-    client.delete("/cluster/id")
-    client.delete("/config/topics/orders")
-    export(tmp_path / "home", tmp_path / "two", zookeeper)
-    assert client.exists("/cluster/id")
-    assert client.exists("/config/topics/orders")
-    client.stop()
-    client.close()
+    with connected(zookeeper) as client:
+        client.delete("/cluster/id")
+        client.delete("/config/topics/orders")
+        export(tmp_path / "home", tmp_path / "two", zookeeper)
+        assert client.exists("/cluster/id")
+        assert client.exists("/config/topics/orders")
 
 
 def test_another_cluster_is_left_alone(tmp_path: Path, zookeeper: str) -> None:
