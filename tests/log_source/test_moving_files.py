@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 from kafkapy.log_source import batch_chunks
 from kafkapy.log_source.log_source_error import LogSourceError
 from kafkapy.log_source.range_reader import read_range
-from kafkapy.protocol.records import build_batch, decode_records, iter_headers
+from kafkapy.protocol.records import BatchHeader, build_batch, decode_records, iter_headers
 from kafkapy.storage.log_config import LogConfig
-from tests.log_source.reading import FILES, offsets, plan, read, rows
+from tests.log_source.reading import FILES, contents, offsets, plan, read, rows
 from tests.storage.log_harness import Logs, append, batch, fill
+from tests.storage.test_cleaning_model import Life
 
 SEVERAL_SEGMENTS = LogConfig(segment_bytes=1000, index_interval_bytes=100)
 
@@ -174,3 +176,23 @@ def test_segments_that_compaction_joins_under_the_reader_are_found_in_the_new_on
     old[0].write_bytes(content)
     expected = [*range(len(first)), *(offset for offset in kept if offset >= len(first)), *range(end, 40)]
     assert [row[0] for row in first + rows(reader)] == expected
+
+
+def test_what_the_cleaner_leaves_is_read_empty_batches_and_delete_horizons_included(tmp_path: Path) -> None:
+    life = Life(tmp_path, random.Random(11))
+    for _ in range(60):
+        life.append()
+        life.transact()
+    life.end_all()
+    life.compact_all()
+    headers = [header for segment in life.log.segments for _, header in segment_headers(segment.path)]
+    assert any(header.record_count == 0 for header in headers)
+    expected = [
+        (record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+        for record in life.visible()
+    ]
+    assert contents(life.logs) == expected
+
+
+def segment_headers(path: str) -> list[tuple[int, BatchHeader]]:
+    return list(iter_headers(Path(path).read_bytes()))
