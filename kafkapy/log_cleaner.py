@@ -107,7 +107,7 @@ class LogCleaner:
 
     def _configure(self) -> None:
         """Take over changed settings; the size of the maps counts from the next pass on."""
-        self._throttle.bytes_per_second = self._config["log.cleaner.io.max.bytes.per.second"]
+        self._throttle.set_rate(self._config["log.cleaner.io.max.bytes.per.second"])
         count: int = self._config["log.cleaner.threads"]
         while len(self._workers) > count:
             worker = self._workers.pop()

@@ -11,31 +11,40 @@ from collections.abc import Callable
 
 from kafkapy.storage.cleaning.task import CleaningTask
 
+_STEP_SECONDS = 1.0
+"""How long a thread waits at once: the rate may change meanwhile."""
+
 
 class Throttle:
     """A rate of bytes that several threads share."""
 
-    __slots__ = ("_clock", "_free_at", "_lock", "bytes_per_second")
+    __slots__ = ("_clock", "_free_at", "_lock", "_rate")
 
     def __init__(self, bytes_per_second: float, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.bytes_per_second = bytes_per_second
-        """May be changed at any time."""
+        self._rate = max(bytes_per_second, 1.0)
         self._clock = clock
         self._lock = threading.Lock()
         self._free_at = 0.0
         """When everything that was let through so far is paid for."""
 
+    def set_rate(self, bytes_per_second: float) -> None:
+        """Change the rate, at once: what was let through at another one counts no more."""
+        with self._lock:
+            rate = max(bytes_per_second, 1.0)
+            if rate != self._rate:
+                self._rate, self._free_at = rate, 0.0
+
     def reserve(self, nbytes: int) -> float:
         """Let `nbytes` through; after how many seconds the next may follow."""
         with self._lock:
             now = self._clock()
-            self._free_at = max(self._free_at, now) + nbytes / self.bytes_per_second
+            self._free_at = max(self._free_at, now) + nbytes / self._rate
             return self._free_at - now
 
     def pass_through(self, nbytes: int, task: CleaningTask) -> None:
         """Wait until so many bytes more are within the rate. Raises CleaningAbortedError."""
-        seconds = self.reserve(nbytes)
-        if seconds > 0.001:
-            task.wait(seconds)
-        else:
-            task.check()
+        task.check()
+        left = self.reserve(nbytes)
+        while left > 0.001:
+            task.wait(min(left, _STEP_SECONDS))
+            left = self._free_at - self._clock()

@@ -473,6 +473,27 @@ def test_the_throttle_lets_so_many_bytes_through() -> None:
     assert throttle.reserve(500) == pytest.approx(1.0)
     now[0] += 10
     assert throttle.reserve(100) == pytest.approx(0.1)
+    throttle.set_rate(10.0)
+    assert throttle.reserve(100) == pytest.approx(10.0)
+
+
+def test_a_throttle_that_is_opened_lets_those_go_on_who_wait(tmp_path: Path) -> None:
+    logs = compacted(tmp_path)
+    now = [0.0]
+    throttle = Throttle(1.0, clock=lambda: now[0])
+
+    class Opening(CleaningTask):
+        waits = 0
+
+        def wait(self, seconds: float) -> None:
+            self.waits += 1
+            now[0] += seconds
+            if self.waits == 3:
+                throttle.set_rate(1e9)
+
+    task = Opening(logs.files)
+    throttle.pass_through(1 << 20, task)
+    assert task.waits == 3
 
 
 @pytest.mark.parametrize(("busy", "rested"), [(False, 0.0), (True, 0.02)])
