@@ -128,6 +128,36 @@ def test_a_partition_moves_with_its_records(
     assert not (tmp_path / source / "events-0").exists()
 
 
+def test_committed_offsets_move_along(tmp_path: Path) -> None:
+    config = {"log.dirs": ",".join(str(tmp_path / name) for name in DIRS)}
+    with kafkapy.Broker(config=config) as broker, RawClient(broker.bootstrap_servers) as client:
+        create(broker, "events")
+        commit(broker, "events", 3)
+        source = found(client)["__consumer_offsets", 0, False]
+        target = next(name for name in DIRS if name != source)
+        assert move(client, tmp_path / target, ("__consumer_offsets", 0)) == [ErrorCode.NONE]
+        eventually(lambda: moved(client, "__consumer_offsets", 0, target), "the move")
+        assert committed(broker, "events") == 3
+        commit(broker, "events", 5)
+    with kafkapy.Broker(config=config) as broker:
+        assert committed(broker, "events") == 5
+
+
+def commit(broker: kafkapy.Broker, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
+    consumer.commit(offsets=[Assigned(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def committed(broker: kafkapy.Broker, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
+    try:
+        (found,) = consumer.committed([Assigned(topic, 0)], timeout=10)
+        return int(found.offset)
+    finally:
+        consumer.close()
+
+
 def test_new_partitions_go_where_the_fewest_are(broker: kafkapy.Broker, client: RawClient) -> None:
     create(broker, "events", 7)
     places = [found(client)["events", index, False] for index in range(7)]
