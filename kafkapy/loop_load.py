@@ -16,7 +16,7 @@ WINDOW_SECONDS: Final = 0.005
 LEAST_CPU_SECONDS: Final = 0.0001
 """Of a window in which something was served."""
 
-BUSY_SECONDS: Final = 0.25
+BUSY_SECONDS: Final = 0.1
 """How long the loop counts as busy after that."""
 
 

@@ -2,8 +2,8 @@
 
 Compaction is in no hurry; a producer that waits for its acknowledgement is. A pass at full speed takes a core
 and the disk, and the p99 of producers grows several times. So while the broker serves anybody, a pass rests
-after each chunk for twice as long as the chunk took: it then has at most a third of what it could have. On a
-broker that serves nobody it goes at full speed.
+after each chunk for four times as long as the chunk took: it then has at most a fifth of what it could have.
+On a broker that serves nobody it goes at full speed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from kafkapy.storage.cleaning.task import CleaningTask
 
-REST: Final = 2.0
+REST: Final = 4.0
 """Seconds of rest for each second of work."""
 
 LONGEST_REST: Final = 0.2

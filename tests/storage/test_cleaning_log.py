@@ -496,7 +496,7 @@ def test_a_throttle_that_is_opened_lets_those_go_on_who_wait(tmp_path: Path) -> 
     assert task.waits == 3
 
 
-@pytest.mark.parametrize(("busy", "rested"), [(False, 0.0), (True, 0.02)])
+@pytest.mark.parametrize(("busy", "rested"), [(False, 0.0), (True, 0.04)])
 def test_a_pass_rests_while_others_are_served(tmp_path: Path, busy: bool, rested: float) -> None:
     logs = compacted(tmp_path)
     task = RestingTask(logs.files)
