@@ -73,9 +73,12 @@ class Cleaner:
             CleaningAbortedError
         """
         self._workspace.begin()
-        transactions = CleanedTransactions(self._plan.aborted)
+        first = self._plan.first_dirty_offset
+        # Not those that ended below: the walk would not see their markers, and take all that their producers
+        # wrote since for aborted.
+        transactions = CleanedTransactions(txn for txn in self._plan.aborted if txn.last_offset >= first)
         for segment in self._plan.segments:
-            if segment.end_offset > self._plan.first_dirty_offset and not self._index(segment, transactions):
+            if segment.end_offset > first and not self._index(segment, transactions):
                 break
         self.stats.map_utilization = self._map.utilization
         return self._map.last_offset + 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.records import Compression, Record, build_batch, iter_headers
 from kafkapy.storage.batches import BadBatchError
@@ -19,7 +21,7 @@ from kafkapy.storage.cleaning.throttle import Throttle
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.validate import AppendOrigin
-from tests.storage.cleaning_harness import compact, compact_fully
+from tests.storage.cleaning_harness import compact, compact_fully, records_of
 from tests.storage.log_harness import (
     IO_ERROR,
     START_MS,
@@ -144,6 +146,34 @@ def test_the_last_sequence_number_of_a_producer_stays_as_an_empty_batch(tmp_path
     entry = log.producers.get(9)
     assert entry is not None
     assert entry.last_sequence == 0
+
+
+def put_transaction(
+    log: PartitionLog, key: bytes, value: bytes | None, sequence: int, end: ControlType
+) -> None:
+    log.producers.verified_transactions.add(9)
+    producer: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "transactional": True}
+    record = Record(-1, START_MS, key, value)
+    marker = Record(-1, START_MS, control_record_key(end), end_txn_marker_value(0))
+    for batch, origin in (
+        (build_batch([record], base_sequence=sequence, **producer), AppendOrigin.CLIENT),
+        (build_batch([marker], control=True, **producer), AppendOrigin.COORDINATOR),
+    ):
+        log.append(memoryview(batch), leader_epoch=0, origin=origin, now_ms=START_MS)
+    log.advance_high_watermark(log.log_end_offset)
+
+
+@pytest.mark.parametrize("value", [b"new", None])
+def test_a_transaction_that_was_aborted_before_the_dirty_part_does_not_hide_the_next_one(
+    tmp_path: Path, value: bytes | None
+) -> None:
+    logs = compacted(tmp_path)
+    put(logs.log, b"k", b"old")
+    put_transaction(logs.log, b"x", b"aborted", 0, ControlType.ABORT)
+    compact_fully(logs.manager, logs.log)
+    put_transaction(logs.log, b"k", value, 1, ControlType.COMMIT)
+    compact_fully(logs.manager, logs.log)
+    assert [record.value for record in records_of(logs.log)] == [value]
 
 
 def test_a_compressed_batch_keeps_its_codec(tmp_path: Path) -> None:
