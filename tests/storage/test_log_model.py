@@ -40,6 +40,8 @@ class LogModel(RuleBasedStateMachine):
         self.entries: list[Entry] = []
         self.end = self.start = self.flushed = 0
         self.batches = 0
+        self.epoch = 0
+        """A leader's epoch never falls, also where the log has forgotten its records and their epochs."""
         self.now = START_MS
 
     def teardown(self) -> None:
@@ -64,11 +66,11 @@ class LogModel(RuleBasedStateMachine):
         self.batches += 1
         timestamp = self.now + ahead
         values = [b"%d" % self.batches * (size // 4 + 1) for size in sizes]
-        latest = max(self.log.leader_epochs.latest_epoch, 0)
+        self.epoch += epoch
         info = append(
             self.log,
             batch(*values, timestamp=timestamp, compression=compression),
-            leader_epoch=latest + epoch,
+            leader_epoch=self.epoch,
             now_ms=self.now,
         )
         assert info.first_offset == self.end
