@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from kafkapy.storage.damage import DamagedRange, joined, load_damage, report, save_damage
 from kafkapy.storage.index_builder import rebuild_indexes
@@ -29,6 +29,14 @@ _AT_ONCE: Final = 1 << 20
 _MOST_PIECES: Final = 64
 
 logger = logging.getLogger(__name__)
+
+
+class SegmentBounds(TypedDict):
+    """What is known of a segment without reading it; -1 for a leader epoch that is not known."""
+
+    first_epoch: int
+    end_offset: int
+    end_epoch: int
 
 
 class CheckedPiece(NamedTuple):
@@ -77,7 +85,7 @@ class Unchecked:
         self.pieces = (*apart, new)
 
 
-def check_around(segment: Segment, offset: int, end_offset: int, end_epoch: int) -> None:
+def check_around(segment: Segment, offset: int, *, first_epoch: int, end_offset: int, end_epoch: int) -> None:
     """Look at the part of a segment in which `offset` lies, and at the index entry that leads there.
 
     Raises:
@@ -89,17 +97,25 @@ def check_around(segment: Segment, offset: int, end_offset: int, end_epoch: int)
         return
     _, start = segment.lookup(offset)
     if start < segment.unchecked.size:
-        check_from(segment, start, expected=segment.base_offset, end_offset=end_offset, end_epoch=end_epoch)
+        check_from(
+            segment,
+            start,
+            expected=segment.base_offset,
+            first_epoch=first_epoch,
+            end_offset=end_offset,
+            end_epoch=end_epoch,
+        )
 
 
 def check_from(
-    segment: Segment, position: int, *, expected: int, end_offset: int, end_epoch: int
+    segment: Segment, position: int, *, expected: int, first_epoch: int, end_offset: int, end_epoch: int
 ) -> CheckedPiece:
     """Look at a segment from `position`, where a batch begins, unless that was done; the piece that is known
     from there on, at least one batch or the damage up to the next.
 
     Args:
         expected: the least offset that may lie there.
+        first_epoch: the leader epoch at the beginning of the segment, -1 where it is not known.
         end_offset: the offset behind the segment.
         end_epoch: the leader epoch there, -1 where it is not known.
 
@@ -120,7 +136,7 @@ def check_from(
         base_offset=segment.base_offset,
         expected=expected if before is None else max(expected, before.end_offset),
         end_offset=end_offset,
-        leader_epoch=-1 if before is None else before.leader_epoch,
+        leader_epoch=first_epoch if before is None else before.leader_epoch,
         enough=_AT_ONCE,
         end_epoch=end_epoch,
     )

@@ -16,7 +16,7 @@ from kafkapy.storage.batches import BatchPlace
 from kafkapy.storage.damage import DamagedOffsetsError, holding
 from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.files import FileSlice
-from kafkapy.storage.first_read import check_around, check_from
+from kafkapy.storage.first_read import SegmentBounds, check_around, check_from
 from kafkapy.storage.segment import Segment
 from kafkapy.storage.segments import Segments
 
@@ -105,7 +105,7 @@ class LogReader:
         segment: Segment | None = self._segments.floor(offset)
         while segment is not None:
             if segment.unchecked is not None:
-                check_around(segment, offset, *self._end_of(segment, log_end_offset))
+                check_around(segment, offset, **self._bounds(segment, log_end_offset))
             if segment.damage and (damaged := holding(segment.damage, offset)):
                 raise DamagedOffsetsError(segment.path, damaged)
             place = segment.find(offset)
@@ -130,10 +130,8 @@ class LogReader:
             DamagedOffsetsError: `position` itself is damaged.
         """
         if segment.unchecked is not None and position < segment.unchecked.size:
-            end, epoch = self._end_of(segment, log_end_offset)
-            piece = check_from(
-                segment, position, expected=segment.base_offset, end_offset=end, end_epoch=epoch
-            )
+            bounds = self._bounds(segment, log_end_offset)
+            piece = check_from(segment, position, expected=segment.base_offset, **bounds)
             if piece.end < min(limit, segment.unchecked.size):
                 limit, end_offset = piece.end, piece.end_offset
         damaged = holding(segment.damage, offset)
@@ -145,12 +143,21 @@ class LogReader:
                 return damaged.position, damaged.first_offset
         return limit, end_offset
 
-    def _end_of(self, segment: Segment, log_end_offset: int) -> tuple[int, int]:
-        """The offset and the leader epoch behind a segment."""
-        following = self._segments.after(segment)
+    def _bounds(self, segment: Segment, log_end_offset: int) -> SegmentBounds:
+        """What is known of a segment without reading it."""
+        following, epochs = self._segments.after(segment), self._leader_epochs
+        first_epoch = epochs.epoch_for_offset(segment.base_offset)
         if following is None:
-            return log_end_offset, self._leader_epochs.latest_epoch
-        return following.base_offset, self._leader_epochs.epoch_for_offset(following.base_offset)
+            return {
+                "first_epoch": first_epoch,
+                "end_offset": log_end_offset,
+                "end_epoch": epochs.latest_epoch,
+            }
+        return {
+            "first_epoch": first_epoch,
+            "end_offset": following.base_offset,
+            "end_epoch": epochs.epoch_for_offset(following.base_offset),
+        }
 
     def _limit(self, segment: Segment, upper_bound: int, log_end_offset: int) -> tuple[int, int]:
         """Where in `segment` a reader has to stop, as position and offset."""

@@ -65,6 +65,9 @@ from kafkapy.storage.txn_index import CorruptTransactionIndexError
 
 logger = logging.getLogger(__name__)
 
+_MOST_UNSYNCED = 1 << 20
+"""More offsets than a topic that relaxes flush.messages deletes between two checkpoints."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogOffsets:
@@ -330,7 +333,8 @@ class _Loader:
             expected=expected,
             floor=self._floor,
             following=following,
-            known_epoch=self._known_epoch,
+            first_epoch=self._epochs.epoch_for_offset(segment.base_offset),
+            end_epoch=self._known_epoch,
             end_is_lost=bool(self._offsets.high_watermark),
         )
 
@@ -411,7 +415,7 @@ class _Loader:
     def _start_anew(self, end_offset: int) -> int:
         """Every record is below the log start offset: nothing of the log is to be read any more."""
         start = self._offsets.log_start_offset
-        if self._log_directory.durable and 0 < self._offsets.high_watermark < start:
+        if start - max(end_offset, self._offsets.high_watermark) > _MOST_UNSYNCED:
             # No log starts above its high watermark: the checkpoint is damaged, not the log.
             logger.error("%s: the log start offset %d cannot be right and is ignored.", self._path, start)
             self._offsets = replace(self._offsets, log_start_offset=0)

@@ -21,7 +21,8 @@ def set_aside(
     expected: int,
     floor: int,
     following: int | None,
-    known_epoch: int,
+    first_epoch: int,
+    end_epoch: int,
     end_is_lost: bool,
 ) -> None:
     """Quarantine the damage of a segment below `floor`, the offset up to which everything was on disk.
@@ -29,7 +30,8 @@ def set_aside(
     Args:
         expected: the offset behind the segment before it.
         following: where the next segment begins.
-        known_epoch: the newest leader epoch below `floor`.
+        first_epoch: the leader epoch at the beginning of the segment, -1 where it is not known.
+        end_epoch: the newest leader epoch below `floor`, likewise.
         end_is_lost: whether damage up to the end of the log may be told from a wrong `floor`.
 
     Raises:
@@ -45,7 +47,8 @@ def set_aside(
         end_offset=max(floor, expected) if following is None else following,
         end_is_known=following is not None,
         sure_to=floor if following is None else min(floor, following),
-        end_epoch=known_epoch,
+        leader_epoch=first_epoch,
+        end_epoch=end_epoch,
     )
     damage = [damaged for damaged in found.damage if damaged.first_offset < floor]
     if following is None and not end_is_lost:

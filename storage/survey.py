@@ -4,7 +4,7 @@ A batch is good when its CRC-32C is right and what the CRC does not cover fits w
 
     baseOffset      not below the end of the batch before, and the batch behind does not begin within this one
     batchLength     a wrong one gives a wrong CRC
-    leader epoch    not below that of the batch before, nor above that of the batch behind
+    leader epoch    between those of the batch before and of the batch behind
     magic           2
 
 Behind a bad batch the next good one is looked for: where the bad one's length says it is, else at every byte.
@@ -85,7 +85,7 @@ def survey(
 
     Args:
         expected: the least offset that may lie at `start`.
-        leader_epoch: the least leader epoch that may lie there.
+        leader_epoch: the leader epoch before that, -1 where it is not known.
         end_is_known: no batch reaches above `end_offset`.
         sure_to: everything below this offset was written once, -1 for `end_offset`.
         end_epoch: the highest leader epoch of a last batch below that, -1 where it is not known.
@@ -251,25 +251,25 @@ class _Look:
             return None, f"offset {last_offset} is too far from the base offset"
         return _Seen(position, end, base_offset, last_offset + 1, epoch), ""
 
-    def against(self, batch: _Seen, least_epoch: int, following: _Seen | None, expected: int) -> str:
+    def against(self, batch: _Seen, known_epoch: int, following: _Seen | None, expected: int) -> str:
         """What is wrong with the fields of a batch that its CRC does not cover; "" if nothing."""
         if batch.base_offset < expected:
             return f"offset {batch.base_offset} where {expected} is next"
         if expected < self.sure_to < batch.base_offset:
             return f"offset {batch.base_offset} where {self.sure_to} is next at most"
-        if _NO_EPOCH != batch.leader_epoch < least_epoch:
-            return f"leader epoch {batch.leader_epoch} behind {least_epoch}"
-        if following is None:
-            known = (
-                self.end_epoch if batch.end == self._size and batch.end_offset <= self.sure_to else _NO_EPOCH
-            )
-            if _NO_EPOCH != known < batch.leader_epoch:
-                return f"leader epoch {batch.leader_epoch} where {known} is the last"
-            return ""
-        if expected <= following.base_offset < batch.end_offset:
-            return f"offset {batch.base_offset}, and {following.base_offset} follows"
-        if _NO_EPOCH != following.leader_epoch < batch.leader_epoch and least_epoch <= following.leader_epoch:
-            return f"leader epoch {batch.leader_epoch}, and {following.leader_epoch} follows"
+        if following is not None:
+            if expected <= following.base_offset < batch.end_offset:
+                return f"offset {batch.base_offset}, and {following.base_offset} follows"
+            return self._epoch_against(batch.leader_epoch, known_epoch, following.leader_epoch)
+        if batch.end == self._size and batch.end_offset <= self.sure_to:
+            return self._epoch_against(batch.leader_epoch, known_epoch, self.end_epoch)
+        return ""
+
+    def _epoch_against(self, epoch: int, before: int, behind: int) -> str:
+        """A leader epoch that is not between its neighbours', where those are in order. (Epochs rise, but who
+        knows what a directory has been through: neighbours that fall are no witnesses.)"""
+        if _NO_EPOCH not in (before, epoch) and before <= behind and not before <= epoch <= behind:
+            return f"leader epoch {epoch} between {before} and {behind}"
         return ""
 
     def next_from(self, position: int, expected: int) -> _Seen | None:

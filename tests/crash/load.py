@@ -90,6 +90,8 @@ class RecordingProducer:
                 )
             except BufferError:
                 self._producer.poll(0.01)
+            except KafkaException as error:
+                raise LoadError(f"{self.name} gave up: {self.fatal or error}") from error
             else:
                 return
 

@@ -203,7 +203,7 @@ def test_a_recovery_point_that_only_one_file_knows_loses_nothing(tmp_path: Path)
 
 def test_a_log_start_offset_that_cannot_be_loses_nothing(tmp_path: Path) -> None:
     logs = flushed(tmp_path)
-    (tmp_path / "data" / "log-start-offset-checkpoint").write_text("0\n1\nevents 0 900003\n")
+    (tmp_path / "data" / "log-start-offset-checkpoint").write_text("0\n1\nevents 0 9000003\n")
     assert readable(start(logs)) == all_but()
 
 
