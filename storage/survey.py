@@ -258,7 +258,8 @@ class _Look:
         if expected < self.sure_to < batch.base_offset:
             return f"offset {batch.base_offset} where {self.sure_to} is next at most"
         if following is not None:
-            if expected <= following.base_offset < batch.end_offset:
+            # Of two that overlap, one that goes on where the one before ended is right.
+            if batch.base_offset != expected <= following.base_offset < batch.end_offset:
                 return f"offset {batch.base_offset}, and {following.base_offset} follows"
             return self._epoch_against(batch.leader_epoch, known_epoch, following.leader_epoch)
         if batch.end == self._size and batch.end_offset <= self.sure_to:
