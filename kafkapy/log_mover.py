@@ -219,6 +219,10 @@ class LogMover:
                 log.mark_offline(error)
                 raise
             log.complete_flush(ticket)
+        if log.cleaned_offset is not None:
+            # Recovery would take the gaps of compaction for losses.
+            await self._blocking(self._logs.checkpoint_recovery_points())
+            await self._blocking(self._logs.checkpoint_cleaner_offsets())
         if topic_partition in self._logs.moves.replaced:
             settle = self._logs.moves.delete_replaced(topic_partition)
             move.partition.resume_commits()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from kafkapy.protocol.records import NO_TIMESTAMP
 from kafkapy.storage.batches import BadBatchError
 from kafkapy.storage.files import Buffer, is_disk_full
+from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
 from kafkapy.storage.producers import CachedBatch, ProducerUpdates
 from kafkapy.storage.segment import Segment
 from kafkapy.storage.txn_index import AbortedTxn
@@ -141,7 +142,7 @@ def _write(
     segment = log.segments.active
     try:
         if segment.should_roll(config, nbytes, last_offset, max_timestamp, now_ms):
-            segment = roll(log, first_offset)
+            segment = roll(log, _base_of_next(log, first_offset, last_offset))
         segment.append(buffers, nbytes, last_offset, max_timestamp, offset_of_max_timestamp)
     except OSError as error:
         log.segments.active.cut_back()
@@ -149,6 +150,13 @@ def _write(
             raise
         return False
     return True
+
+
+def _base_of_next(log: PartitionLog, first_offset: int, last_offset: int) -> int:
+    """Where a new segment for these batches begins: where the log ends, even if compaction has left nothing
+    before the first of them. Recovery takes a gap between segments for a loss."""
+    fits = last_offset - log.log_end_offset <= MAX_RELATIVE_OFFSET
+    return log.log_end_offset if fits else first_offset
 
 
 def _write_aborted(log: PartitionLog, txn: AbortedTxn) -> None:

@@ -6,12 +6,14 @@ import os
 import random
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.records import Record, build_batch
+from kafkapy.storage import future_log
 from kafkapy.storage.files import DiskFullError, FileSystem, StorageError
 from kafkapy.storage.future_log import REPLACES, FutureLog
 from kafkapy.storage.log import PartitionLog
@@ -21,9 +23,11 @@ from kafkapy.storage.manager import LogManager
 from kafkapy.storage.validate import AppendOrigin
 from tests.crash.disk_trace import Disk, TracingFiles
 from tests.crash.hooked_files import HookedFiles
+from tests.storage.cleaning_harness import compact_fully, records_of
 from tests.storage.log_harness import (
     IO_ERROR,
     NO_SPACE,
+    START_MS,
     TOPIC_ID,
     TP,
     Fault,
@@ -243,6 +247,22 @@ def test_a_copy_of_a_compacted_log_is_made_anew(logs: Logs) -> None:
     assert move.copy.log_end_offset == 0
     catch_up(move)
     assert move.copy.log_end_offset == 5
+
+
+def test_the_copy_of_a_compacted_log_has_no_gaps_that_look_like_losses(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(future_log, "PIECE_BYTES", 300)
+    log = logs.log
+    logs.config = log.config = replace(CONFIG, cleanup_policy=frozenset({"compact"}))
+    for number in range(300):
+        append(log, build_batch([Record(-1, START_MS, b"key-%d" % (number * 7 % 90), b"v" * (number % 120))]))
+    compact_fully(logs.manager, log)
+    before = records_of(log)
+    take_over(logs.manager, start(logs.manager))
+    assert len(logs.log.segments) > 2
+    log = logs.restart(clean=False)
+    assert records_of(log) == before
 
 
 def test_a_damaged_copy_goes(logs: Logs, tmp_path: Path) -> None:
