@@ -255,8 +255,11 @@ def test_the_copy_of_a_compacted_log_has_no_gaps_that_look_like_losses(
     monkeypatch.setattr(future_log, "PIECE_BYTES", 300)
     log = logs.log
     logs.config = log.config = replace(CONFIG, cleanup_policy=frozenset({"compact"}))
-    for number in range(300):
-        append(log, build_batch([Record(-1, START_MS, b"key-%d" % (number * 7 % 90), b"v" * (number % 120))]))
+    chance = random.Random(1)
+    for _ in range(400):
+        record = Record(-1, START_MS, b"key-%d" % chance.randrange(120), b"v" * chance.randrange(30, 200))
+        append(log, build_batch([record]))
+    log.advance_high_watermark(log.log_end_offset)
     compact_fully(logs.manager, log)
     before = records_of(log)
     take_over(logs.manager, start(logs.manager))
