@@ -16,6 +16,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
+from kafkapy.storage.batches import BadBatchError
 from kafkapy.storage.damage import DamagedRange, joined, load_damage, report, save_damage
 from kafkapy.storage.index_builder import rebuild_indexes
 from kafkapy.storage.index_file import CorruptIndexError
@@ -140,13 +141,30 @@ def check_from(
         enough=_AT_ONCE,
         end_epoch=end_epoch,
     )
-    if quarantine(segment, found.damage, found.reason):
+    damage = found.damage
+    if before is None and damage and damage[0].position == position:
+        damage[0] = damage[0]._replace(first_offset=_end_before(segment, damage[0]))
+    if quarantine(segment, damage, found.reason):
         rebuild_indexes(segment)
     piece = CheckedPiece(position, found.end, found.end_offset, found.leader_epoch)
     unchecked.add(piece)
     if found.end == segment.size:
         _check_end(segment, found.end_offset, end_offset)
     return piece
+
+
+def _end_before(segment: Segment, damaged: DamagedRange) -> int:
+    """Where the offsets begin that damage has hit, by the headers before it: what lies there is good, as far
+    as is known, though nobody looked at it yet."""
+    end_offset = damaged.first_offset
+    try:
+        for place in segment.places():
+            if place.position >= damaged.position:
+                break
+            end_offset = max(end_offset, place.last_offset + 1)
+    except BadBatchError:
+        pass  # It will be found when that is read.
+    return min(end_offset, damaged.end_offset)
 
 
 def _check_end(segment: Segment, found: int, end_offset: int) -> None:

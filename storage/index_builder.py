@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from kafkapy.storage.batches import BadBatchError
+from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
 from kafkapy.storage.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -21,9 +22,11 @@ def rebuild_indexes(segment: Segment) -> None:
         OSError: the disk failed.
     """
     builder = IndexBuilder(segment)
+    lowest, highest = segment.base_offset, segment.base_offset + MAX_RELATIVE_OFFSET
     try:
         for place in segment.places():
-            builder.add(place.position, place.size, place.last_offset, place.max_timestamp)
+            if lowest <= place.base_offset <= place.last_offset <= highest:  # else it has rotted
+                builder.add(place.position, place.size, place.last_offset, place.max_timestamp)
     except BadBatchError as error:
         logger.warning("%s is indexed up to damage: %s", segment.path, error)
     builder.finish()

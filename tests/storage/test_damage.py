@@ -111,6 +111,20 @@ def test_rot_in_a_closed_segment_is_found_after_a_clean_stop_when_it_is_read(
     assert readable(logs.restart()) == all_but(2)
 
 
+@pytest.mark.parametrize("name", ["offset", "crc", "record"])
+@pytest.mark.parametrize("lost", [1, 2, 4])
+def test_rot_that_a_seek_finds_first_does_not_take_what_lies_before(
+    tmp_path: Path, name: str, lost: int
+) -> None:
+    logs = stopped_in_order(tmp_path)
+    flip(logs.path / FIRST, lost * BATCH + FIELDS[name])
+    log = start(logs)
+    with pytest.raises(DamagedOffsetsError):
+        log.read(lost, 1 << 20, upper_bound=12)
+    assert (logs.path / DAMAGED_OFFSETS).read_text().splitlines()[2].endswith(f" {lost} {lost + 1}")
+    assert readable(log) == all_but(lost)
+
+
 def test_without_the_check_rot_is_left_to_the_consumer(tmp_path: Path) -> None:
     logs = stopped_in_order(tmp_path)
     flip(logs.path / FIRST, 2 * BATCH + 100)
