@@ -12,6 +12,7 @@ point stays, so that a restart reads again what the disk may not have taken.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 
@@ -56,7 +57,7 @@ class FlushTicket:
             for file in self.files:
                 files.sync_data(file)
             for path in self.paths:
-                if files.exists(path):
+                with contextlib.suppress(FileNotFoundError):
                     files.sync_path(path)
             if self.leader_epochs is not None:
                 path, content = self.leader_epochs
