@@ -206,6 +206,7 @@ class LogMover:
                 future.write(piece)
             finally:
                 piece.release()
+        future.hand_over()
         return False
 
     async def _finish(self, move: _Move) -> None:

@@ -102,10 +102,12 @@ class FutureLog:
             epoch, end = source.end_offset_for_epoch(latest)
             if epoch == latest:
                 copy.truncate_to(end)
-                return
+                break
             # The log knows nothing of that epoch: neither can it hold what the copy has of it.
             copy.truncate_to(first_offset if epoch < 0 else min(first_offset, end))
-        copy.truncate_fully_and_start_at(source.log_start_offset)
+        else:
+            copy.truncate_fully_and_start_at(source.log_start_offset)
+        self.hand_over()
 
     def next_piece(self) -> FileSlice | None:
         """The batches behind the end of the copy, to be written and released; None where it has them all.
@@ -120,6 +122,7 @@ class FutureLog:
         start, end = source.log_start_offset, source.log_end_offset
         if copy.log_end_offset < start:
             copy.truncate_fully_and_start_at(start)
+            self.hand_over()
         read = source.read(copy.log_end_offset, PIECE_BYTES, upper_bound=end)
         if read is not None:
             if copy.size == 0:
@@ -129,6 +132,7 @@ class FutureLog:
             # Compaction took the last batches of all, and the log ends with an empty segment.
             copy.guarded("rolling", lambda: roll(copy, end))
             copy.log_end_offset = end
+            self.hand_over()
         return None
 
     def _begin_with(self, piece: FileSlice) -> None:
@@ -139,6 +143,12 @@ class FutureLog:
         base_offset = int.from_bytes(head, "big")
         if base_offset < copy.log_end_offset:
             copy.truncate_fully_and_start_at(base_offset)
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Another thread goes on: what the loop's has opened it would close again, perhaps under the other's
+        hands (open_files.py)."""
+        self.copy.close_files()
 
     def write(self, piece: FileSlice) -> None:
         """Append a piece, which has valid batches or is refused.

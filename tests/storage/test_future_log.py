@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -236,6 +237,25 @@ def test_a_copy_that_knows_more_than_its_log_is_cut(logs: Logs) -> None:
     assert move.copy.log_end_offset == 7
     catch_up(move)
     assert values(records_in(read_bytes(move.copy))) == [b"x"] * 7 + [b"y"] * 4
+
+
+def test_no_file_of_a_copy_is_closed_under_the_hands_of_the_thread_that_writes_it(logs: Logs) -> None:
+    open_files = logs.manager.files.open_files
+    open_files.serve_this_thread()
+    fill(logs.log, 30)
+    move = start(logs.manager)
+    with ThreadPoolExecutor(1) as thread:
+        while (piece := move.next_piece()) is not None:
+            thread.submit(move.write, piece).result()
+            piece.release()
+    append(logs.log, batch(b"last"))
+    piece = move.next_piece()
+    assert piece is not None
+    move.write(piece)
+    piece.release()
+    move.hand_over()
+    logs.log.close_files()
+    assert len(open_files) == 0
 
 
 def test_a_copy_of_a_compacted_log_is_made_anew(logs: Logs) -> None:
