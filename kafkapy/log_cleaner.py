@@ -144,7 +144,7 @@ class LogCleaner:
         )
 
     async def _clean_next(self, executor: ThreadPoolExecutor) -> bool:
-        """Compact the log that needs it most; False where none does."""
+        """Compact the log that needs it most, if it still does; False where none did."""
         async with self._turn:
             if not self._due:
                 await self._apply_retention()

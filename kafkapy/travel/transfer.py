@@ -4,8 +4,8 @@ A file whose blocks the file system can share (reflink: btrfs, XFS) is cloned. W
 file of a segment that is closed and known to be on disk gets a second name (a hard link): nothing ever
 writes into such a file again, brokers only delete it or put another in its place, so that both directories
 live on independently. All others are copied: active segments, indexes, checkpoints, and what a crash may
-have left torn. So a copy costs about one segment and the indexes (0.2 % of the data) for each partition on
-one file system, and everything on another.
+have left torn. So a copy costs about two segments and the indexes (0.2 % of the data) for each partition
+on one file system, and everything on another.
 """
 
 from __future__ import annotations
@@ -131,7 +131,9 @@ def _bring_partition(source: Source, folder: PartitionFolder, target: str, files
 def _closed_segments(
     names: Iterable[str], recovery_points: Mapping[TopicPartition, int], folder: PartitionFolder
 ) -> set[str]:
-    """The `.log` files that hold only what is known to be on disk, and are not the last."""
+    """The `.log` files that nothing will ever write into: they hold only what is known to be on disk, and are
+    neither the last nor the last of this kind, which recovery looks at and may cut and write on."""
     point = recovery_points.get(folder.topic_partition, 0)
     logs = sorted(name for name in names if name.endswith(".log"))
-    return {name for name, following in pairwise(logs) if int(following[:20]) <= point}
+    on_disk = [name for name, following in pairwise(logs) if int(following[:20]) <= point]
+    return set(on_disk[:-1])

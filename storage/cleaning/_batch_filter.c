@@ -216,7 +216,7 @@ enum { NO_ROOM = -2, NO_MEMORY = -1, NO_RECORDS = 0, WRITTEN = 1 };
 static int filter_batch(Filter *f, const uint8_t *p, Py_ssize_t size, int keep_empty, uint8_t **out, const uint8_t *out_end)
 {
     int64_t base_offset = (int64_t)read_be64(p + BASE_OFFSET);
-    int64_t last_offset = base_offset + (int32_t)read_be32(p + LAST_DELTA);
+    int64_t last_offset = (int64_t)((uint64_t)base_offset + (uint64_t)(int32_t)read_be32(p + LAST_DELTA));
     int64_t base_timestamp = (int64_t)read_be64(p + BASE_TIMESTAMP);
     int64_t max_timestamp = (int64_t)read_be64(p + MAX_TIMESTAMP);
     int64_t producer_id = (int64_t)read_be64(p + PRODUCER_ID);
@@ -224,8 +224,8 @@ static int filter_batch(Filter *f, const uint8_t *p, Py_ssize_t size, int keep_e
     int has_horizon = p[ATTRIBUTES + 1] & DELETE_HORIZON;
     const uint8_t *records = p + HEADER_SIZE, *stop = p + size;
     Choice choice;
-    /* Before anything is counted: a batch that must wait for room is read again. 18 bytes are the smallest
-     * record and what a new timestamp adds to one. */
+    /* Before anything is counted: a batch that must wait for room is read again. A record
+     * grows by at most 11 bytes when its timestamp is written anew. */
     if (out_end - *out < size + 11 * (int64_t)count)
         return NO_ROOM;
     if (!accept(f, base_offset, last_offset))

@@ -56,8 +56,8 @@ static enum stop index_all(Index *x, const uint8_t **at, const uint8_t *end)
         if (found != FULL)
             return found;
         int64_t base_offset = (int64_t)read_be64(p + BASE_OFFSET);
-        int64_t last_offset = base_offset + (int32_t)read_be32(p + LAST_DELTA);
-        if (base_offset < x->low || last_offset >= x->high)
+        int64_t last_offset = (int64_t)((uint64_t)base_offset + (uint64_t)(int32_t)read_be32(p + LAST_DELTA));
+        if (base_offset < x->low || last_offset < base_offset || last_offset >= x->high)
             return BAD;
         enum stop stop = index_batch(x, p + HEADER_SIZE, p + size, base_offset, (int32_t)read_be32(p + RECORD_COUNT));
         if (stop != END)

@@ -33,7 +33,7 @@ def write_directory(*paths: Path) -> dict[str, Any]:
         resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[setting])
         admin.incremental_alter_configs([resource])[resource].result(10)
         producer = Producer({**servers, "enable.idempotence": True})
-        for number in range(2500):
+        for number in range(4500):
             producer.produce("orders", b"%d" % number * 200, partition=number % 3 // 2)
             if number % 10 == 0:
                 producer.produce("users", b"%d" % number, b"%d" % (number % 7))

@@ -37,8 +37,8 @@ def bring(root: Path, target: Path, files: FileSystem) -> Transfer:
         return bring_partitions(source, source.folders.values(), [str(target)], files, lambda _: None)
 
 
-@pytest.mark.parametrize(("recovery_point", "shared"), [(0, []), (99, []), (100, [0]), (200, [0, 100])])
-def test_only_segments_below_the_recovery_point_are_shared(
+@pytest.mark.parametrize(("recovery_point", "shared"), [(0, []), (99, []), (100, []), (200, [0]), (300, [0])])
+def test_only_segments_that_recovery_will_not_write_are_shared(
     tmp_path: Path, recovery_point: int, shared: list[int]
 ) -> None:
     root = log_directory(tmp_path / "root", recovery_point)
