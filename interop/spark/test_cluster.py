@@ -1,0 +1,96 @@
+"""The same pipeline on a Spark cluster of a master and a worker, with nothing changed but `--master`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop.conftest import MakeTopic
+from interop.spark.conftest import JARS_CACHE
+from interop.spark.test_runs import numbered, produce
+from interop.support.maven import java_missing
+from interop.support.server_process import ServerProcess, free_ports
+from interop.support.waiting import wait_until
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
+
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+
+
+class SparkDaemon(ServerProcess):
+    """A master or a worker of Spark's standalone cluster, ready when it says so."""
+
+    def __init__(self, folder: Path, kind: str, ready: str, *arguments: object) -> None:
+        self.name = kind
+        self.log_path = folder / f"{kind}.out"
+        self._ready = ready
+        self._command = [SPARK_CLASS, f"org.apache.spark.deploy.{kind.lower()}.{kind}", "--host", "127.0.0.1"]
+        self._command += ["--webui-port", "0", *map(str, arguments)]
+
+    def start(self) -> SparkDaemon:
+        with self.log_path.open("ab") as output:
+            self.process = subprocess.Popen(
+                self._command,
+                env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        wait_until(lambda: self._ready in self.log_path.read_text() or not self.running, timeout=60)
+        assert self.running, self.output()
+        return self
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, SparkDaemon]]:
+    if missing := java_missing():
+        pytest.skip(missing)
+    (port,) = free_ports(1)
+    url = f"spark://127.0.0.1:{port}"
+    with (
+        SparkDaemon(tmp_path, "Master", "New state: ALIVE", "--port", port) as master,
+        SparkDaemon(
+            tmp_path, "Worker", "Successfully registered", "-c", 2, "-m", "1g", "--work-dir", tmp_path, url
+        ),
+    ):
+        yield url, master
+
+
+def test_a_pipeline_runs_on_a_cluster(
+    tmp_path: Path, cluster: tuple[str, SparkDaemon], bootstrap_servers: str, make_topic: MakeTopic
+) -> None:
+    url, master = cluster
+    topic = make_topic(2)
+    produce(bootstrap_servers, topic, [*numbered(range(2_000)), ("bad", "{")])
+    settings = {
+        "spark.executor.memory": "512m",
+        "spark.jars.ivy": str(JARS_CACHE),
+        "spark.ui.enabled": "false",
+    }
+    definition = {
+        "bootstrap": bootstrap_servers,
+        "topic": topic,
+        "table": f"delta:{tmp_path / 'table'}",
+        "format": "json",
+        "dead_letter": f"{topic}.dlq",
+        "spark": settings,
+    }
+    (tmp_path / "pipeline.yaml").write_text(json.dumps(definition))
+    run = _kafkapy("pipeline", "run", tmp_path / "pipeline.yaml", "--once", "--master", url)
+    assert run.returncode == 0, run.stderr
+    assert "2,000 rows" in run.stdout
+    assert "1 dead letter" in run.stdout
+    assert "Registered app" in master.output(1000)
+    audit = _kafkapy("pipeline", "audit", tmp_path / "pipeline.yaml")
+    assert audit.returncode == 0, audit.stdout + audit.stderr
+
+
+def _kafkapy(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kafkapy", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
