@@ -361,7 +361,7 @@ class _Loader:
             if header.magic in (0, 1) and zlib.crc32(batch[16:]) == int.from_bytes(batch[12:16], "big"):
                 raise CorruptLogError(
                     self._log_directory.path,
-                    f"{self._path} holds messages in format {header.magic}, which is not supported",
+                    f"{self._path} holds messages in format {header.magic}: import the directory first",
                 )
             return f"message format {header.magic}"
         return reason_against(header, batch, expected, base_offset)

@@ -8,18 +8,16 @@ from dataclasses import dataclass, field
 
 from kafkapy.controller.producer_ids import UNKNOWN_IDS
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
-from kafkapy.protocol.records import MAGIC
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, random_uuid, uuid_to_text
 from kafkapy.travel.checkpoint_files import cleaner_offsets
 from kafkapy.travel.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
 from kafkapy.travel.compaction_holes import end_of_last_hole
 from kafkapy.travel.internal_topics import InternalTopics, highest_producer_id, read_internal_topics
+from kafkapy.travel.old_segments import begins_with_message
 from kafkapy.travel.settings import broker_settings, guessed_settings, topic_settings
 from kafkapy.travel.source import PartitionFolder, Source
 
 _SHOWN = 10
-_MAGIC_AT = 16
-"""The byte of a batch, or of an older message, that tells its format."""
 
 
 @dataclass(slots=True)
@@ -33,17 +31,19 @@ class ImportPlan:
     """Where settings were found; None where there was nothing."""
     recovery_points: list[dict[TopicPartition, int]]
     """By log directory: those to raise (compaction_holes.py)."""
+    old: list[PartitionFolder]
+    """Those of `folders` whose messages are to become record batches (old_segments.py)."""
     not_carried: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
-def plan_import(source: Source, known: KnownCluster | None) -> ImportPlan:
+def plan_import(source: Source, known: KnownCluster | None, *, in_place: bool = False) -> ImportPlan:
     """Plan the import of `source`, of which `known` is what its metadata say.
 
     Raises:
         OSError: the disk failed.
     """
-    chooser = _Chooser(source)
+    chooser = _Chooser(source, in_place=in_place)
     if known is None:
         chooser.choose_by_directories()
     else:
@@ -61,7 +61,8 @@ def plan_import(source: Source, known: KnownCluster | None) -> ImportPlan:
         chooser.folders,
         internal,
         None if known is None else known.described_by,
-        _recovery_points(source, chooser.folders),
+        _recovery_points(source, [each for each in chooser.folders if each not in chooser.old]),
+        chooser.old,
         chooser.not_carried + ([] if known is None else known.not_carried),
         chooser.remarks,
     )
@@ -91,12 +92,15 @@ def _recovery_points(source: Source, folders: list[PartitionFolder]) -> list[dic
 class _Chooser:
     """Collects topics."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, in_place: bool) -> None:
         self._source = source
+        self._in_place = in_place
         self._node_id = source.node_id
         self._directory_ids = {each.meta.directory_id for each in source.log_dirs}
         self.topics: list[Topic] = []
         self.folders: list[PartitionFolder] = []
+        self.old: list[PartitionFolder] = []
+        """Those to convert (old_segments.py)."""
         self.not_carried: list[str] = []
         self.remarks: list[str] = []
 
@@ -154,18 +158,11 @@ class _Chooser:
         directory = partition.directories[partition.replicas.index(self._node_id)]
         return directory == ZERO_UUID or directory in self._directory_ids
 
-    def _is_old(self, folder: PartitionFolder) -> bool:
-        """Whether a segment begins with a message of the formats before record batches (Kafka 0.10)."""
-        for entry in self._source.files.scan(folder.path):
-            if entry.name.endswith(".log"):
-                file = self._source.files.open(entry.path)
-                try:
-                    head = self._source.files.read_at(file, _MAGIC_AT + 1, 0)
-                finally:
-                    file.release()
-                if len(head) > _MAGIC_AT and head[_MAGIC_AT] < MAGIC:
-                    return True
-        return False
+    def _has_messages(self, folder: PartitionFolder) -> bool:
+        """Whether a segment holds messages of the formats before record batches (Kafka 0.10)."""
+        files = self._source.files
+        logs = [entry.path for entry in files.scan(folder.path) if entry.name.endswith(".log")]
+        return any(begins_with_message(files, path) for path in logs)
 
     def _take(
         self,
@@ -176,9 +173,15 @@ class _Chooser:
         count: int,
         configs: dict[str, str],
     ) -> None:
-        if any(self._is_old(folder) for folder in folders.values()):
-            self._leave(name, "it has messages of format v0 or v1; mirror it to a topic that is made today")
+        old = [folder for folder in folders.values() if self._has_messages(folder)]
+        if old and self._in_place:
+            self._leave(
+                name, "it has messages of format v0 or v1; an import into a new directory converts them"
+            )
             return
+        if old:
+            self.remarks.append(f"{name}: messages of format v0 or v1 become record batches; offsets stay")
+            self.old += old
         states = []
         for number in range(count):
             epoch = folders[number].leader_epoch if number in folders else -1

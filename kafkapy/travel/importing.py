@@ -1,8 +1,9 @@
 """Making a data directory of Apache Kafka's one of this broker.
 
-The files of partitions stay as they are. `metadata.db` is written from what Kafka's metadata say, or from
-the names of the directories, and `meta.properties` in version 0: a KRaft node refuses that one, so that
-Kafka is not started on the directory by mistake, without its metadata, where it would put all topics aside.
+The files of partitions stay as they are, but for segments of before Kafka 0.11 (old_segments.py).
+`metadata.db` is written from what Kafka's metadata say, or from the names of the directories, and
+`meta.properties` in version 0: a KRaft node refuses that one, so that Kafka is not started on the directory
+by mistake, without its metadata, where it would put all topics aside.
 
 The original is not touched, unless it is imported in place. There, `metadata.db` comes first: from then on
 the directory is this broker's, and what follows only keeps Kafka from opening it too.
@@ -65,7 +66,9 @@ def import_copy(
         plan = _plan(source, place)
         with Target(targets, files) as target:
             try:
-                transfer = bring_partitions(source, plan.folders, target.paths, files, progress)
+                transfer = bring_partitions(
+                    source, plan.folders, target.paths, files, progress, convert=plan.old
+                )
                 for log_dir, path in zip(source.log_dirs, target.paths, strict=True):
                     bring_checkpoints(files, log_dir, path)
                 _raise_recovery_points(source, plan, target.paths, files)
@@ -85,7 +88,7 @@ def import_in_place(paths: Sequence[Path], place: MetadataPlace) -> Imported:
     """
     files = FileSystem()
     with Source(paths) as source:
-        plan = _plan(source, place)
+        plan = _plan(source, place, in_place=True)
         own = [each.path for each in source.log_dirs]
         partial = f"{own[0]}/{METADATA_FILE}{PARTIAL_SUFFIX}"
         try:
@@ -103,12 +106,12 @@ def import_in_place(paths: Sequence[Path], place: MetadataPlace) -> Imported:
         return Imported(plan, source, put_aside=aside)
 
 
-def _plan(source: Source, place: MetadataPlace) -> ImportPlan:
+def _plan(source: Source, place: MetadataPlace, *, in_place: bool = False) -> ImportPlan:
     if source.is_kafkapy:
         path = source.log_dirs[0].path
         raise TravelError(f"{path} is a data directory of kafkapy already: kafkapy serve --data {path}")
     try:
-        return plan_import(source, _known(source, place))
+        return plan_import(source, _known(source, place), in_place=in_place)
     except OSError as error:
         raise TravelError(f"{error.filename or source.log_dirs[0].path}: {error.strerror}.") from None
 

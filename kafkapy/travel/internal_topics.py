@@ -81,7 +81,7 @@ def highest_producer_id(files: ReadOnlyFiles, path: str) -> int:
         try:
             for _, batch in iter_batches(files, file, 0, files.size_of(file)):
                 header = read_header(batch)
-                if header.next_offset > snapshot:
+                if header.magic == MAGIC and header.next_offset > snapshot:
                     highest = max(highest, header.producer_id)
         except (BadBatchError, DecodeError):
             continue

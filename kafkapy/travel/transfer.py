@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,6 +21,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
 from kafkapy.storage.damage import DAMAGED_OFFSETS
 from kafkapy.storage.files import FileSystem, is_disk_full
+from kafkapy.travel.old_segments import begins_with_message, convert_segment
 from kafkapy.travel.source import PartitionFolder, Source
 from kafkapy.travel.travel_error import TravelError
 
@@ -81,8 +82,13 @@ def bring_partitions(
     targets: list[str],
     files: FileSystem,
     progress: Callable[[int], None],
+    *,
+    convert: Collection[PartitionFolder] = (),
 ) -> Transfer:
     """Bring the partitions into `targets`, one for each of the source's directories.
+
+    Args:
+        convert: those with segments to write anew (old_segments.py).
 
     Raises:
         TravelError: there is no room, or a disk failed; what was written stays for the caller to remove.
@@ -90,7 +96,13 @@ def bring_partitions(
     transfer = Transfer()
     with ThreadPoolExecutor(_THREADS, "kafkapy-copy") as pool:
         jobs = {
-            pool.submit(_bring_partition, source, folder, targets[folder.directory], files): folder
+            pool.submit(
+                _convert_partition if folder in convert else _bring_partition,
+                source,
+                folder,
+                targets[folder.directory],
+                files,
+            ): folder
             for folder in folders
         }
         try:
@@ -124,6 +136,30 @@ def _bring_partition(source: Source, folder: PartitionFolder, target: str, files
     for name in names:
         if _SEGMENT_FILE.fullmatch(name) or name in _OTHER_FILES:
             transfer.bring(files, f"{folder.path}/{name}", f"{path}/{name}", closed=name in closed)
+    files.sync_directory(path)
+    return transfer
+
+
+def _convert_partition(source: Source, folder: PartitionFolder, target: str, files: FileSystem) -> Transfer:
+    """Bring a partition of which some segments hold messages of before Kafka 0.11."""
+    transfer = Transfer()
+    path = f"{target}/{folder.topic_partition}"
+    files.make_directory(path)
+    names = [entry.name for entry in files.scan(folder.path)]
+    old = {
+        name[:20]
+        for name in names
+        if name.endswith(".log") and begins_with_message(source.files, f"{folder.path}/{name}")
+    }
+    for name in names:
+        if name[:20] in old and name.endswith(".log"):
+            transfer.written += convert_segment(
+                source.files, f"{folder.path}/{name}", files, f"{path}/{name}"
+            )
+        elif name[:20] in old and name.endswith((".index", ".timeindex")):
+            continue  # Positions are others now.
+        elif _SEGMENT_FILE.fullmatch(name) or name in _OTHER_FILES:
+            transfer.bring(files, f"{folder.path}/{name}", f"{path}/{name}")
     files.sync_directory(path)
     return transfer
 

@@ -42,9 +42,9 @@ def known(topic: str, partitions: Mapping[int, KnownPartition], **configs: str) 
     return KnownCluster("somewhere", {topic: KnownTopic(topic, ID, dict(partitions), settings)})
 
 
-def plan(root: Path, described: KnownCluster | None = None) -> ImportPlan:
+def plan(root: Path, described: KnownCluster | None = None, *, in_place: bool = False) -> ImportPlan:
     with Source([root]) as source:
-        return plan_import(source, described)
+        return plan_import(source, described, in_place=in_place)
 
 
 HERE = KnownPartition(5, (1,), (1,), (DIRECTORY,))
@@ -202,12 +202,3 @@ def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
     one, two = make_directory(tmp_path / "one", t_0=ID), make_directory(tmp_path / "two", t_0=ID)
     with pytest.raises(TravelError, match="remove the one that is out of date"):
         Source([one, two])
-
-
-def test_a_topic_with_messages_of_the_old_formats_stays_behind(tmp_path: Path) -> None:
-    make_directory(tmp_path, t_0=ID, u_0=random_uuid())
-    message = bytes(8) + (22).to_bytes(4, "big") + bytes(4) + b"\x01" + bytes(17)
-    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(message)
-    found = plan(tmp_path)
-    assert list(found.cluster.image.topics) == ["u"]
-    assert "format v0 or v1" in found.not_carried[0]
