@@ -30,10 +30,11 @@ from kafkapy.storage.cleaning.task import CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
 from kafkapy.storage.cleaning.transactions import CleanedTransactions
 from kafkapy.storage.cleaning.workspace import SegmentChunks, Workspace
-from kafkapy.storage.files import FileSystem
+from kafkapy.storage.files import File, FileSystem
 from kafkapy.storage.index_file import CorruptIndexError
 from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from kafkapy.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from kafkapy.storage.survey import starts_at
 
 
 class Cleaner:
@@ -87,9 +88,9 @@ class Cleaner:
         """Put the keys of a segment into the map; False where it is full."""
         first, key_map = self._plan.first_dirty_offset, self._map
         low = segment.base_offset
-        start = self._position_of(segment, first) if first > low else 0
         file = self._workspace.open(segment)
         try:
+            start = self._position_of(segment, file, first) if first > low else 0
             chunks = SegmentChunks(self._workspace, file, segment, start)
             while chunks.more():
                 while True:
@@ -132,15 +133,17 @@ class Cleaner:
         key_map.last_offset = max(key_map.last_offset, header.last_offset)
         return True
 
-    def _position_of(self, segment: SourceSegment, offset: int) -> int:
-        """Where in a segment's file to start reading for an offset: at 0 where the index is no help."""
+    def _position_of(self, segment: SourceSegment, file: File, offset: int) -> int:
+        """Where in a segment's file to start reading for an offset: at 0 where the index is no help, or has
+        rotted and leads astray."""
         index_bytes = self._plan.config.segment_index_bytes
         path = self._workspace.stem(segment.base_offset) + INDEX_SUFFIX
         index = OffsetIndex(self._files, path, segment.base_offset, index_bytes, new=False)
         try:
             index.load()
             position = index.lookup(offset)[1]
-            return position if position < segment.size else 0
+            leads = starts_at(self._files, file, position, segment.size, segment.base_offset, offset)
+            return position if leads else 0
         except (CorruptIndexError, FileNotFoundError):
             return 0
         finally:
