@@ -44,6 +44,7 @@ class _Table:
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> _Table:
+    pytest.importorskip("py4j", reason="py4j is not installed (it comes with pyspark)")
     table = _Table()
     monkeypatch.setitem(vars(kafkapy.pipeline.tables), "open_table", lambda *_, **__: table)
     return table
