@@ -80,9 +80,14 @@ class Topics:
         return sorted(topics[topic].partitions)
 
     def topic_id(self, topic: str) -> str | None:
-        """What tells a topic from another one of its name (KIP-516); None where brokers have no such ids."""
+        """What tells a topic from another one of its name (KIP-516); None where brokers have no such ids.
+        Fails when there is no such topic."""
         future = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT)[topic]
-        found: Uuid = self._result(future, f"asking for the id of {topic}").topic_id
+        try:
+            found: Uuid = self._result(future, f"asking for the id of {topic}").topic_id
+        except PipelineError:
+            self.partitions(topic)  # If there is none, this says so, and what to do.
+            raise
         none = (found.get_most_significant_bits(), found.get_least_significant_bits()) == (0, 0)
         return None if none else str(found)
 

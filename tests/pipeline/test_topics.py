@@ -72,6 +72,11 @@ def test_a_missing_topic_is_found_without_creating_it(topics: Topics, make_topic
     assert topics.exists(topic)
 
 
+def test_the_id_of_a_topic_that_is_not_there(topics: Topics) -> None:
+    with pytest.raises(PipelineError, match="there is no topic 'nowhere'"):
+        topics.topic_id("nowhere")
+
+
 def test_a_topic_created_anew_has_another_id(topics: Topics, make_topic: MakeTopic, bootstrap: str) -> None:
     topic = make_topic()
     before = topics.topic_id(topic)
