@@ -361,4 +361,4 @@ def _check_retry(log: PartitionLog, batch: Batch) -> None:
     except KafkaError as error:
         raise AssertionError(f"{log} refuses a batch it has: {error}") from error
     assert info.duplicate, f"{log} wrote a batch again"
-    assert info.first_offset == batch.first_offset
+    assert info.first_offset == batch.first_offset, f"{log} says {info}, {batch.first_offset} was promised"
