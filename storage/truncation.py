@@ -45,7 +45,6 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     active.truncate_to(offset)
     if log.log_directory.durable:
         log.log_directory.files.sync_data(active.file)
-        log.log_directory.files.sync_directory(log.path)
     end_offset = active.read_next_offset()
     log.log_end_offset = end_offset
     log.log_start_offset = min(log.log_start_offset, end_offset)
@@ -53,6 +52,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     log.flushed_offset = min(flushed_offset, end_offset)
     log.leader_epochs.truncate_from_end(end_offset)
     _reload_producers(log)
+    _sync_names(log)
     return True
 
 
@@ -69,12 +69,11 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
         log_directory.delete_later(segment.mark_deleted(), config.file_delete_delay_ms)
     now_ms = log_directory.clock.now_ms()
     log.segments.replace_all(Segment.create(log_directory.files, log.path, offset, config, now_ms))
-    if log_directory.durable:
-        log_directory.files.sync_directory(log.path)
     log.log_start_offset = log.log_end_offset = log.high_watermark = log.flushed_offset = offset
     log.leader_epochs.clear()
     log.snapshots.delete_all()
     _reload_producers(log)
+    _sync_names(log)
 
 
 def remove_oldest(log: PartitionLog, count: int) -> None:
@@ -118,3 +117,10 @@ def _reload_producers(log: PartitionLog) -> None:
         end_offset=log.log_end_offset,
         now_ms=log.log_directory.clock.now_ms(),
     )
+
+
+def _sync_names(log: PartitionLog) -> None:
+    """Have it on disk which files are gone: a snapshot of producers that came back would say that they wrote
+    what was cut."""
+    if log.log_directory.durable:
+        log.log_directory.files.sync_directory(log.path)

@@ -283,7 +283,8 @@ class Workload:
         log.truncate_to(offset)
         model.end = log.log_end_offset
         entry = log.producers.get(PRODUCER)
-        model.sequence = 0 if entry is None else entry.last_sequence + 1
+        if entry is not None:  # else it goes on: no producer begins again at 0 in the same epoch
+            model.sequence = entry.last_sequence + 1
 
 
 def _epoch(log: PartitionLog) -> int:
