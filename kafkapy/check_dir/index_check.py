@@ -64,25 +64,39 @@ def _entries(
     return list(layout.iter_unpack(data[: min(index.entries, len(data) // layout.size) * layout.size]))
 
 
+def _readable(
+    files: ReadOnlyFiles,
+    index: IndexFile,
+    layout: struct.Struct,
+    problems: list[IndexProblem],
+    *,
+    being_written: bool,
+) -> list[tuple[int, int]] | None:
+    """The entries, none where the file cannot be read, which then is one of `problems`; None without a file."""
+    try:
+        return _entries(files, index, layout, being_written=being_written)
+    except FileNotFoundError:
+        return None
+    except CorruptIndexError as error:
+        problems.append(IndexProblem(str(error).removeprefix(f"{index.path} "), seen_by_broker=True))
+        return []
+    finally:
+        index.close()
+
+
 class OffsetIndexCheck:
     """The entries of an offset index, each met by its batch or not."""
 
     def __init__(self, files: ReadOnlyFiles, path: str, base_offset: int, *, being_written: bool) -> None:
         """Read the entries. `being_written`: zeros behind them are room for more."""
         self.problems: list[IndexProblem] = []
-        self.missing = False
         self._base_offset = base_offset
         self._offsets: dict[int, int] = {}
         self._positions: list[int] = []
         index = OffsetIndex(files, path, base_offset, 0, new=False)
-        try:
-            self._take(_entries(files, index, _OFFSET_ENTRY, being_written=being_written))
-        except FileNotFoundError:
-            self.missing = True
-        except CorruptIndexError as error:
-            self.problems.append(IndexProblem(str(error).removeprefix(f"{path} "), seen_by_broker=True))
-        finally:
-            index.close()
+        entries = _readable(files, index, _OFFSET_ENTRY, self.problems, being_written=being_written)
+        self.missing = entries is None
+        self._take(entries or [])
         self._left = dict(self._offsets)
 
     def _take(self, entries: list[tuple[int, int]]) -> None:
@@ -144,21 +158,15 @@ class TimeIndexCheck:
 
     def __init__(self, files: ReadOnlyFiles, path: str, base_offset: int, *, being_written: bool) -> None:
         self.problems: list[IndexProblem] = []
-        self.missing = False
         self._base_offset = base_offset
         self._entries: list[tuple[int, int]] = []
         self._at = 0
         self._newest = NO_TIMESTAMP
         self._known = True
         index = TimeIndex(files, path, base_offset, 0, new=False)
-        try:
-            self._take(_entries(files, index, _TIME_ENTRY, being_written=being_written))
-        except FileNotFoundError:
-            self.missing = True
-        except CorruptIndexError as error:
-            self.problems.append(IndexProblem(str(error).removeprefix(f"{path} "), seen_by_broker=True))
-        finally:
-            index.close()
+        entries = _readable(files, index, _TIME_ENTRY, self.problems, being_written=being_written)
+        self.missing = entries is None
+        self._take(entries or [])
 
     def _take(self, entries: list[tuple[int, int]]) -> None:
         last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
