@@ -72,7 +72,7 @@ def _readable(
     *,
     being_written: bool,
 ) -> list[tuple[int, int]] | None:
-    """The entries, none where the file cannot be read, which then is one of `problems`; None without a file."""
+    """The entries; of a file that cannot be read none, and one of `problems` more; None without a file."""
     try:
         return _entries(files, index, layout, being_written=being_written)
     except FileNotFoundError:
