@@ -55,6 +55,22 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
+_CODEC_MASK = 0x07
+_CODECS = tuple(Compression)
+
+
+def codec_in(attributes: int) -> Compression:
+    """The codec that the attributes of a batch or of a message name.
+
+    Raises:
+        DecodeError: Kafka has none of that number.
+    """
+    codec = attributes & _CODEC_MASK
+    if codec >= len(_CODECS):
+        raise DecodeError(f"unknown compression codec {codec}")
+    return _CODECS[codec]
+
+
 class DecompressedSizeError(DecodeError):
     """The payload decompresses to more than the limit."""
 

@@ -32,7 +32,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression
+from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression, codec_in
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.legacy_compression import compress_legacy, decompress_legacy
 from kafkapy.protocol.records import LOG_OVERHEAD, MAGIC, NO_TIMESTAMP, Record, TimestampType
@@ -50,7 +50,6 @@ _FIELDS_AT = (18, 26)
 _CRC_FROM = 16
 _CODEC_MASK = 0x07
 _TIMESTAMP_TYPE = 0x08
-_CODECS = tuple(Compression)
 
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
@@ -79,10 +78,7 @@ class Message(NamedTuple):
     @property
     def compression(self) -> Compression:
         """Raises DecodeError for a codec that Kafka does not have."""
-        codec = self.attributes & _CODEC_MASK
-        if codec >= len(_CODECS):
-            raise DecodeError(f"unknown compression codec {codec}")
-        return _CODECS[codec]
+        return codec_in(self.attributes)
 
     @property
     def timestamp_type(self) -> TimestampType:

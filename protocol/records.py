@@ -43,7 +43,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, compress, decompress
+from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, codec_in, compress, decompress
 from kafkapy.protocol.compression import Compression as Compression
 from kafkapy.protocol.errors import DecodeError
 
@@ -82,7 +82,6 @@ CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
 _MAX_SEQUENCE = 2**31 - 1
-_CODECS = tuple(Compression)
 
 
 class TimestampType(IntEnum):
@@ -131,10 +130,7 @@ class BatchHeader(NamedTuple):
     @property
     def compression(self) -> Compression:
         """Raises DecodeError for a codec that Kafka does not have."""
-        codec = self.attributes & _CODEC_MASK
-        if codec >= len(_CODECS):
-            raise DecodeError(f"unknown compression codec {codec}")
-        return _CODECS[codec]
+        return codec_in(self.attributes)
 
     @property
     def timestamp_type(self) -> TimestampType:
