@@ -53,6 +53,8 @@ class Model:
     """What was done to one log."""
 
     topic_id: Uuid
+    leader_epoch: int = 0
+    """As the cluster's metadata has it: it never falls, whatever is cut off the log."""
     sequence: int = 0
     boundaries: list[int] = field(default_factory=lambda: [0])
     """Where batches begin, and the end."""
@@ -209,7 +211,10 @@ class Workload:
         for offset, value in enumerate(values, log.log_end_offset):
             model.contents.setdefault(offset, set()).add(value)
         info = log.append(
-            memoryview(bytearray(batch)), leader_epoch=_epoch(log), origin=AppendOrigin.CLIENT, now_ms=NOW
+            memoryview(bytearray(batch)),
+            leader_epoch=model.leader_epoch,
+            origin=AppendOrigin.CLIENT,
+            now_ms=NOW,
         )
         model.sequence += len(values)
         model.end = info.last_offset + 1
@@ -265,8 +270,9 @@ class Workload:
 
     def _new_leader(self) -> None:
         if (picked := self._pick()) is not None:
-            log, _ = picked
-            log.leader_epochs.assign(_epoch(log) + 1, log.log_end_offset)
+            log, model = picked
+            model.leader_epoch += 1
+            log.leader_epochs.assign(model.leader_epoch, log.log_end_offset)
 
     def _truncate(self) -> None:
         """As a follower does that finds other records on its leader."""
@@ -285,10 +291,6 @@ class Workload:
         entry = log.producers.get(PRODUCER)
         if entry is not None:  # else it goes on: no producer begins again at 0 in the same epoch
             model.sequence = entry.last_sequence + 1
-
-
-def _epoch(log: PartitionLog) -> int:
-    return max(log.leader_epochs.latest_epoch, 0)
 
 
 def promised_at(promises: list[tuple[int, Promises]], operations: int) -> Promises:
