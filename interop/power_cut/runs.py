@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.support.kafka_process import KafkaProcess
 from interop.support.server_process import ServerStartError
+from interop.support.waiting import wait_until
 from tests.crash.broker_process import BrokerProcess
 from tests.crash.loop_disk import LoopDisk
 
@@ -171,19 +172,16 @@ def _produce(servers: str, count: int) -> int:
 def _count(servers: str) -> int:
     """The records that are there; none of a topic that is forgotten."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    deadline = time.monotonic() + 10
-    while TOPIC not in admin.list_topics(timeout=DEADLINE).topics:
-        if time.monotonic() > deadline:
-            return 0
-        time.sleep(0.2)
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused", "log_level": 0})
     try:
-        while True:
-            try:
-                low, high = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=5)
-                return int(high - low)
-            except KafkaException:
-                if time.monotonic() > deadline + DEADLINE:
-                    return 0
+        wait_until(lambda: TOPIC in admin.list_topics(timeout=DEADLINE).topics, timeout=10)
+        low, high = wait_until(
+            lambda: consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=5),
+            timeout=DEADLINE,
+            ignoring=KafkaException,
+        )
+        return int(high - low)
+    except AssertionError:
+        return 0
     finally:
         consumer.close()
