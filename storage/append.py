@@ -195,7 +195,7 @@ def roll(log: PartitionLog, first_offset: int) -> Segment:
     # Last of what may fail: an empty segment that the log does not know would hide records after a restart.
     segment = Segment.create(log_directory.files, log.path, base_offset, log.config, now_ms)
     log.segments.add(segment)
-    log.unsynced.segments.append(old)
+    log.unsynced.segments += (old,)
     log.unsynced.directories[log.path] = None
     log.producers.end_offset = base_offset
     try:
@@ -205,6 +205,6 @@ def roll(log: PartitionLog, first_offset: int) -> Segment:
             raise
         snapshot = None  # A snapshot saves time after a crash, no more.
     if snapshot is not None:
-        log.unsynced.paths.append(snapshot)
+        log.unsynced.paths += (snapshot,)
     logger.debug("Rolled %s at offset %d", log.topic_partition, base_offset)
     return segment

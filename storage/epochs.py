@@ -29,8 +29,9 @@ class LeaderEpochCache:
     __slots__ = ("_epochs", "_offsets", "latest_epoch", "unsaved")
 
     def __init__(self) -> None:
-        self._epochs: list[int] = []
-        self._offsets: list[int] = []
+        # Tuples: they rarely change, and thousands of empty lists would count.
+        self._epochs: tuple[int, ...] = ()
+        self._offsets: tuple[int, ...] = ()
         self.latest_epoch = UNDEFINED_EPOCH
         """The epoch of the newest record, -1 for a log that has none."""
         self.unsaved = False
@@ -62,13 +63,11 @@ class LeaderEpochCache:
         """
         if epoch < 0 or start_offset < 0:
             return False
-        epochs, offsets = self._epochs, self._offsets
-        if epoch == self.latest_epoch and start_offset >= offsets[-1]:
+        if epoch == self.latest_epoch and start_offset >= self._offsets[-1]:
             return False
-        keep = min(bisect_left(epochs, epoch), bisect_left(offsets, start_offset))
-        del epochs[keep:], offsets[keep:]
-        epochs.append(epoch)
-        offsets.append(start_offset)
+        keep = min(bisect_left(self._epochs, epoch), bisect_left(self._offsets, start_offset))
+        self._epochs = (*self._epochs[:keep], epoch)
+        self._offsets = (*self._offsets[:keep], start_offset)
         self.latest_epoch = epoch
         self.unsaved = True
         return True
@@ -103,7 +102,7 @@ class LeaderEpochCache:
         """Forget the epochs that start at or after `end_offset`: the log was cut there."""
         keep = bisect_left(self._offsets, end_offset)
         if keep < len(self._offsets):
-            del self._epochs[keep:], self._offsets[keep:]
+            self._epochs, self._offsets = self._epochs[:keep], self._offsets[:keep]
             self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
             self.unsaved = True
 
@@ -111,13 +110,13 @@ class LeaderEpochCache:
         """Forget the epochs that end before `start_offset`; the one that holds it starts there now."""
         covered = bisect_right(self._offsets, start_offset)
         if covered and (covered > 1 or self._offsets[0] != start_offset):
-            del self._epochs[: covered - 1], self._offsets[: covered - 1]
-            self._offsets[0] = start_offset
+            self._epochs = self._epochs[covered - 1 :]
+            self._offsets = (start_offset, *self._offsets[covered:])
             self.unsaved = True
 
     def become(self, other: LeaderEpochCache) -> None:
         """Take over the epochs of another cache."""
-        self._epochs, self._offsets = list(other._epochs), list(other._offsets)
+        self._epochs, self._offsets = other._epochs, other._offsets
         self.latest_epoch = other.latest_epoch
         self.unsaved = True
 

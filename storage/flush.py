@@ -30,7 +30,7 @@ class FlushTicket:
     generation: int
     """The log's count of truncations: a cut meanwhile makes the ticket worthless."""
     files: list[File]
-    paths: list[str]
+    paths: tuple[str, ...]
     """Closed files to sync; one that is gone was replaced by something newer."""
     directories: list[str]
     leader_epochs: tuple[str, bytes] | None
@@ -79,16 +79,17 @@ class FlushTicket:
 
 
 class UnsyncedFiles:
-    """What the next flush has to cover besides the active segment."""
+    """What the next flush has to cover besides the active segment. Mostly nothing: an empty tuple takes no
+    memory, thousands of empty lists do."""
 
     __slots__ = ("directories", "paths", "segments")
 
     def __init__(self) -> None:
-        self.segments: list[Segment] = []
+        self.segments: tuple[Segment, ...] = ()
         """Closed segments: batches and indexes."""
         self.directories: dict[str, None] = {}
         """Directories that got new names: a set, which would take three times the memory when it is empty."""
-        self.paths: list[str] = []
+        self.paths: tuple[str, ...] = ()
         """Small files, closed."""
 
     def __bool__(self) -> bool:
@@ -96,19 +97,19 @@ class UnsyncedFiles:
 
     def forget(self, segment: Segment) -> None:
         """The segment is removed. It may be here twice: closed, active again by a truncation, and closed."""
-        self.segments = [each for each in self.segments if each is not segment]
+        self.segments = tuple(each for each in self.segments if each is not segment)
 
     def moved(self, old: str, new: str) -> None:
         """A partition's directory was renamed."""
         self.directories = dict.fromkeys(new if path == old else path for path in self.directories)
-        self.paths = [path.replace(old + "/", new + "/", 1) for path in self.paths]
+        self.paths = tuple(path.replace(old + "/", new + "/", 1) for path in self.paths)
 
-    def take(self) -> tuple[list[File], list[str], list[str]]:
+    def take(self) -> tuple[list[File], tuple[str, ...], list[str]]:
         """Open files (each with a reference), paths and directories to sync; nothing is left here."""
         handles: list[File] = []
         for segment in self.segments:
             handles += segment.flush_handles(with_indexes=True)
             segment.close_files()
         taken = handles, self.paths, list(self.directories)
-        self.segments, self.paths, self.directories = [], [], {}
+        self.segments, self.paths, self.directories = (), (), {}
         return taken

@@ -432,7 +432,7 @@ class PartitionLog:
         active.finish()
         if active.dirty:
             active.trim()
-            self.unsynced.segments.append(active)
+            self.unsynced.segments += (active,)
         self.producers.end_offset = self.log_end_offset
         self.snapshots.take(self.producers, durable=log_directory.syncs_each)
         if self.unsynced.segments or self.flushed_offset < self.log_end_offset:

@@ -69,7 +69,7 @@ def adopt_topic_id(log: PartitionLog, topic_id: Uuid) -> None:
     path = f"{log.path}/{PARTITION_METADATA}"
     write_partition_metadata(log.log_directory.files, path, topic_id, durable=False)
     log.topic_id = topic_id
-    log.unsynced.paths.append(path)
+    log.unsynced.paths += (path,)
     log.unsynced.directories[log.path] = None
 
 

@@ -81,6 +81,7 @@ class OffsetCheckpoint:
                 if number > self._written_as:
                     if offsets != self.written or self._unsure:
                         self._replace(offsets)
+                    self.written = offsets  # also if it is the same: its keys are those of the logs
                     self._written_as = number
 
         return write
@@ -99,5 +100,4 @@ class OffsetCheckpoint:
             if is_disk_full(error):
                 raise DiskFullError(directory.path, f"{self._path} stays as it is: {error}") from error
             raise directory.failed(f"writing {self._path}", error) from error
-        self.written = offsets
         self._unsure = False

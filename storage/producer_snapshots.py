@@ -34,7 +34,7 @@ from __future__ import annotations
 import logging
 import re
 import struct
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
@@ -133,8 +133,8 @@ class ProducerSnapshots:
         self._files = files
         self.directory = directory
         """The partition's directory; set it anew when that is renamed."""
-        self.offsets = sorted(offsets)
-        """Of the snapshots there are."""
+        self.offsets = tuple(sorted(offsets))
+        """Of the snapshots there are, mostly none."""
         self.last_offset = 0
         """Of the state last taken or loaded: taking another one there is worth nothing."""
 
@@ -149,7 +149,7 @@ class ProducerSnapshots:
         path = self.path(offset)
         self._files.write_atomically(path, encode_snapshot(states), durable=durable)
         if offset not in self.offsets:
-            insort(self.offsets, offset)
+            self.offsets = tuple(sorted((*self.offsets, offset)))
         self.last_offset = offset
         return path
 
@@ -184,9 +184,7 @@ class ProducerSnapshots:
 
     def delete(self, offset: int) -> None:
         """Delete the snapshot at `offset`, if there is one."""
-        at = bisect_left(self.offsets, offset)
-        if at < len(self.offsets) and self.offsets[at] == offset:
-            del self.offsets[at]
+        self.offsets = tuple(each for each in self.offsets if each != offset)
         self._files.unlink(self.path(offset))
 
     def delete_before(self, offset: int) -> None:
@@ -196,7 +194,7 @@ class ProducerSnapshots:
 
     def delete_all(self) -> None:
         """Delete every snapshot: the log was emptied."""
-        for offset in list(self.offsets):
+        for offset in self.offsets:
             self.delete(offset)
         self.last_offset = 0
 

@@ -146,10 +146,10 @@ class ProducerStates:
         "_ongoing",
         "_producers",
         "_unreplicated",
+        "_verified",
         "end_offset",
         "expiration_ms",
         "first_unstable_offset",
-        "verified_transactions",
     )
 
     def __init__(self, *, expiration_ms: int) -> None:
@@ -158,16 +158,14 @@ class ProducerStates:
         self.end_offset = 0
         """This is the state after all batches below this offset."""
         self.first_unstable_offset = NO_UNSTABLE_OFFSET
-        self.verified_transactions: set[int] = set()
-        """Producer ids whose coordinator confirmed that a transaction includes this partition. Its first
-        batch takes the id out; without it a late batch of a finished transaction would open one that nobody
-        ends."""
         self._producers: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
         """Open transactions: first offset to producer id, in order of first offset."""
         self._unreplicated: dict[int, int] = {}
         """Decided transactions whose marker is not below the high watermark: first offset to marker
         offset."""
+        self._verified: dict[int, None] = {}
+        """Producer ids, as keys: an empty set would take three times the memory."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -179,6 +177,14 @@ class ProducerStates:
     def get(self, producer_id: int) -> ProducerEntry | None:
         """The state of a producer."""
         return self._producers.get(producer_id)
+
+    def verify_transaction(self, producer_id: int) -> None:
+        """Let a producer begin a transaction: its coordinator confirmed that it includes this partition.
+
+        Its first batch uses that up. Without it a late batch of a finished transaction would open one that
+        nobody ends.
+        """
+        self._verified[producer_id] = None
 
     @property
     def first_undecided_offset(self) -> int | None:
@@ -231,7 +237,7 @@ class ProducerStates:
                 header.is_transactional
                 and entry.txn_first_offset < 0
                 and origin is not AppendOrigin.REPLICATION
-                and producer_id not in self.verified_transactions
+                and producer_id not in self._verified
             ):
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
             _add_data(updates, entry, header, origin)
@@ -249,7 +255,7 @@ class ProducerStates:
         self._producers.update(updates.entries)
         for first_offset, producer_id in updates.started:
             self._ongoing[first_offset] = producer_id
-            self.verified_transactions.discard(producer_id)
+            self._verified.pop(producer_id, None)
         for txn in updates.completed:
             if txn.aborted and write_aborted is not None:
                 stable = self._last_stable_offset_after(txn)

@@ -89,7 +89,7 @@ def write_here(logs: Logs, made: list[Append]) -> None:
     log = logs.log
     for epoch, coordinator, batch in made:
         if batch[21 + 1] & 0x10:
-            log.producers.verified_transactions.add(int.from_bytes(batch[43:51], "big"))
+            log.producers.verify_transaction(int.from_bytes(batch[43:51], "big"))
         origin = AppendOrigin.COORDINATOR if coordinator else AppendOrigin.CLIENT
         append(log, bytearray(batch), leader_epoch=epoch, origin=origin, now_ms=NOW_MS)
     log.check()

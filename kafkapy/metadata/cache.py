@@ -70,6 +70,7 @@ class MetadataCache:
             except Exception:
                 # The change is committed: neither the other followers nor its answer may be left out.
                 logger.exception("a change of the metadata could not be acted on")
+        self.image = image.without_history()
 
 
 async def open_cluster(store: MetadataStore, cluster_id: str | None = None) -> MetadataImage:

@@ -91,6 +91,10 @@ class MetadataImage:
         names = dict.fromkeys((*old.topics, *self.topics))
         return [name for name in names if old.topics.get(name) is not self.topics.get(name)]
 
+    def without_history(self) -> MetadataImage:
+        """This image, letting go of the one it was made from, once `changed_topics` was asked for."""
+        return replace(self, _before=None, _changed=())
+
     def with_topics(self, changed: Iterable[Topic] = (), deleted: Iterable[str] = ()) -> MetadataImage:
         """This image with topics added, replaced and removed."""
         changed, deleted = tuple(changed), tuple(deleted)

@@ -33,7 +33,7 @@ def fill(logs: Logs, count: int = 40, *, first_epoch: int = 0) -> None:
 
 def _write_transaction(logs: Logs, number: int, epoch: int, *, aborted: bool) -> None:
     log = logs.log
-    log.producers.verified_transactions.add(_PRODUCER)
+    log.producers.verify_transaction(_PRODUCER)
     time = START_MS + number * 10 + 1
     entry = log.producers.get(_PRODUCER)
     sequence = 0 if entry is None else entry.last_sequence + 1

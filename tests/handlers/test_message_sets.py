@@ -389,7 +389,7 @@ def append(broker: kafkapy.Broker, records: bytes) -> None:
 
     async def run(core: BrokerCore) -> None:
         partition = core.replicas.partition("orders", 0)
-        partition.log.producers.verified_transactions.add(5)
+        partition.log.producers.verify_transaction(5)
         now_ms, origin = core.clock.now_ms(), AppendOrigin.COORDINATOR
         prepared = prepare_batches(
             bytearray(records), config=partition.log.config, origin=origin, now_ms=now_ms

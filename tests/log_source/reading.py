@@ -88,7 +88,7 @@ class Transactions:
     def write(self, producer_id: int, *values: bytes) -> None:
         """Records of the producer's transaction; the first ones open it."""
         if producer_id not in self.open:
-            self.log.producers.verified_transactions.add(producer_id)
+            self.log.producers.verify_transaction(producer_id)
             self.open.add(producer_id)
         sequence = self._sequences.get(producer_id, 0)
         data = batch(*values, producer_id=producer_id, epoch=0, sequence=sequence, transactional=True)

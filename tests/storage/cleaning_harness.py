@@ -115,7 +115,7 @@ def compacted(tmp_path: Path, config: LogConfig = COMPACT) -> Logs:
 def put_transaction(
     log: PartitionLog, key: bytes, value: bytes | None, sequence: int, end: ControlType
 ) -> None:
-    log.producers.verified_transactions.add(9)
+    log.producers.verify_transaction(9)
     producer: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "transactional": True}
     record = Record(-1, START_MS, key, value)
     marker = Record(-1, START_MS, control_record_key(end), end_txn_marker_value(0))

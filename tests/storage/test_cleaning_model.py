@@ -140,7 +140,7 @@ class Life:
             self.end(producer, aborted=self.chance.random() < 0.5)
             return
         if not producer.in_transaction:
-            self.log.producers.verified_transactions.add(producer.producer_id)
+            self.log.producers.verify_transaction(producer.producer_id)
             producer.in_transaction = True
         self.write(producer, self.records(), transactional=True)
 

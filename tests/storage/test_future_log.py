@@ -179,7 +179,7 @@ def test_an_empty_log_moves_and_so_does_one_without_records_left(logs: Logs) -> 
 
 def test_aborted_transactions_move_along(logs: Logs) -> None:
     log = logs.log
-    log.producers.verified_transactions.add(5)
+    log.producers.verify_transaction(5)
     append(log, batch(b"x", producer_id=5, epoch=0, sequence=0, transactional=True))
 
     key, value = struct.pack("!hh", 0, 0), struct.pack("!hi", 0, 7)  # ABORT

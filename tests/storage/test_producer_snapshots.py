@@ -83,7 +83,7 @@ def test_a_snapshot_is_taken_once_for_an_offset(tmp_path: Path) -> None:
     assert snapshots.take(states) is None
     write(states, data(1, 1))
     assert snapshots.take(states) is not None
-    assert snapshots.offsets == [1, 2]
+    assert list(snapshots.offsets) == [1, 2]
 
 
 def test_snapshots_outside_the_log_are_deleted(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_only_stray_snapshots_are_deleted(tmp_path: Path) -> None:
         (tmp_path / f"{offset:020d}.snapshot").write_bytes(b"")
     snapshots = snapshots_in(tmp_path)
     snapshots.delete_strays([5, 10])
-    assert snapshots.offsets == [5, 10, 12]
+    assert list(snapshots.offsets) == [5, 10, 12]
     snapshots.delete_before(10)
-    assert snapshots.offsets == [10, 12]
+    assert list(snapshots.offsets) == [10, 12]
     snapshots.delete_all()
     assert list(tmp_path.iterdir()) == []
 

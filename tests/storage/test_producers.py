@@ -123,7 +123,7 @@ def test_a_follower_takes_what_the_leader_took(states: ProducerStates) -> None:
 
 
 def test_a_coordinator_writes_without_sequences(states: ProducerStates) -> None:
-    states.verified_transactions.add(1)
+    states.verify_transaction(1)
     write(states, data(0, -1, transactional=True), COORDINATOR)
     write(states, data(1, -1, transactional=True), COORDINATOR)
     assert refused(states, data(2, -1, transactional=True, epoch=-1), COORDINATOR) == (
@@ -135,7 +135,7 @@ def test_a_coordinator_writes_without_sequences(states: ProducerStates) -> None:
 
 
 def begin(states: ProducerStates, offset: int, sequence: int = 0, producer_id: int = 1) -> None:
-    states.verified_transactions.add(producer_id)
+    states.verify_transaction(producer_id)
     write(states, data(offset, sequence, producer_id=producer_id, transactional=True))
 
 
