@@ -81,6 +81,9 @@ class LogLoading:
         """
         files = directory.files
         clean = take_clean_shutdown(files, f"{directory.path}/{CLEAN_SHUTDOWN}")
+        names: dict[TopicPartition, TopicPartition] = {}
+        for checkpoint in checkpoints.values():
+            checkpoint.share_names(names)
         points, starts, watermarks, cleaned = (checkpoints[name].written for name in CHECKPOINTS)
         jobs: deque[LoadJob] = deque()
         for entry in files.scan(directory.path):
@@ -94,6 +97,7 @@ class LogLoading:
                 logger.info("%s is no log of this broker and is left alone.", entry.path)
                 continue
             tp = TopicPartition(sys.intern(match["topic"]), int(match["partition"]))
+            tp = names.get(tp, tp)
             known = (each.get(tp, 0) for each in (points, starts, watermarks, cleaned))
             offsets = LogOffsets(*known)
             jobs.append(LoadJob(directory, tp, entry.path, offsets, clean, match["future"] is not None))
