@@ -238,6 +238,7 @@ class BrokerCore:
                 log.topic_id,
                 max((epoch for epoch, _ in log.leader_epochs.entries), default=-1),
                 max((producer_id for producer_id, _ in log.producers), default=-1),
+                log.cleaned_offset is not None,
             )
             for topic_partition, log in self.logs.logs.items()
         }

@@ -6,13 +6,13 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import tempfile
-from contextlib import closing
 
 from kafkapy.check_dir.finding import Finding, Severity
 from kafkapy.log_source.data_directory import METADATA_FILE
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.metadata.sqlite_tree import DamagedTreeError, SqliteTree
+from kafkapy.metadata.store import MetadataStoreError
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import crc_is_valid, decode_records, read_header
 from kafkapy.storage.batches import BadBatchError, iter_batches
@@ -84,12 +84,10 @@ def check_metadata_file(directory: str) -> list[Finding]:
             if os.path.exists(path + suffix):
                 shutil.copyfile(path + suffix, f"{folder}/{METADATA_FILE}{suffix}")
         try:
-            with closing(sqlite3.connect(f"{folder}/{METADATA_FILE}")) as database:
-                wrong = [str(row[0]) for row in database.execute("PRAGMA quick_check(1)")]
-        except sqlite3.DatabaseError as error:
-            wrong = [str(error)]
-    if wrong == ["ok"]:
-        return []
-    what = f"SQLite finds it damaged ({' '.join(wrong[0].split())})"
-    remedy = "Restore it from a backup; without it the next start makes topics of the logs it finds."
-    return [Finding(Severity.DAMAGED, path, what, remedy)]
+            SqliteTree(f"{folder}/{METADATA_FILE}", sync=False).close()
+        except DamagedTreeError as error:
+            return [Finding(Severity.DAMAGED, path, f"it is damaged ({error.what})", error.remedy)]
+        except MetadataStoreError as error:
+            what = str(error).replace(folder, directory).rstrip(".")
+            return [Finding(Severity.DAMAGED, path, what, DamagedTreeError.remedy)]
+    return []

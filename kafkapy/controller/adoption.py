@@ -2,10 +2,11 @@
 
 A directory written by Apache Kafka, or by a broker whose metadata.db was lost, holds logs that nobody
 knows. When the tree is new they become topics again, with the ids that their partition.metadata give them
-and leader epochs after those of their records; settings cannot be known and are the defaults, those of
-internal topics their own (`kafkapy import` takes settings along). Otherwise the first client to ask for
-such a topic would create another one of that name, and the old log would have to go. Producer ids begin
-behind those that the logs know: one that is given out again makes duplicates of a new producer's records.
+and leader epochs after those of their records. Their settings cannot be known (`kafkapy import` takes
+settings along): what was compacted is compacted, of the rest nothing is deleted, and internal topics have
+their own. Otherwise the first client to ask for such a topic would create another one of that name, and the
+old log would have to go. Producer ids begin behind those that the logs know: one that is given out again
+makes duplicates of a new producer's records.
 """
 
 from __future__ import annotations
@@ -23,12 +24,19 @@ logger = logging.getLogger(__name__)
 
 
 class FoundLog(NamedTuple):
-    """A log in a data directory: its topic's id where it has one, the epoch of its last records or -1, and
-    the highest producer id that it knows or -1."""
+    """A log in a data directory: its topic's id where it has one, the epoch of its last records or -1, the
+    highest producer id that it knows or -1, and whether it was ever compacted."""
 
     topic_id: Uuid | None
     leader_epoch: int
     highest_producer_id: int = -1
+    compacted: bool = False
+
+
+def guessed_settings(*, compacted: bool) -> dict[str, str]:
+    """Settings for a topic whose own cannot be known. With the default of seven days the first thing that
+    happens to an old topic would be that its records are deleted."""
+    return {"cleanup.policy": "compact"} if compacted else {"retention.ms": "-1"}
 
 
 def adopt_logs(
@@ -46,20 +54,25 @@ def adopt_logs(
                 "The logs of %s in the data directories are not those of one whole topic: left alone.", name
             )
             continue
-        configs = planner.automatic(name, image).configs if is_internal(name) else {}
+        if is_internal(name):
+            known = planner.automatic(name, image).configs
+            configs = {key: value for key, value in known.items() if value is not None}
+        else:
+            configs = guessed_settings(compacted=any(log.compacted for log in partitions.values()))
         epochs = [partitions[index].leader_epoch + 1 for index in range(len(partitions))]
         topics.append(
             Topic(
                 name,
                 ids.pop() if ids else random_uuid(),
                 tuple(PartitionState(node_id, epoch, (node_id,), (node_id,)) for epoch in epochs),
-                {key: value for key, value in configs.items() if value is not None},
+                configs,
             )
         )
     if topics:
-        logger.info(
-            "Took over %d topics from the logs in the data directories, with default settings. "
-            "`kafkapy import` takes over the settings that Apache Kafka knows.",
+        logger.warning(
+            "Took over %d topics from the logs in the data directories. Their settings are not known: until"
+            " you set them nothing is deleted (retention.ms=-1, or cleanup.policy=compact where a log was"
+            " compacted). `kafkapy import` takes over the settings that Apache Kafka knows.",
             len(topics),
         )
     return topics

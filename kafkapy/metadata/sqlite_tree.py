@@ -1,8 +1,11 @@
 """The metadata tree as rows of one SQLite file. Synchronous; used by one thread.
 
 Format: `metadata.db`, one table `node` keyed by (parent path, name), so that a node's children lie side by
-side and neither a second index nor a rowid is needed, and one counter of transactions (zxid). Write-ahead
-log; the lock is exclusive: the file belongs to one process.
+side and neither a second index nor a rowid is needed, and one row that counts transactions (zxid) and
+nodes. Write-ahead log; the lock is exclusive: the file belongs to one process.
+
+SQLite has no checksums for what its pages hold, so each row has one (CRC-32), looked at whenever the row is
+read; structure and number of rows are checked when the file is opened. Rot is never taken for metadata.
 
 Crash story: SQLite rolls back what was not committed. With `sync` a commit is on disk when it returns
 (synchronous=FULL); else the last commits before a power cut may be lost, though never torn
@@ -12,6 +15,7 @@ Crash story: SQLite rolls back what was not committed. With `sync` a commit is o
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Sequence
 
 from kafkapy.metadata.store import (
@@ -35,25 +39,55 @@ from kafkapy.metadata.store import (
 )
 
 _APPLICATION_ID = 0x6B61666B
-_FORMAT = 1
+_FORMAT = 2
+
+_TABLES = (
+    """CREATE TABLE node (
+    parent TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, version INTEGER NOT NULL,
+    created_zxid INTEGER NOT NULL, owner INTEGER NOT NULL, next_sequence INTEGER NOT NULL,
+    crc INTEGER NOT NULL,
+    PRIMARY KEY (parent, name)
+) WITHOUT ROWID""",
+    "CREATE TABLE counter (zxid INTEGER NOT NULL, nodes INTEGER NOT NULL, crc INTEGER NOT NULL)",
+)
 
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
-CREATE TABLE node (
-    parent TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, version INTEGER NOT NULL,
-    created_zxid INTEGER NOT NULL, owner INTEGER NOT NULL, next_sequence INTEGER NOT NULL,
-    PRIMARY KEY (parent, name)
-) WITHOUT ROWID;
-CREATE TABLE counter (zxid INTEGER NOT NULL);
-INSERT INTO counter VALUES (0);
+{";".join(_TABLES)};
+INSERT INTO counter VALUES (0, 0, {zlib.crc32(b"0 0")});
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {_FORMAT};
 COMMIT;
 """
 
 
+_NODE = "SELECT parent, name, data, version, created_zxid, owner, crc FROM node"
+
+
+def _crc(parent: str, name: str, data: bytes, version: int, created_zxid: int, owner: int) -> int:
+    """The checksum of a row. Without `next_sequence`: it only names notices, which nobody reads again."""
+    return zlib.crc32(data, zlib.crc32(f"{parent}\0{name}\0{version} {created_zxid} {owner}".encode()))
+
+
+def _counter_crc(zxid: int, nodes: int) -> int:
+    return zlib.crc32(f"{zxid} {nodes}".encode())
+
+
+class DamagedTreeError(MetadataStoreError):
+    """The file has rotted, or is none of SQLite's."""
+
+    remedy = (
+        "Restore it from a copy. Or move it away: topics are made of the logs then, from which nothing is"
+        " deleted before you set their retention again. No records are kept in it."
+    )
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(f"{path} is damaged ({what}). {self.remedy}")
+        self.what = what
+
+
 class SqliteTree:
-    """An open metadata.db."""
+    """An open metadata.db. Everything may raise MetadataStoreError where a row is damaged."""
 
     def __init__(self, path: str, *, sync: bool) -> None:
         """Open or create the file.
@@ -71,6 +105,8 @@ class SqliteTree:
                 raise
         except sqlite3.Error as error:
             raise self.explain(error) from error
+        except UnicodeDecodeError as error:  # of SQLite's own message
+            raise DamagedTreeError(path, "its schema") from error
 
     def _open(self, sync: bool) -> None:
         db = self._db
@@ -90,9 +126,24 @@ class SqliteTree:
             )
         # Taking the lock now and keeping it makes a second process fail here, not at its first write.
         db.execute("BEGIN IMMEDIATE")
+        (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise DamagedTreeError(self.path, " ".join(verdict.split()))
+        if [sql for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")] != [*_TABLES]:
+            raise DamagedTreeError(self.path, "its schema")
+        nodes = [self._good(row)[1] for row in db.execute(_NODE)]
+        counters = db.execute("SELECT zxid, nodes, crc FROM counter").fetchall()
+        if len(counters) != 1 or _counter_crc(*counters[0][:2]) != counters[0][2]:
+            raise DamagedTreeError(self.path, "the counter of transactions")
+        self._zxid: int = counters[0][0]
+        self._count: int = counters[0][1]
+        """Of nodes; and what it was before the open transaction."""
+        self._committed_count = self._count
+        if len(nodes) != self._count:
+            raise DamagedTreeError(self.path, f"{len(nodes)} nodes of {self._count} are left")
+        self._count -= sum(node.stat.owner != 0 for node in nodes)
         db.execute("DELETE FROM node WHERE owner != 0")
-        (self._zxid,) = db.execute("SELECT zxid FROM counter").fetchone()
-        db.execute("COMMIT")
+        self.commit()
 
     def explain(self, error: sqlite3.Error) -> MetadataStoreError:
         """What happened, in one line that says what to do."""
@@ -101,11 +152,17 @@ class SqliteTree:
             return MetadataStoreError(
                 f"{self.path} is in use by another process: stop it, or use another data directory."
             )
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
-            return MetadataStoreError(
-                f"{self.path} is damaged ({error}): restore it from a copy; records are not kept in it."
-            )
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")) or not name:
+            return DamagedTreeError(self.path, str(error))
         return MetadataStoreError(f"{self.path} cannot be used: {error}.")
+
+    def _good(self, row: tuple[str, str, bytes, int, int, int, int]) -> tuple[str, Node]:
+        """Path and node of a row, if that is as it was written."""
+        parent, name, data, version, created_zxid, owner, crc = row
+        path = f"/{name}" if parent == "/" else f"{parent}/{name}"
+        if not isinstance(data, bytes) or _crc(parent, name, data, version, created_zxid, owner) != crc:
+            raise DamagedTreeError(self.path, f"the node {path}")
+        return path, Node(data, NodeStat(version, created_zxid, owner))
 
     def close(self) -> None:
         self._db.close()
@@ -114,14 +171,17 @@ class SqliteTree:
 
     def begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
+        self._committed_count = self._count
 
     def commit(self) -> None:
-        self._db.execute("UPDATE counter SET zxid = ?", (self._zxid,))
+        crc = _counter_crc(self._zxid, self._count)
+        self._db.execute("UPDATE counter SET zxid = ?, nodes = ?, crc = ?", (self._zxid, self._count, crc))
         self._db.execute("COMMIT")
 
     def rollback(self) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
+            self._count = self._committed_count
 
     def apply(
         self, operations: Sequence[Operation], session: int
@@ -133,6 +193,7 @@ class SqliteTree:
             NodeError: the first operation that cannot be applied; the transaction stays usable.
         """
         self._zxid += 1
+        count = self._count
         results: list[str | int | None] = []
         events: list[WatchEvent] = []
         parents: set[str] = set()
@@ -152,6 +213,7 @@ class SqliteTree:
                     results.append(None)
         except BaseException:
             self._db.execute("ROLLBACK TO request")
+            self._count = count
             raise
         finally:
             self._db.execute("RELEASE request")
@@ -187,13 +249,12 @@ class SqliteTree:
             ).fetchone()
             name = f"{name}{number:010d}"
             path = f"{path}{number:010d}"
+        row = (parent, name, operation.data, 0, self._zxid, session if operation.ephemeral else 0)
         try:
-            self._db.execute(
-                "INSERT INTO node VALUES (?, ?, ?, 0, ?, ?, 0)",
-                (parent, name, operation.data, self._zxid, session if operation.ephemeral else 0),
-            )
+            self._db.execute("INSERT INTO node VALUES (?, ?, ?, ?, ?, ?, 0, ?)", (*row, _crc(*row)))
         except sqlite3.IntegrityError:
             raise NodeExistsError(path) from None
+        self._count += 1
         if not operation.ephemeral:
             parents.add(path)
         events.append(WatchEvent(EventType.CREATED, path))
@@ -201,10 +262,13 @@ class SqliteTree:
         return path
 
     def _set(self, operation: SetData, events: list[WatchEvent]) -> int:
-        version = self._require(operation) + 1
+        stat = self._require(operation)
+        version = stat.version + 1
+        parent, name = split_path(operation.path)
+        crc = _crc(parent, name, operation.data, version, stat.created_zxid, stat.owner)
         self._db.execute(
-            "UPDATE node SET data = ?, version = ? WHERE parent = ? AND name = ?",
-            (operation.data, version, *split_path(operation.path)),
+            "UPDATE node SET data = ?, version = ?, crc = ? WHERE parent = ? AND name = ?",
+            (operation.data, version, crc, parent, name),
         )
         events.append(WatchEvent(EventType.CHANGED, operation.path))
         return version
@@ -215,29 +279,24 @@ class SqliteTree:
         if self._db.execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", (operation.path,)).fetchone():
             raise NotEmptyError(operation.path)
         self._db.execute("DELETE FROM node WHERE parent = ? AND name = ?", (parent, name))
+        self._count -= 1
         events.append(WatchEvent(EventType.DELETED, operation.path))
         events.append(WatchEvent(EventType.CHILDREN, parent))
 
-    def _require(self, operation: SetData | Delete | Check) -> int:
-        """The version of the node that the operation names, which must be the one it expects."""
-        row = self._db.execute(
-            "SELECT version FROM node WHERE parent = ? AND name = ?", split_path(operation.path)
-        ).fetchone()
-        if row is None:
+    def _require(self, operation: SetData | Delete | Check) -> NodeStat:
+        """About the node that the operation names, whose version must be the one it expects."""
+        node = self.read(operation.path)
+        if node is None:
             raise NoNodeError(operation.path)
-        version: int = row[0]
-        if operation.version not in (ANY_VERSION, version):
+        if operation.version not in (ANY_VERSION, node.stat.version):
             raise BadVersionError(operation.path)
-        return version
+        return node.stat
 
     # --- reads --------------------------------------------------------------------------------------------
 
     def read(self, path: str) -> Node | None:
-        row = self._db.execute(
-            "SELECT data, version, created_zxid, owner FROM node WHERE parent = ? AND name = ?",
-            split_path(path),
-        ).fetchone()
-        return None if row is None else Node(row[0], NodeStat(row[1], row[2], row[3]))
+        row = self._db.execute(f"{_NODE} WHERE parent = ? AND name = ?", split_path(path)).fetchone()
+        return None if row is None else self._good(row)[1]
 
     def children(self, path: str) -> list[str]:
         if path != "/" and self.read(path) is None:
@@ -248,11 +307,7 @@ class SqliteTree:
         prefix = "" if path == "/" else path
         # '0' is the character after '/': the range holds exactly the parents that start with `prefix/`.
         rows = self._db.execute(
-            "SELECT parent, name, data, version, created_zxid, owner FROM node"
-            " WHERE parent = ? OR (parent >= ? AND parent < ?) ORDER BY parent, name",
+            f"{_NODE} WHERE parent = ? OR (parent >= ? AND parent < ?) ORDER BY parent, name",
             (path, prefix + "/", prefix + "0"),
         )
-        return {
-            (f"/{name}" if parent == "/" else f"{parent}/{name}"): Node(data, NodeStat(version, zxid, owner))
-            for parent, name, data, version, zxid, owner in rows
-        }
+        return dict(map(self._good, rows))

@@ -14,7 +14,7 @@ from kafkapy.travel.cluster import Cluster, KnownCluster, KnownPartition, KnownT
 from kafkapy.travel.compaction_holes import end_of_last_hole
 from kafkapy.travel.internal_topics import InternalTopics, highest_producer_id, read_internal_topics
 from kafkapy.travel.old_segments import begins_with_message
-from kafkapy.travel.settings import broker_settings, guessed_settings, topic_settings
+from kafkapy.travel.settings import broker_settings, topic_settings, unknown_settings
 from kafkapy.travel.source import PartitionFolder, Source
 
 _SHOWN = 10
@@ -119,7 +119,7 @@ class _Chooser:
                 self._leave(name, "its partitions are of topics with different ids")
             else:
                 topic_id = ids.pop() if ids else random_uuid()
-                self._take(name, topic_id, folders, {}, len(folders), guessed_settings(name, compacted))
+                self._take(name, topic_id, folders, {}, len(folders), unknown_settings(name, compacted))
 
     def choose_known(self, known: KnownCluster) -> None:
         """Topics are what the metadata say."""

@@ -1,8 +1,7 @@
 """Settings of Apache Kafka's as this broker takes them, and what becomes of those that are not found.
 
-Topics whose settings nobody can tell are given `retention.ms=-1`: with the default of seven days the first
-thing that happened to an old topic would be that its records were deleted. A topic that Kafka's cleaner has
-worked on (its `cleaner-offset-checkpoint` names it) is a compacted one.
+Topics whose settings nobody can tell get those of logs that are found without metadata. A topic that
+Kafka's cleaner has worked on (its `cleaner-offset-checkpoint` names it) is a compacted one.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys
+from kafkapy.controller.adoption import guessed_settings
 from kafkapy.topic_names import is_internal
 from kafkapy.unsupported import check_supported
 
@@ -55,13 +55,9 @@ def broker_settings(
     return taken
 
 
-def guessed_settings(name: str, cleaned: Iterable[str]) -> dict[str, str]:
+def unknown_settings(name: str, cleaned: Iterable[str]) -> dict[str, str]:
     """Settings for a topic whose own cannot be known; `cleaned` are the topics that Kafka compacted."""
-    if is_internal(name):
-        return dict(_INTERNAL)
-    if name in cleaned:
-        return {"cleanup.policy": "compact"}
-    return {"retention.ms": "-1"}
+    return dict(_INTERNAL) if is_internal(name) else guessed_settings(compacted=name in cleaned)
 
 
 def _refusal(key: ConfigKey | None, value: str) -> str | None:

@@ -53,6 +53,13 @@ def test_a_log_without_a_topic_id_gets_one() -> None:
     assert len(adopt({("t", 0): FoundLog(None, -1)})["t"].id) == 16
 
 
+def test_nothing_is_deleted_from_a_topic_whose_settings_are_not_known() -> None:
+    compacted = FoundLog(None, -1, compacted=True)
+    topics = adopt({("t", 0): FoundLog(None, -1), ("u", 0): FoundLog(None, -1), ("u", 1): compacted})
+    assert topics["t"].configs == {"retention.ms": "-1"}
+    assert topics["u"].configs == {"cleanup.policy": "compact"}
+
+
 def test_an_internal_topic_has_the_settings_of_its_kind() -> None:
     topics = adopt({("__consumer_offsets", 0): FoundLog(None, -1)})
     assert topics["__consumer_offsets"].configs["cleanup.policy"] == "compact"

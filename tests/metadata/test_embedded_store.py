@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from kafkapy.metadata.embedded import EmbeddedStore
-from kafkapy.metadata.store import MetadataStoreError
+from kafkapy.metadata.sqlite_tree import SqliteTree
+from kafkapy.metadata.store import Create, Delete, MetadataStoreError, NodeExistsError
 
 WRITER = """
 import asyncio, sys
@@ -123,6 +124,25 @@ async def test_damage_inside_the_file_is_found_when_it_is_opened(tmp_path: Path)
     path.write_bytes(content)
     with pytest.raises(MetadataStoreError, match="damaged"):
         await EmbeddedStore.open(path, sync=False)
+
+
+def test_nodes_are_counted_right_whatever_fails(tmp_path: Path) -> None:
+    path = str(tmp_path / "metadata.db")
+    tree = SqliteTree(path, sync=False)
+    tree.begin()
+    tree.apply([Create("/a"), Create("/a/b"), Create("/ephemeral", ephemeral=True)], session=1)
+    with pytest.raises(NodeExistsError):
+        tree.apply([Create("/c"), Delete("/a/b"), Create("/a")], session=1)
+    tree.apply([Delete("/a/b")], session=1)
+    tree.commit()
+    tree.begin()
+    tree.apply([Create("/d")], session=1)
+    tree.rollback()
+    tree.close()
+    for _ in range(2):  # opening it checks the count, and the second time what the first made of it
+        tree = SqliteTree(path, sync=False)
+        assert list(tree.subtree("/")) == ["/a"]
+        tree.close()
 
 
 async def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
