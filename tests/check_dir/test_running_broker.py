@@ -9,7 +9,7 @@ from kafkapy.check_dir.finding import Severity
 from tests.check_dir.directories import CONFIG, checked, fill
 from tests.storage.log_harness import START_MS, Logs
 
-ROUNDS = 25
+ROUNDS = 100
 
 
 def test_a_log_that_is_being_written(tmp_path: Path) -> None:
