@@ -156,7 +156,9 @@ class FetchRead:
                 return data, -1
         end = partition.readable_end(read_committed=self._read_committed)
         max_bytes, min_one_batch = self._limits(target, max(self._max_bytes - self.nbytes, 0))
-        found = log.read(target.fetch_offset, max_bytes, upper_bound=end, min_one_batch=min_one_batch)
+        found = log.read(
+            target.fetch_offset, max_bytes, upper_bound=end, min_one_batch=min_one_batch, pass_empty=True
+        )
         if found is None:
             data.records = b""
             return data, -1

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
-from kafkapy.protocol.records import NO_TIMESTAMP
+from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.append import AppendInfo, append_batches, roll
 from kafkapy.storage.batches import BadBatchError
@@ -286,12 +286,18 @@ class PartitionLog:
     # --- reading --------------------------------------------------------------------------------------------
 
     def read(
-        self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool = True
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        upper_bound: int,
+        min_one_batch: bool = True,
+        pass_empty: bool = False,
     ) -> LogRead | None:
         """Whole batches from the one that holds `offset`, none that passes `upper_bound`; None without any.
 
-        At most `max_bytes`, unless `min_one_batch` and the first batch is larger. The caller releases the
-        slice.
+        At most `max_bytes`, unless `min_one_batch` and the first batch is larger. With `pass_empty` batches
+        without records are passed by, unless there are others. The caller releases the slice.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE, or CORRUPT_MESSAGE where the file is damaged.
@@ -307,7 +313,10 @@ class PartitionLog:
             return None
         self.log_directory.require_online()
         try:
-            return self.reader.read(offset, max_bytes, upper_bound, end_offset, min_one_batch)
+            found = self.reader.read(offset, max_bytes, upper_bound, end_offset, min_one_batch)
+            if pass_empty and found is not None and found.slice.nbytes % HEADER_SIZE == 0:
+                found = self.reader.past_empty(found, max_bytes, upper_bound, end_offset, min_one_batch)
+            return found
         except (OSError, *DAMAGE) as error:
             raise self.translated("reading", error) from error
 

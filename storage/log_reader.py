@@ -5,14 +5,19 @@ the segment, or before `max_bytes`. Apache Kafka cuts the last batch in the midd
 throws away; a cut at a boundary costs no more, since the index knows one nearby, and the position where the
 reader goes on is known then. A few such positions are remembered, so that a consumer that reads on needs no
 search. A read also ends before bytes that nobody looked at yet (first_read.py), and before damage.
+
+Compaction leaves batches without records (cleaning/batch_filter.py), and segments that hold nothing else. A
+consumer's read passes by them where it would hold nothing else: librdkafka takes an answer without a record
+for a batch that did not fit, asks for twice as many bytes from then on, and past 1 GiB reports an error.
+(Apache Kafka has segments without a byte there, by which a fetch goes on.)
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkapy.protocol.records import BatchHeader, decode_records, read_header
-from kafkapy.storage.batches import BatchPlace
+from kafkapy.protocol.records import HEADER_SIZE, BatchHeader, decode_records, iter_headers, read_header
+from kafkapy.storage.batches import BadBatchError, BatchPlace
 from kafkapy.storage.damage import DamagedOffsetsError, holding
 from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.files import FileSlice
@@ -21,6 +26,10 @@ from kafkapy.storage.segment import Segment
 from kafkapy.storage.segments import Segments
 
 _REMEMBERED = 16
+
+_MOST_EMPTY = 1000
+"""So many batches without records are passed by at most, of one segment, and segments in one read: the event
+loop is not held longer, and the reader comes again."""
 
 
 class LogRead(NamedTuple):
@@ -99,6 +108,26 @@ class LogReader:
         if not segment.damage:
             self.remember(end_offset, segment, limit)
         return LogRead(segment.slice(position, limit - position), end_offset)
+
+    def past_empty(
+        self, found: LogRead, max_bytes: int, upper_bound: int, log_end_offset: int, min_one_batch: bool
+    ) -> LogRead | None:
+        """What to read instead of `found`, of which a reader wants records: itself, if it has any, or if
+        nothing follows. None where the next batch is larger than `max_bytes`. Raises as `read`."""
+        for _ in range(_MOST_EMPTY):
+            try:
+                if found.end_offset >= upper_bound or not _is_empty(found.slice):
+                    break
+                following = self.read(found.end_offset, max_bytes, upper_bound, log_end_offset, min_one_batch)
+            except (OSError, BadBatchError, DamagedOffsetsError):
+                break  # whoever reads on from there is told, with the offset
+            if following is None and min_one_batch:
+                break
+            found.slice.release()
+            if following is None:
+                return None
+            found = following
+        return found
 
     def _find(self, offset: int, log_end_offset: int) -> tuple[Segment, int] | None:
         """Segment and position of the first batch that ends at or above `offset`."""
@@ -205,20 +234,80 @@ class LogReader:
             BadBatchError, DecodeError: the segment is damaged.
             OSError: the disk failed.
         """
-        segment = max(self._segments.covering(log_start_offset), key=lambda each: each.max_timestamp)
-        timestamp = segment.max_timestamp
-        if timestamp < 0:
-            return None
-        _, start = segment.lookup(segment.offset_of_max_timestamp)
-        for place in segment.places(start):
-            if place.max_timestamp == timestamp:
-                return _first_record(segment, place, timestamp, log_start_offset)
-        return None
+        best: TimestampOffset | None = None
+        newest_first = sorted(
+            self._segments.covering(log_start_offset), key=lambda each: each.max_timestamp, reverse=True
+        )
+        for segment in newest_first:
+            timestamp = segment.max_timestamp
+            if timestamp < 0 or (best is not None and timestamp < best.timestamp):
+                break
+            if best is not None and timestamp == best.timestamp and best.offset < segment.base_offset:
+                continue
+            found = _newest_record(segment, log_start_offset)
+            if found is not None and (best is None or _rank(found) > _rank(best)):
+                best = found
+        return best
 
     def _remember_timestamp(self, timestamp: int, found: TimestampOffset) -> None:
         if len(self._by_timestamp) >= _REMEMBERED:
             self._by_timestamp.clear()
         self._by_timestamp[timestamp] = found
+
+
+def _newest_record(segment: Segment, start_offset: int) -> TimestampOffset | None:
+    """The first record that has the highest timestamp of those not below `start_offset`; None without any.
+
+    The segment's own maximum may be that of a record below, or that compaction took: then it is looked for by
+    the headers of the batches.
+    """
+    timestamp = segment.max_timestamp
+    _, start = segment.lookup(segment.offset_of_max_timestamp)
+    for place in segment.places(start):
+        if place.max_timestamp == timestamp:
+            found = _first_record(segment, place, timestamp, start_offset)
+            if found is not None:
+                return found
+            break
+    best: TimestampOffset | None = None
+    newest: BatchPlace | None = None
+    _, start = segment.lookup(start_offset)
+    for place in segment.places(start):
+        if place.size == HEADER_SIZE or place.last_offset < start_offset:
+            continue
+        if place.base_offset < start_offset:  # the newest of its records may be below
+            best = _newest_of(segment, place, start_offset)
+        elif newest is None or place.max_timestamp > newest.max_timestamp:
+            newest = place
+            if newest.max_timestamp == timestamp:
+                break
+    if newest is not None and (best is None or newest.max_timestamp > best.timestamp):
+        best = _newest_of(segment, newest, start_offset)
+    return best if best is not None and best.timestamp >= 0 else None
+
+
+def _newest_of(segment: Segment, place: BatchPlace, start_offset: int) -> TimestampOffset | None:
+    """The first record with the highest timestamp of a batch, none below `start_offset`; None without any."""
+    best: TimestampOffset | None = None
+    for _, batch in segment.batches(place.position, place.position + place.size):
+        header: BatchHeader = read_header(batch)
+        for record in decode_records(batch, 0, header):
+            if record.offset >= start_offset and (best is None or record.timestamp > best.timestamp):
+                best = TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return best
+
+
+def _rank(record: TimestampOffset) -> tuple[int, int]:
+    """The later the better, and of one time the first."""
+    return record.timestamp, -record.offset
+
+
+def _is_empty(batches: FileSlice) -> bool:
+    """Whether no batch of these has a record: each is a header then, and nothing else."""
+    count, rest = divmod(batches.nbytes, HEADER_SIZE)
+    if rest or count > _MOST_EMPTY:
+        return False
+    return count == 1 or all(header.record_count == 0 for _, header in iter_headers(batches.read()))
 
 
 def _first_record(
