@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys, value_text
+from kafkapy.connection_limits import parse_overrides
 from kafkapy.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
 from kafkapy.properties import read_properties
 from kafkapy.unsupported import check_supported, without_effect
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
+NO_LIMIT: Final = 2**63 - 1
+CLEANER_THREAD_BYTES: Final = 1024 * 1024
+"""Each cleaner thread needs more than this of log.cleaner.dedupe.buffer.size."""
 
 FALLBACKS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
     "log.retention.ms": (("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)),
@@ -95,13 +99,15 @@ class BrokerConfig(Mapping[str, Any]):
     def set_dynamic(self, values: Mapping[str, str]) -> None:
         """Replace the dynamic settings, at once; whoever asked with `on_change` is told.
 
-        Raises ConfigError and changes nothing if one is unknown or wrong.
+        Raises ConfigError and changes nothing if one is unknown or wrong, or does not fit the others.
         """
-        previous, self._dynamic = self._dynamic, dict(values)
+        previous = self._dynamic, self._values
         try:
+            self._dynamic = dict(values)
             self._values = self._resolve()
+            self._validate()
         except ConfigError:
-            self._dynamic = previous
+            self._dynamic, self._values = previous
             raise
         for call in self._listening:
             call()
@@ -172,6 +178,8 @@ class BrokerConfig(Mapping[str, Any]):
                 )
         if values["log.retention.ms"] < 0:
             values["log.retention.ms"] = -1
+        if values["log.flush.interval.ms"] < 0:
+            values["log.flush.interval.ms"] = NO_LIMIT
         if values["log.dirs"] is None:
             values["log.dirs"] = values["log.dir"]
         return values
@@ -180,7 +188,11 @@ class BrokerConfig(Mapping[str, Any]):
         if "broker" not in self["process.roles"]:
             raise ConfigError("process.roles: a broker is needed; there is no separate controller")
         if self["log.retention.ms"] == 0:
-            raise ConfigError("log.retention.ms: must be -1, for no limit, or at least 1")
+            raise self._wrong("log.retention.ms", "must be -1, for no limit, or at least 1")
+        self._require_at_least("log.roll.ms", 1)
+        self._require_at_least("log.roll.jitter.ms", 0)
+        self._validate_cleaner()
+        self._validate_connection_limits()
         if not self["log.dirs"] or not all(self["log.dirs"]):
             raise ConfigError("log.dirs: name at least one directory, without empty entries")
         limit = self["queued.max.request.bytes"]
@@ -195,6 +207,40 @@ class BrokerConfig(Mapping[str, Any]):
             self.advertised_listeners,
             parse_protocol_map(self["listener.security.protocol.map"]),
         )
+
+    def _validate_cleaner(self) -> None:
+        self._require_at_least("log.cleaner.threads", 1)
+        if self["log.cleaner.dedupe.buffer.size"] // self["log.cleaner.threads"] <= CLEANER_THREAD_BYTES:
+            raise self._wrong(
+                "log.cleaner.dedupe.buffer.size",
+                f"must be above {CLEANER_THREAD_BYTES} for each of log.cleaner.threads "
+                f"({self['log.cleaner.threads']})",
+            )
+        if self["log.cleaner.io.buffer.load.factor"] <= 0:
+            raise self._wrong("log.cleaner.io.buffer.load.factor", "must be above 0")
+
+    def _validate_connection_limits(self) -> None:
+        """No limit may shut out everyone: nobody could connect to change it."""
+        self._require_at_least("max.connections", 1)
+        self._require_at_least("max.connection.creation.rate", 1)
+        if (
+            not parse_overrides(self["max.connections.per.ip.overrides"])
+            and not self["max.connections.per.ip"]
+        ):
+            raise self._wrong(
+                "max.connections.per.ip",
+                "must be at least 1 where max.connections.per.ip.overrides is not set",
+            )
+
+    def _require_at_least(self, name: str, low: int) -> None:
+        if self[name] < low:
+            raise self._wrong(name, f"must be at least {low}")
+
+    def _wrong(self, name: str, reason: str) -> ConfigError:
+        """The error for the value of `name`, under the name by which it was set."""
+        names = (name, *(other for other, _ in FALLBACKS.get(name, ())))
+        written = next((each for each in names if each in self._dynamic or each in self.originals), name)
+        return ConfigError(f"{written}={self.text(written)}: {reason}")
 
 
 def _key(name: str) -> ConfigKey:

@@ -8,6 +8,7 @@ str, STRING CLASS PASSWORD str.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ NULL: Final = "(null)"
 _INTEGER_BITS: Final = {"SHORT": 16, "INT": 32, "LONG": 64}
 RANGE: Final = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
 """Valid values of a number in the tables: low, high where there is one, and a value outside of them."""
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _CASE_INSENSITIVE: Final = "(case insensitive) "
 _THROTTLED_REPLICAS: Final = re.compile(r"\*|\d+:\d+")
 
@@ -67,10 +69,10 @@ class ConfigKey:
                 raise self._error(text, f"a whole number of {bits} bits")
             return number
         if self.type == "DOUBLE":
-            try:
-                return float(stripped)
-            except ValueError:
-                raise self._error(text, "a number") from None
+            # Python would take 1_0, inf and nan as well.
+            if _DECIMAL.fullmatch(stripped) is None or math.isinf(double := float(stripped)):
+                raise self._error(text, "a number")
+            return double
         if self.type == "LIST":
             return tuple(item.strip() for item in stripped.split(",")) if stripped else ()
         return stripped

@@ -28,7 +28,7 @@ class ConnectionLimits:
         self._refilled = now
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Take over changed settings. Raises ConfigError."""
+        """Take over changed settings."""
         self._overrides = parse_overrides(config["max.connections.per.ip.overrides"])
         self._max_total: int = config["max.connections"]
         self._max_per_address: int = config["max.connections.per.ip"]

@@ -191,9 +191,8 @@ class LogCleaner:
         return found if found is not None and found.is_due else None
 
     def _limits(self) -> CleaningLimits:
-        threads = max(self._config["log.cleaner.threads"], 1)
         return CleaningLimits(
-            self._config["log.cleaner.dedupe.buffer.size"] // threads,
+            self._config["log.cleaner.dedupe.buffer.size"] // self._config["log.cleaner.threads"],
             self._config["log.cleaner.io.buffer.load.factor"],
             self._config["max.decompressed.message.bytes"],
         )

@@ -103,8 +103,8 @@ class ConfigDescriber:
             for name, key in sorted(topic_keys().items()):
                 broker_name = broker_synonym(name)
                 places = [] if broker_name is None else self._places(broker_name)
-                value = value_text(key.parse(defaults.get(name)))
-                entry = _entry(key, value, _from(broker_name, places), read_only=False)
+                # As it is: what a broker's setting may be, a topic's own may not always.
+                entry = _entry(key, defaults.get(name), _from(broker_name, places), read_only=False)
                 # log.retention.hours is where retention.ms comes from, though not listed as its synonym.
                 self._plain_topic[name] = entry._replace(
                     source=places[0].source if places else Source.DEFAULT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import kafkapy
 from kafkapy.config import BrokerConfig, broker_synonym
 from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys
 from kafkapy.listeners import Listener
+from kafkapy.storage.log_config import NEVER, LogConfig
 from kafkapy.storage.properties import parse_properties
 from kafkapy.unsupported import refusal, without_effect
 
@@ -101,8 +103,17 @@ def test_log_retention_is_taken_from_ms_then_minutes_then_hours(
 
 @pytest.mark.parametrize("setting", ["log.retention.ms", "log.retention.minutes", "log.retention.hours"])
 def test_a_retention_of_no_time_is_refused(setting: str) -> None:
-    with pytest.raises(ConfigError, match=r"log\.retention\.ms: must be -1"):
+    with pytest.raises(
+        ConfigError, match=f"^{re.escape(setting)}=0: must be -1, for no limit, or at least 1$"
+    ):
         BrokerConfig({setting: "0"})
+
+
+def test_log_flush_below_zero_is_no_limit() -> None:
+    for setting in ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"):
+        config = BrokerConfig({setting: "-1"})
+        assert LogConfig.from_mapping(config.topic_defaults()).flush_ms == NEVER
+        assert config.text(setting) == "-1"
 
 
 def test_log_roll_is_taken_from_ms_then_hours() -> None:
@@ -154,6 +165,29 @@ def test_topic_defaults_follow_the_broker_settings_they_are_synonyms_of() -> Non
             "this broker keeps its metadata in its data directory; remove the setting",
         ),
         ("queued.max.request.bytes", "1000", "must be -1 or at least socket.request.max.bytes"),
+        ("log.roll.ms", "0", "must be at least 1"),
+        ("log.roll.ms", "-1", "must be at least 1"),
+        ("log.roll.jitter.ms", "-1", "must be at least 0"),
+        ("log.cleaner.threads", "0", "must be at least 1"),
+        (
+            "log.cleaner.dedupe.buffer.size",
+            "1048576",
+            "must be above 1048576 for each of log.cleaner.threads (1)",
+        ),
+        ("log.cleaner.dedupe.buffer.size", "-2", "must be above 1048576 for each of log.cleaner.threads (1)"),
+        ("log.cleaner.io.buffer.load.factor", "0", "must be above 0"),
+        ("log.cleaner.io.buffer.load.factor", "nan", "expected a number"),
+        ("log.cleaner.io.max.bytes.per.second", "inf", "expected a number"),
+        ("log.cleaner.io.max.bytes.per.second", "1e999", "expected a number"),
+        ("log.cleaner.io.max.bytes.per.second", "1_000", "expected a number"),
+        ("max.connections", "0", "must be at least 1"),
+        ("max.connection.creation.rate", "0", "must be at least 1"),
+        (
+            "max.connections.per.ip",
+            "0",
+            "must be at least 1 where max.connections.per.ip.overrides is not set",
+        ),
+        ("max.connections.per.ip.overrides", "here", "expected ADDRESS:LIMIT"),
     ],
 )
 def test_a_wrong_value_is_refused_in_one_line(name: str, text: str, reason: str) -> None:
@@ -191,6 +225,12 @@ def test_a_wrong_value_is_refused_in_one_line(name: str, text: str, reason: str)
             "advertised.listeners: OTHER is not one of the listeners (PLAINTEXT)",
         ),
         ("process.roles", "controller", "process.roles: a broker is needed; there is no separate controller"),
+        (
+            "log.cleaner.threads",
+            "128",
+            "log.cleaner.dedupe.buffer.size=134217728: must be above 1048576 for each of "
+            "log.cleaner.threads (128)",
+        ),
         ("log.dirs", "", "log.dirs: name at least one directory, without empty entries"),
         ("log.dirs", "/a,,/b", "log.dirs: name at least one directory, without empty entries"),
     ],
@@ -213,6 +253,10 @@ def test_what_does_not_fit_together_is_refused_in_one_line(name: str, text: str,
 def test_what_this_broker_must_not_pretend_to_do_is_refused(name: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name}={text}: .+"):
         BrokerConfig({name: text})
+
+
+def test_no_connections_from_most_addresses_are_allowed_where_some_have_a_limit_of_their_own() -> None:
+    BrokerConfig({"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:4"})
 
 
 def test_a_default_of_what_is_not_supported_is_accepted() -> None:
@@ -278,8 +322,9 @@ def test_dynamic_settings_take_effect_at_once_and_a_wrong_one_changes_nothing() 
     config.set_dynamic({"log.retention.ms": "77"})
     assert changes == [77]
     assert config.text("log.retention.ms") == "77"
-    with pytest.raises(ConfigError):
-        config.set_dynamic({"log.retention.ms": "x"})
+    for wrong in ("x", "0"):
+        with pytest.raises(ConfigError):
+            config.set_dynamic({"log.retention.ms": wrong})
     assert config["log.retention.ms"] == 77
     config.set_dynamic({})
     assert changes == [77, 2 * HOUR_MS]

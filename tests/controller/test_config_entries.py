@@ -72,6 +72,13 @@ async def test_hours_count_where_milliseconds_are_not_set(start_cluster: Any) ->
     ]
 
 
+async def test_a_time_below_zero_between_flushes_is_no_limit_for_topics(cluster: Any) -> None:
+    await set_broker(cluster, "1", log_flush_interval_ms="-1")
+    assert broker_entry(cluster, "log.flush.interval.ms").value == "-1"
+    entry = topic_entry(cluster, "flush.ms")
+    assert (entry.value, entry.source) == ("9223372036854775807", Source.DYNAMIC_BROKER)
+
+
 async def test_a_setting_without_a_value_is_shown_as_null(cluster: Any) -> None:
     entry = broker_entry(cluster, "log.flush.interval.ms")
     assert (entry.value, entry.source, entry.synonyms) == (None, Source.DEFAULT, [])

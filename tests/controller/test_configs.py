@@ -273,6 +273,27 @@ async def test_a_list_of_a_broker_grows_from_its_default(cluster: Any) -> None:
             ErrorCode.INVALID_REQUEST,
             "Invalid value 1 for configuration log.segment.bytes: Value must be at least 1048576",
         ),
+        (
+            [("log.roll.jitter.ms", SET, "-1")],
+            ErrorCode.INVALID_REQUEST,
+            "log.roll.jitter.ms=-1: must be at least 0",
+        ),
+        (
+            [("log.cleaner.threads", SET, "0")],
+            ErrorCode.INVALID_REQUEST,
+            "log.cleaner.threads=0: must be at least 1",
+        ),
+        (
+            [("log.cleaner.threads", SET, "2"), ("log.cleaner.dedupe.buffer.size", SET, "2097153")],
+            ErrorCode.INVALID_REQUEST,
+            "log.cleaner.dedupe.buffer.size=2097153: must be above 1048576 for each of "
+            "log.cleaner.threads (2)",
+        ),
+        (
+            [("max.connections.per.ip.overrides", SET, "here")],
+            ErrorCode.INVALID_REQUEST,
+            "max.connections.per.ip.overrides=here: expected ADDRESS:LIMIT",
+        ),
     ],
 )
 async def test_settings_that_a_broker_cannot_change_are_refused(
