@@ -3,11 +3,11 @@
 Versions: 0-2 (Apache Kafka 4 dropped v0).
 
 Behaviour: answers when the move has begun; DescribeLogDirs shows how far it is. A partition that is on its
-way to another directory is sent to the new one instead, and one that is told to stay where it is stays. A
-partition that does not exist (yet) is REPLICA_NOT_AVAILABLE, and is made in that directory should it be
-created. A path that is none of this broker's log directories is LOG_DIR_NOT_FOUND; a directory that is
-offline, or any such one while a copy has to be made, is KAFKA_STORAGE_ERROR. Names that leave no room for the
-suffix of a copy are INVALID_TOPIC_EXCEPTION. Where a partition is named twice, the last directory counts.
+way to another directory is sent to the new one instead, and one that is told to stay where it is stays.
+Names that leave no room for the suffix of a copy are INVALID_TOPIC_EXCEPTION. A path that is none of this
+broker's log directories is LOG_DIR_NOT_FOUND; a directory that is offline, or any such one while a copy has
+to be made, is KAFKA_STORAGE_ERROR. A partition that does not exist (yet) is UNKNOWN_TOPIC_OR_PARTITION, and
+is made in that directory should it be created. Where a partition is named twice, the last directory counts.
 
 Version notes: v2 is flexible.
 """
@@ -54,7 +54,7 @@ async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -
 
 async def _move(context: RequestContext, topic_partition: TopicPartition, path: str) -> None:
     broker = context.broker
-    if not is_valid(topic_partition.topic) or future_name(topic_partition) is None:
+    if future_name(topic_partition) is None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     directory = next((each for each in broker.logs.directories if each.path == path), None)
     if directory is None:
@@ -63,8 +63,7 @@ async def _move(context: RequestContext, topic_partition: TopicPartition, path: 
     try:
         partition = broker.replicas.partition(*topic_partition)
     except KafkaError as error:
-        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise
-        broker.logs.prefer(topic_partition, directory)
-        raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE) from None
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and is_valid(topic_partition.topic):
+            broker.logs.prefer(topic_partition, directory)
+        raise
     await broker.log_mover.move(partition, directory)
