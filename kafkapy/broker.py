@@ -224,12 +224,27 @@ class BrokerCore:
         identity = await self.blocking(self.logs.open)
         if self.node_id < 0:
             self.node_id = DEFAULT_NODE_ID if identity.node_id is None else identity.node_id
-        self._store = await EmbeddedStore.open(config.log_dirs[0] / METADATA_FILE, sync=self._durable)
+        self._store = await EmbeddedStore.open(self._metadata_file(), sync=self._durable)
         self._started.push_async_callback(self._store.close)
         image = await open_cluster(self._store, identity.cluster_id)
         self.cluster_id = image.cluster_id
         await self.blocking(self.logs.load, self.cluster_id, self.node_id)
         return image
+
+    def _metadata_file(self) -> Path:
+        """The metadata.db in one of the log directories; a new one in the first."""
+        found = [path / METADATA_FILE for path in self.config.log_dirs if (path / METADATA_FILE).exists()]
+        if len(found) > 1:
+            raise LogDirectoryError(
+                f"{found[0]} and {found[1]} are metadata of two brokers, or of two times. Name only"
+                " directories of one broker in log.dirs, or move away the one that is out of date."
+            )
+        if not found and self.logs.offline_dirs:
+            raise LogDirectoryError(
+                f"The log directory {self.logs.offline_dirs[0]} is offline or missing, and with it, as it"
+                " seems, the metadata: there is no metadata.db in the others. Mount it and name it in log.dirs."
+            )
+        return found[0] if found else self.config.log_dirs[0] / METADATA_FILE
 
     def _found_logs(self) -> dict[TopicPartition, FoundLog]:
         """The logs that were in the directories before the metadata was looked at."""

@@ -192,10 +192,20 @@ class MetaProperties:
     others: Mapping[str, str] = field(default_factory=dict)
 
 
+class UnknownVersionError(CorruptCheckpointError):
+    """A version that this release does not know, or one digit that has rotted."""
+
+    def __init__(self, path: str, version: int, meta: MetaProperties) -> None:
+        super().__init__(path, f"unknown version {version}")
+        self.meta = meta
+        """What it says as far as it is known."""
+
+
 def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
     """The file's content; None where it is missing.
 
     Raises:
+        UnknownVersionError: it is of a version that is not known.
         CorruptCheckpointError: the file is damaged, empty, or lacks what its version requires.
         OSError: the disk failed.
     """
@@ -206,9 +216,8 @@ def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
         properties = parse_properties(text)
     except ValueError as error:
         raise CorruptCheckpointError(path, str(error)) from None
-    version = _number(path, properties.pop("version", "0"), 31)
-    if version > 1:
-        raise CorruptCheckpointError(path, f"unknown version {version}")
+    stated = _number(path, properties.pop("version", "0"), 31)
+    version = stated if stated <= 1 else int("node.id" in properties)
     node_text = properties.pop("node.id" if version else "broker.id", None)
     directory_text = properties.pop("directory.id", None)
     meta = MetaProperties(
@@ -218,6 +227,8 @@ def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
         directory_id=None if directory_text is None else _uuid(path, directory_text),
         others=properties,
     )
+    if stated > 1:
+        raise UnknownVersionError(path, stated, meta)
     if meta.cluster_id is None and (version or meta.node_id is None):
         raise CorruptCheckpointError(path, "cluster.id is missing")
     if version and meta.node_id is None:

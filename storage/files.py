@@ -287,7 +287,7 @@ class FileSystem:
     def remove(self, path: str) -> None:
         """Remove a file, or a directory and all in it; what is gone already is no error."""
         with contextlib.suppress(FileNotFoundError):
-            if os.path.isdir(path):
+            if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
             else:
                 os.unlink(path)

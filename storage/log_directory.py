@@ -22,6 +22,7 @@ from kafkapy.storage.checkpoints import (
     META_PROPERTIES,
     CorruptCheckpointError,
     MetaProperties,
+    UnknownVersionError,
     read_meta_properties,
     write_meta_properties,
 )
@@ -65,6 +66,7 @@ class LogDirectory:
     __slots__ = (
         "_lock",
         "_space",
+        "_written",
         "before_truncation",
         "check_on_first_read",
         "clock",
@@ -103,6 +105,7 @@ class LogDirectory:
         self._lock: File | None = None
         self.meta = MetaProperties()
         """Whose directory this is, once it is open."""
+        self._written: MetaProperties | None = None
 
     def open(self) -> None:
         """Make the directory if it is missing, lock it, and read whose it is.
@@ -124,9 +127,14 @@ class LogDirectory:
             ) from None
         path = f"{self.path}/{META_PROPERTIES}"
         try:
-            self.meta = read_meta_properties(self.files, path) or MetaProperties()
+            self._written = read_meta_properties(self.files, path)
+        except UnknownVersionError as error:
+            logger.warning("Taking what is known of %s: %s", path, error)
+            self.meta = error.meta
         except CorruptCheckpointError as error:
             logger.warning("Writing %s anew: %s", path, error)
+        else:
+            self.meta = self._written or MetaProperties()
 
     def claim(self, *, node_id: int, cluster_id: str) -> None:
         """See that the directory belongs to this broker; write so where nothing is written.
@@ -142,10 +150,11 @@ class LogDirectory:
                     f"{self.path} belongs to {name} {found}, and this is {name} {own}. Choose another "
                     "directory, or correct the settings."
                 )
-        if meta.cluster_id != cluster_id or meta.node_id is None:
-            self.meta = replace(meta, cluster_id=cluster_id, node_id=node_id)
+        self.meta = replace(meta, cluster_id=cluster_id, node_id=node_id)
+        if self.meta != self._written:
             path = f"{self.path}/{META_PROPERTIES}"
             write_meta_properties(self.files, path, self.meta, durable=self.durable)
+            self._written = self.meta
 
     def close(self) -> None:
         """Let another broker use the directory."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +25,7 @@ from typing import Final, NamedTuple
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import CLEAN_SHUTDOWN, take_clean_shutdown
+from kafkapy.storage.directory_names import DELETED_NAME, LOG_NAME
 from kafkapy.storage.files import StorageError, is_disk_full
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
@@ -38,10 +38,6 @@ logger = logging.getLogger(__name__)
 Progress = Callable[[int, int], None]
 """Called with the logs loaded so far and the logs there are."""
 
-_LOG_NAME = re.compile(
-    r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})(?P<future>\.[0-9a-f]{32}-future)?"
-)
-_DELETED_NAME = re.compile(r"\S+-[0-9]+\.[0-9a-f]{32}-delete")
 _KRAFT_METADATA = "__cluster_metadata"
 
 _REPORT_EVERY_MS: Final = 3000
@@ -87,12 +83,12 @@ class LogLoading:
         points, starts, watermarks, cleaned = (checkpoints[name].written for name in CHECKPOINTS)
         jobs: deque[LoadJob] = deque()
         for entry in files.scan(directory.path):
-            if not entry.is_dir(follow_symlinks=False):
+            if not entry.is_dir():
                 continue
-            if _DELETED_NAME.fullmatch(entry.name):
+            if DELETED_NAME.fullmatch(entry.name):
                 directory.delete_later([entry.path], self._defaults.file_delete_delay_ms)
                 continue
-            match = _LOG_NAME.fullmatch(entry.name)
+            match = LOG_NAME.fullmatch(entry.name)
             if match is None or match["topic"] == _KRAFT_METADATA:
                 logger.info("%s is no log of this broker and is left alone.", entry.path)
                 continue

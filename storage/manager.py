@@ -24,13 +24,12 @@ Source: LogManager.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
 from kafkapy.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -38,6 +37,7 @@ from kafkapy.storage.checkpoints import (
     RECOVERY_POINTS,
     write_clean_shutdown,
 )
+from kafkapy.storage.directory_names import deleted_name, stray_name
 from kafkapy.storage.files import CorruptLogError, DiskFullError, FileSystem, StorageError, is_disk_full
 from kafkapy.storage.future_log import is_marked, newer, unmark
 from kafkapy.storage.log import PartitionLog
@@ -49,10 +49,10 @@ from kafkapy.storage.log_moves import LogMoves
 from kafkapy.storage.new_log import adopt_topic_id, create_log, rotted
 from kafkapy.storage.offset_checkpoint import CLEANER_OFFSETS
 from kafkapy.storage.open_files import OpenFiles, default_limit
+from kafkapy.storage.siblings import Siblings
 
 logger = logging.getLogger(__name__)
 
-_MAX_NAME = 255
 _MAX_PREFERRED = 10_000
 """Directories remembered for partitions that do not exist: a client may name any."""
 
@@ -102,6 +102,8 @@ class LogManager:
         self._damaged: dict[TopicPartition, tuple[LogDirectory, CorruptLogError]] = {}
         """Logs that are not served."""
         self.checkpoints = LogCheckpoints(self)
+        self.missing_dirs: list[str] = []
+        """What this broker had at its last start, and is not named any more or not there."""
         self._loaded = False
 
     @property
@@ -111,8 +113,9 @@ class LogManager:
 
     @property
     def offline_dirs(self) -> list[Path]:
-        """Log directories that failed."""
-        return [Path(directory.path) for directory in self.directories if directory.error is not None]
+        """Log directories that failed, or are missing."""
+        failed = [directory.path for directory in self.directories if directory.error is not None]
+        return [Path(path) for path in (*failed, *self.missing_dirs)]
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         """The log of a partition; None where there is none.
@@ -154,6 +157,12 @@ class LogManager:
                 meta.cluster_id or identity.cluster_id,
                 identity.node_id if meta.node_id is None else meta.node_id,
             )
+        try:
+            siblings = Siblings(self.directories)
+        except OSError as error:
+            raise StorageError(self.directories[0].path, f"opening the log directories: {error}") from error
+        siblings.introduce()
+        self.missing_dirs = siblings.missing
         self._require_a_directory()
         return identity
 
@@ -254,9 +263,9 @@ class LogManager:
     ) -> PartitionLog:
         """The log of a partition: the one that is there, or a new one in the directory with the fewest logs.
 
-        A log with another topic id is what a deleted topic of the same name left, and goes. `new` says that
-        the partition cannot exist yet; otherwise none is made while a log directory that may hold it is
-        offline.
+        A log with another topic id was left by a deleted topic of the same name, or came from elsewhere: it
+        is set aside. `new` says that the partition cannot exist yet; otherwise none is made while a log
+        directory that may hold it is offline.
 
         Raises:
             StorageError: the disk is full or failed, or the log is there and cannot be served.
@@ -269,11 +278,10 @@ class LogManager:
             if log.topic_id is None or rotted(log.topic_id, topic_id):
                 adopt_topic_id(log, topic_id)
                 return log
-            logger.warning("%s is left from a deleted topic of the same name, and goes.", log.path)
-            self.delete(topic_partition)
+            self._set_aside(log, topic_id)
         offline = self.offline_dirs
         if offline and not new:
-            raise StorageError(offline[0], f"{topic_partition} may be in a log directory that is offline.")
+            raise StorageError(offline[0], f"{topic_partition} may be in {offline[0]}, which is offline.")
         preferred = self._preferred.pop(topic_partition, None)
         directory = self._next_directory() if preferred is None or preferred.error else preferred
         log = self.create_in(directory, str(topic_partition), topic_partition, topic_id, config)
@@ -333,6 +341,8 @@ class LogManager:
         except OSError as error:
             if is_disk_full(error):
                 raise DiskFullError(directory.path, f"creating {path}: {error}") from error
+            if isinstance(error, FileExistsError):
+                raise StorageError(directory.path, f"{path} is in the way: remove it") from error
             raise directory.failed(f"creating {path}", error) from error
         directory.log_count += 1
         return log
@@ -378,6 +388,25 @@ class LogManager:
         """
         log.abandon()
         log.moved_to(self._rename_deleted(log.log_directory, log.topic_partition, log.path, log.config))
+
+    def _set_aside(self, log: PartitionLog, topic_id: Uuid) -> None:
+        """Take a log that is not that of its topic out of the way, and keep it."""
+        directory = log.log_directory
+        directory.require_online()
+        target = f"{directory.path}/{stray_name(log.topic_partition)}"
+        logger.error(
+            "%s is not a log of this topic, which has the id %s, but of one with the id %s: it is kept as %s."
+            " If that topic was deleted, remove it.",
+            *(log.path, uuid_to_text(topic_id), uuid_to_text(log.topic_id or ZERO_UUID), target),
+        )
+        log.abandon()
+        try:
+            self.files.rename(log.path, target)
+        except OSError as error:
+            raise directory.failed(f"renaming {log.path}", error) from error
+        log.moved_to(target)
+        directory.log_count -= 1
+        del self._logs[log.topic_partition]
 
     def _rename_deleted(
         self,
@@ -479,12 +508,6 @@ class LogManager:
                     write_clean_shutdown(self.files, path, broker_epoch, durable=directory.durable)
             except (OSError, StorageError) as error:
                 logger.error("%s is not closed in order: %s", directory.path, error)
-
-
-def deleted_name(topic_partition: TopicPartition) -> str:
-    """The name of a directory that is to be deleted; the topic is cut where the name would be too long."""
-    suffix = f"-{topic_partition.partition}.{uuid.uuid4().hex}-delete"
-    return topic_partition.topic[: _MAX_NAME - len(suffix)] + suffix
 
 
 def _nobody(_: StorageError) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets
+from kafkapy.storage.directory_names import deleted_name
 from kafkapy.storage.files import DiskFullError, StorageError
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectoryError
-from kafkapy.storage.manager import Identity, LogManager, deleted_name
+from kafkapy.storage.manager import Identity, LogManager
 from tests.storage.log_harness import (
     IO_ERROR,
     NO_SPACE,
@@ -156,12 +157,16 @@ def test_creating_a_partition_again_gives_its_log(tmp_path: Path) -> None:
     assert offsets(again) == [0, 1]
 
 
-def test_what_a_deleted_topic_of_the_same_name_left_goes(tmp_path: Path) -> None:
+def test_a_log_of_another_topic_of_the_same_name_is_set_aside_and_kept(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 2)
+    before = (logs.log.directory / "00000000000000000000.log").read_bytes()
     other = logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig())
     assert other.log_end_offset == 0
-    assert len(names(tmp_path / "data", "-delete")) == 1
+    logs.restart()
+    (stray,) = names(tmp_path / "data", "-stray")
+    assert (tmp_path / "data" / stray / "00000000000000000000.log").read_bytes() == before
+    assert names(tmp_path / "data", "-delete") == []
 
 
 def test_a_deleted_partition_frees_its_name_at_once_and_its_files_after_the_delay(tmp_path: Path) -> None:
@@ -267,7 +272,7 @@ def test_a_partition_that_may_be_in_an_offline_directory_is_not_made_elsewhere(t
     (tmp_path / "a" / "meta.properties").unlink()
     logs.manager = logs._start()
     assert logs.manager.offline_dirs == [tmp_path / "a"]
-    with pytest.raises(StorageError, match="may be in a log directory that is offline"):
+    with pytest.raises(StorageError, match=r"may be in .*a, which is offline"):
         logs.manager.create(TP, TOPIC_ID, LogConfig())
 
 
