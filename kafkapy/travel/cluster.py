@@ -46,6 +46,8 @@ class KnownCluster:
     next_producer_id: int = 0
     not_carried: list[str] = field(default_factory=list)
     """What this broker has nothing for, in words."""
+    doubt: str | None = None
+    """Why something may be missing, in words."""
 
 
 @dataclass(frozen=True, slots=True)

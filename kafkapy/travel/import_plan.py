@@ -16,8 +16,7 @@ from kafkapy.travel.internal_topics import InternalTopics, highest_producer_id, 
 from kafkapy.travel.old_segments import begins_with_message
 from kafkapy.travel.settings import broker_settings, topic_settings, unknown_settings
 from kafkapy.travel.source import PartitionFolder, Source
-
-_SHOWN = 10
+from kafkapy.travel.travel_error import TravelError, some_of
 
 
 @dataclass(slots=True)
@@ -41,6 +40,7 @@ def plan_import(source: Source, known: KnownCluster | None, *, in_place: bool = 
     """Plan the import of `source`, of which `known` is what its metadata say.
 
     Raises:
+        TravelError: the metadata may lack what they should say of a directory.
         OSError: the disk failed.
     """
     chooser = _Chooser(source, in_place=in_place)
@@ -122,16 +122,44 @@ class _Chooser:
                 self._take(name, topic_id, folders, {}, len(folders), unknown_settings(name, compacted))
 
     def choose_known(self, known: KnownCluster) -> None:
-        """Topics are what the metadata say."""
+        """Topics are what the metadata say.
+
+        Raises:
+            TravelError: there are others, and the metadata may not be whole.
+        """
+        if known.doubt is not None:
+            self._doubt(known.doubt, known)
         here = self._source.topics()
         for name, topic in sorted(known.topics.items()):
             folders = here.pop(name, {})
             strays = [n for n, folder in folders.items() if folder.topic_id not in (None, topic.id)]
             for number in strays:
                 self.not_carried.append(f"{folders.pop(number).path}: it is of another topic named {name}")
+            for number in sorted(folders.keys() - topic.partitions.keys()):
+                self.not_carried.append(
+                    f"{folders.pop(number).path}: the metadata do not know this partition"
+                )
             self._choose(topic, folders)
         for name in here:
             self._leave(name, "a deleted topic: the metadata do not know it")
+
+    def _doubt(self, doubt: str, known: KnownCluster) -> None:
+        """Kafka makes a partition's directory when what says so is on disk: it can only be damage that took
+        it away."""
+        unknown = []
+        for topic_partition, folder in sorted(self._source.folders.items()):
+            topic = known.topics.get(topic_partition.topic)
+            if (
+                topic is None
+                or folder.topic_id not in (None, topic.id)
+                or topic_partition.partition not in topic.partitions
+            ):
+                unknown.append(str(topic_partition))
+        if unknown:
+            raise TravelError(
+                f"{doubt}, and {some_of(unknown)} may be what is missing behind. Restore it from a copy; or, "
+                "if they were left from deleted topics, move these directories away."
+            )
 
     def _choose(self, topic: KnownTopic, folders: Mapping[int, PartitionFolder]) -> None:
         missing = [
@@ -147,6 +175,12 @@ class _Chooser:
                 f"partitions {_numbers(missing)} are on other brokers, or in a directory that is not named",
             )
         else:
+            new = sorted(topic.partitions.keys() - folders.keys())
+            if new:
+                self.remarks.append(
+                    f"{topic.name}: no directory of partition {_numbers(new)} is here, as if nothing was "
+                    "ever written to it: it will be empty. Restore it first if records should be there"
+                )
             configs = topic_settings(topic.name, topic.configs, self.not_carried)
             count = len(topic.partitions)
             self._take(topic.name, topic.id, folders, topic.partitions, count, configs)
@@ -200,7 +234,4 @@ class _Chooser:
 
 
 def _numbers(numbers: Mapping[int, object] | list[int]) -> str:
-    """Some of them, for people."""
-    found = sorted(numbers)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return ", ".join(map(str, found[:_SHOWN])) + more
+    return some_of([str(number) for number in sorted(numbers)])

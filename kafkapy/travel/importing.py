@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kafkapy.log_source.data_directory import METADATA_FILE
-from kafkapy.storage.checkpoints import META_PROPERTIES, write_meta_properties
+from kafkapy.storage.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, write_meta_properties
 from kafkapy.storage.files import FileSystem
 from kafkapy.travel.checkpoint_files import bring_checkpoints, raise_recovery_points
 from kafkapy.travel.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
@@ -126,7 +126,11 @@ def _known(source: Source, place: MetadataPlace) -> KnownCluster | None:
             raise TravelError(f"There is no {directory}: name the node's metadata.log.dir.")
     if directory is None:
         return None
-    return replay(read_metadata_log(source.files, directory), f"the metadata log {directory}")
+    clean = source.files.exists(f"{directory.rpartition('/')[0]}/{CLEAN_SHUTDOWN}")
+    log = read_metadata_log(source.files, directory, clean=clean)
+    known = replay(log.messages, f"the metadata log {directory}")
+    known.doubt = log.doubt
+    return known
 
 
 def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:

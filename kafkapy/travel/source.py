@@ -167,7 +167,7 @@ class Source:
             recovery_points = {}  # as brokers do, which then look at all of each log
         unknown = []
         for entry in entries:
-            if not entry.is_dir(follow_symlinks=False) or _OTHER.fullmatch(entry.name):
+            if not entry.is_dir() or _OTHER.fullmatch(entry.name):
                 continue
             match = _PARTITION.fullmatch(entry.name)
             if match is None and not entry.name.endswith(PARTIAL_SUFFIX):

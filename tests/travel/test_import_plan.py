@@ -108,6 +108,34 @@ def test_the_logs_of_a_deleted_topic_stay_behind(tmp_path: Path) -> None:
     ]
 
 
+def test_what_torn_metadata_do_not_know_is_not_called_deleted(tmp_path: Path) -> None:
+    make_directory(tmp_path, t_0=ID, t_1=ID, u_0=random_uuid())
+    described = known("t", {0: HERE})
+    described.doubt = "the log is torn"
+    with pytest.raises(TravelError, match="the log is torn, and t-1, u-0 may be what is missing behind"):
+        plan(tmp_path, described)
+    described.doubt = None
+    assert [line.partition(": ")[2] for line in plan(tmp_path, described).not_carried] == [
+        "the metadata do not know this partition",
+        "a deleted topic: the metadata do not know it",
+    ]
+
+
+def test_a_partition_without_a_directory_is_remarked_upon(tmp_path: Path) -> None:
+    make_directory(tmp_path, t_0=ID)
+    [remark] = plan(tmp_path, known("t", {0: HERE, 1: HERE})).remarks
+    assert remark.startswith("t: no directory of partition 1 is here")
+
+
+def test_a_partition_whose_directory_is_a_symbolic_link_comes_along(tmp_path: Path) -> None:
+    make_directory(tmp_path / "data", t_0=ID)
+    (tmp_path / "data" / "t-0").rename(tmp_path / "elsewhere")
+    (tmp_path / "data" / "t-0").symlink_to(tmp_path / "elsewhere")
+    import_copy([tmp_path / "data"], [tmp_path / "here"], MetadataPlace(), lambda _: None)
+    assert (tmp_path / "here" / "t-0" / f"{0:020d}.log").exists()
+    assert not (tmp_path / "here" / "t-0").is_symlink()
+
+
 def test_a_replica_that_was_not_in_sync_is_remarked_upon(tmp_path: Path) -> None:
     make_directory(tmp_path, t_0=ID)
     found = plan(tmp_path, known("t", {0: KnownPartition(5, (1, 2), (2,), ())}))

@@ -55,8 +55,11 @@ def log_of(*messages: TopMessage, base_offset: int = 0) -> bytes:
     return data
 
 
-def read(folder: Path) -> KnownCluster:
-    return replay(read_metadata_log(ReadOnlyFiles(), str(folder)), "the log")
+def read(folder: Path, *, clean: bool = False) -> KnownCluster:
+    log = read_metadata_log(ReadOnlyFiles(), str(folder), clean=clean)
+    known = replay(log.messages, "the log")
+    known.doubt = log.doubt
+    return known
 
 
 def topic_made(name: str = "t", topic_id: bytes = ID, **fields: object) -> list[TopMessage]:
@@ -93,7 +96,8 @@ def test_the_log_goes_on_behind_the_snapshot(tmp_path: Path) -> None:
 def test_a_snapshot_without_an_end_does_not_count(tmp_path: Path) -> None:
     path = write_snapshot(tmp_path)
     path.write_bytes(path.read_bytes()[:-1])
-    (tmp_path / f"{0:020d}.log").write_bytes(log_of(*topic_made("fresh")))
+    filling = [ProducerIdsRecord(next_producer_id=1000)] * int(path.name[:20])
+    (tmp_path / f"{0:020d}.log").write_bytes(log_of(*topic_made("fresh"), *filling))
     assert list(read(tmp_path).topics) == ["fresh"]
 
 
@@ -107,7 +111,85 @@ def test_a_torn_end_is_left_out(tmp_path: Path) -> None:
     data = log_of(*topic_made(), ProducerIdsRecord(next_producer_id=1000))
     for cut in range(1, 60):
         (tmp_path / f"{0:020d}.log").write_bytes(data[:-cut])
-        assert read(tmp_path).next_producer_id == 0
+        known = read(tmp_path)
+        assert known.next_producer_id == 0
+        assert "is torn at byte" in (known.doubt or "")
+
+
+@pytest.mark.parametrize("batch", range(3))
+def test_bad_bytes_that_more_follows_are_damage(tmp_path: Path, batch: int) -> None:
+    messages = [*topic_made(), *[ProducerIdsRecord(next_producer_id=1000)] * 2]
+    sizes = [len(log_of(message)) for message in messages]
+    path, start = tmp_path / f"{0:020d}.log", sum(sizes[:batch])
+    for position in (start + 7, start + 11, start + sizes[batch] - 1):
+        data = bytearray(log_of(*messages))
+        data[position] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(TravelError, match=r"is damaged at byte \d+. Restore it"):
+            read(tmp_path)
+
+
+def test_bad_bytes_at_the_end_are_damage_after_a_stop_in_order(tmp_path: Path) -> None:
+    data = log_of(*topic_made(), ProducerIdsRecord(next_producer_id=1000))
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(data)
+    assert read(tmp_path, clean=True).next_producer_id == 1000
+    for wrong in (data[:-1], data[:-1] + b"\xff", data + bytes(100)):
+        path.write_bytes(wrong)
+        with pytest.raises(TravelError, match="is damaged at byte"):
+            read(tmp_path, clean=True)
+
+
+def test_a_log_that_ends_below_its_last_producer_snapshot_was_cut(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(log_of(*topic_made()))
+    (tmp_path / f"{2:020d}.snapshot").touch()
+    assert list(read(tmp_path, clean=True).topics) == ["t"]
+    (tmp_path / f"{3:020d}.snapshot").touch()
+    with pytest.raises(TravelError, match="ends at offset 2, and had reached 3"):
+        read(tmp_path, clean=True)
+    assert list(read(tmp_path).topics) == ["t"]
+
+
+def test_a_log_that_ends_below_a_snapshot_was_cut(tmp_path: Path) -> None:
+    path = write_snapshot(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    (tmp_path / f"{0:020d}.log").write_bytes(log_of(*topic_made()))
+    with pytest.raises(TravelError, match="ends at offset 2, and had reached"):
+        read(tmp_path)
+
+
+def test_a_log_that_is_empty_or_gone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TravelError, match="has no log"):
+        read(tmp_path)
+    (tmp_path / f"{0:020d}.log").touch()
+    with pytest.raises(TravelError, match="has an empty log"):
+        read(tmp_path)
+    (tmp_path / f"{0:020d}.log").unlink()
+    write_snapshot(tmp_path)
+    assert list(read(tmp_path, clean=True).topics) == ["t"]
+    (tmp_path / "quorum-state").write_text("{}")
+    with pytest.raises(TravelError, match="has no log"):
+        read(tmp_path)
+
+
+def test_offsets_that_are_missing_are_a_missing_part(tmp_path: Path) -> None:
+    one, two = log_of(*topic_made()), log_of(ProducerIdsRecord(next_producer_id=1000), base_offset=5)
+    (tmp_path / f"{0:020d}.log").write_bytes(one + two)
+    with pytest.raises(TravelError, match="no records of the offsets 2 to 4"):
+        read(tmp_path)
+    (tmp_path / f"{0:020d}.log").write_bytes(one)
+    (tmp_path / f"{5:020d}.log").write_bytes(two)
+    with pytest.raises(TravelError, match="no records of the offsets 2 to 4"):
+        read(tmp_path)
+
+
+def test_damage_below_the_snapshot_takes_nothing_away(tmp_path: Path) -> None:
+    offset = int(write_snapshot(tmp_path).name[:20])
+    data = bytearray(log_of(*[ProducerIdsRecord(next_producer_id=1000)] * offset))
+    data[-1] ^= 1
+    data += log_of(ProducerIdsRecord(next_producer_id=9000), base_offset=offset)
+    (tmp_path / f"{0:020d}.log").write_bytes(data)
+    assert read(tmp_path, clean=True).next_producer_id == 9000
 
 
 def test_records_of_a_transaction_count_when_it_ends(tmp_path: Path) -> None:
