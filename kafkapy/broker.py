@@ -33,6 +33,7 @@ from kafkapy.clock import Clock
 from kafkapy.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.adoption import FoundLog
+from kafkapy.controller.configs import put_in_effect
 from kafkapy.fetch_sessions import FetchSessionCache
 from kafkapy.group_commit import GroupCommit
 from kafkapy.groups.config import GroupConfig
@@ -221,6 +222,7 @@ class BrokerCore:
             max_open_files=config["log.max.open.files"],
         )
         self._started.push_async_callback(self._close_logs)
+        config.on_change(lambda: self.logs.remember_producers(config["producer.id.expiration.ms"]))
         identity = await self.blocking(self.logs.open)
         if self.node_id < 0:
             self.node_id = DEFAULT_NODE_ID if identity.node_id is None else identity.node_id
@@ -228,6 +230,8 @@ class BrokerCore:
         self._started.push_async_callback(self._store.close)
         image = await open_cluster(self._store, identity.cluster_id)
         self.cluster_id = image.cluster_id
+        # Before the logs are loaded: it depends on them which producers are remembered.
+        put_in_effect(config, image, self.node_id)
         await self.blocking(self.logs.load, self.cluster_id, self.node_id)
         return image
 

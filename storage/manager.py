@@ -313,8 +313,15 @@ class LogManager:
 
         return make
 
+    def remember_producers(self, expiration_ms: int) -> None:
+        """Forget an idle producer after this time from now on, in the logs there are and those to come."""
+        self._producer_expiration_ms = expiration_ms
+        for log in (*self._logs.values(), *self.moves.copies.values()):
+            log.producers.expiration_ms = expiration_ms
+
     def add(self, log: PartitionLog) -> None:
         """Let `log` be its partition's, in the place of another if need be."""
+        log.producers.expiration_ms = self._producer_expiration_ms
         self._logs[log.topic_partition] = log
 
     def create_in(

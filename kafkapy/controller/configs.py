@@ -66,6 +66,15 @@ class Change(NamedTuple):
     value: str | None
 
 
+def put_in_effect(config: BrokerConfig, image: MetadataImage, node_id: int) -> None:
+    """Have `config` take over the dynamic settings of this broker, unless one of them is wrong."""
+    everyone, own = image.broker_configs.get(ALL_BROKERS, {}), image.broker_configs.get(str(node_id), {})
+    try:
+        config.set_dynamic({**everyone, **own})
+    except ConfigError as error:
+        logger.error("dynamic broker settings are ignored: %s", error)
+
+
 class ConfigAdmin:
     """Changes settings and puts them into effect."""
 
@@ -84,13 +93,7 @@ class ConfigAdmin:
         """Put changed broker settings into effect."""
         if old.broker_configs is new.broker_configs:
             return
-        own, everyone = str(self._node_id), ALL_BROKERS
-        try:
-            self._config.set_dynamic(
-                {**new.broker_configs.get(everyone, {}), **new.broker_configs.get(own, {})}
-            )
-        except ConfigError as error:
-            logger.error("dynamic broker settings are ignored: %s", error)
+        put_in_effect(self._config, new, self._node_id)
 
     async def alter(
         self,
