@@ -220,6 +220,28 @@ def test_what_does_not_fit_an_inferred_column_is_an_error_and_no_loss(
     assert state.schema == before
 
 
+def test_a_bad_neighbour_does_not_take_new_fields_from_the_good_ones(
+    spark: SparkSession, state: State
+) -> None:
+    inferred(spark, state, '{"id": 1, "n": {"x": 1}, "l": [{"p": 1}]}')
+    values = ['{"n": {"x": 2, "y": "z"}}', '{"n": 5}', '{"l": [{"q": true}]}', '{"l": {}}', '{"l": [5]}']
+    for _ in range(2):  # a batch that is run again finds what it found
+        batch = inferred(spark, state, *values)
+        assert columns(InferredJsonFormat(state, "delta")) == (
+            "id: BIGINT, l: ARRAY<STRUCT<p: BIGINT, q: BOOLEAN>>, n: STRUCT<x: BIGINT, y: STRING>"
+        )
+        assert batch.rows[0]["n"] == {"x": 2, "y": "z"}
+        assert batch.rows[2]["l"] == [{"p": None, "q": True}]
+        for number in (1, 3, 4):
+            assert batch.rows[number].startswith("does not match the schema: ")
+
+
+def test_what_follows_an_object_does_not_stop_the_batch(spark: SparkSession, state: State) -> None:
+    batch = inferred(spark, state, '{"id": 1}, 5', '{"id": 2, "name": "a"}', '{"id": 3}], "a": [{"b": 1}')
+    assert batch.rows[:2] == ["is not valid JSON", {"id": 2, "name": "a"}]
+    assert columns(InferredJsonFormat(state, "delta")) == "id: BIGINT, name: STRING"
+
+
 def test_objects_that_differ_by_case_alone_are_both_seen(spark: SparkSession, state: State) -> None:
     batch = inferred(spark, state, '{"id": "a"}', '{"ID": "a"}', '{"id": "b"}')
     assert batch.rows[0] == batch.rows[2] == "has a field id, which differs from the column ID by case only"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkapy.pipeline.formats.ddl import parse_ddl
-from kafkapy.pipeline.formats.json_columns import merged_columns
+from kafkapy.pipeline.formats.json_columns import hides_fields, merged_columns
 from kafkapy.pipeline.formats.spark_types import Struct, sql_name, struct
 
 
@@ -69,3 +69,24 @@ def test_names_that_the_table_does_not_take_are_no_columns() -> None:
     )
     assert sql_name(columns) == "STRUCT<s: STRUCT<y: INT>>"
     assert [one.path for one in refused] == [("a b",), ("s", "x;"), ("e", ";")]
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "hides"),
+    [
+        ("n STRUCT<x: BIGINT>", "n STRING", True),
+        ("n STRUCT<x: BIGINT>", "n ARRAY<BIGINT>", True),
+        ("l ARRAY<STRUCT<x: BIGINT>>", "l STRING", True),
+        ("l ARRAY<STRUCT<x: BIGINT>>", "l STRUCT<x: BIGINT>", True),
+        ("l ARRAY<STRUCT<x: BIGINT>>", "l ARRAY<STRING>", True),
+        ("n STRUCT<i: STRUCT<x: BIGINT>>", "n STRUCT<i: STRING>", True),
+        ("n STRUCT<x: BIGINT>", "n STRUCT<x: STRING, y: STRING>", False),
+        ("l ARRAY<BIGINT>", "l STRING", False),
+        ("id BIGINT, t STRING", "id STRING, t STRUCT<x: BIGINT>", False),
+        ("n STRUCT<x: BIGINT>", "m STRING", False),
+    ],
+)
+def test_a_mixture_in_the_place_of_an_object_hides_the_objects_fields(
+    known: str, found: str, hides: bool
+) -> None:
+    assert hides_fields(parse_ddl(known), parse_ddl(found)) is hides

@@ -13,6 +13,8 @@ columns known so far. Columns are only ever added, and keep the type that they w
   column by case only, or bears the name of one of the table's own columns. A schema of one's own avoids it.
 - So does a field in a Delta table whose name has a space or one of ,;{}()=, which Delta does not take.
 - A field whose name is empty is ignored.
+- Where such a misfit stands in the place of a known object, the batch is looked through again without the
+  records that do not fit: Spark takes the mixture for text, and tells nothing of the other records' fields.
 
 The schema is written before the batch is: a driver that is killed and runs the batch again finds in it what
 it found the first time, for adding the same fields once more changes nothing.
@@ -26,8 +28,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.formats.format import Format
-from kafkapy.pipeline.formats.json_columns import merged_columns
-from kafkapy.pipeline.formats.spark_types import Struct, all_types, struct_of
+from kafkapy.pipeline.formats.json_columns import hides_fields, merged_columns
+from kafkapy.pipeline.formats.spark_types import SparkType, Struct, all_types, struct_of
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 
@@ -58,7 +60,7 @@ class InferredJsonFormat(Format):
         from kafkapy.pipeline.formats.json_parsing import parse_json
 
         known = self.columns or struct_of([])
-        columns, refused = merged_columns(known, _found_in(records), self._forbidden)
+        columns, refused = merged_columns(known, _found_in(records, known), self._forbidden)
         if len(refused) > _MOST_REFUSED or sum(1 for _ in all_types(columns)) > _MOST_FIELDS:
             raise PipelineError(
                 f"the records have more than {_MOST_FIELDS} different fields, or {_MOST_REFUSED} that cannot "
@@ -69,23 +71,41 @@ class InferredJsonFormat(Format):
         return parse_json(records, columns, _refusal(refused))
 
 
-def _found_in(records: DataFrame) -> Struct:
+def _found_in(records: DataFrame, known: Struct) -> Struct:
     """The fields of the records' JSON objects, as Spark infers them; without those that have no type yet."""
     from pyspark.sql import functions as f
 
-    from kafkapy.pipeline.formats.json_parsing import READER_OPTIONS, json_text, looks_like_an_object, wrapped
+    from kafkapy.pipeline.formats.json_parsing import (
+        fits_columns,
+        json_text,
+        looks_like_an_object,
+        parsed_json,
+    )
 
-    text = f.col("_text")
-    texts = json_text(records).where(looks_like_an_object(text)).select(wrapped(text))
+    texts = json_text(records).where(looks_like_an_object(f.col("_text")))
+    found = _inferred(texts)
+    if hides_fields(known, found):
+        found = _inferred(texts.withColumn("_parsed", parsed_json(known)).where(fits_columns()))
+    return found if isinstance(found, dict) else struct_of([])
+
+
+def _inferred(texts: DataFrame) -> SparkType:
+    """The type of `_text`: a struct, if there are no others."""
+    from pyspark.sql import functions as f
+
+    from kafkapy.pipeline.formats.json_parsing import READER_OPTIONS, wrapped
+
     options = {**READER_OPTIONS, "mode": "DROPMALFORMED", "dropFieldIfAllNull": "true"}
     # DataFrameReader.json(Dataset<String>). Python has it for RDDs, whose rows go through Python workers.
-    spark = records.sparkSession
-    dataset = getattr(texts._jdf, "as")(spark._jvm.org.apache.spark.sql.Encoders.STRING())
+    spark = texts.sparkSession
+    wrapped_texts = texts.select(wrapped(f.col("_text")))
+    dataset = getattr(wrapped_texts._jdf, "as")(spark._jvm.org.apache.spark.sql.Encoders.STRING())
     reader = spark.read.options(**options)._jreader
     with _case_sensitive(spark):
         outer = json.loads(reader.json(dataset).schema().json())
-    columns: Struct = outer["fields"][0]["type"]["elementType"] if outer["fields"] else struct_of([])
-    return columns
+    rows = [one["type"] for one in outer["fields"] if one["name"] == "r"]
+    inferred: SparkType = rows[0]["elementType"] if rows and isinstance(rows[0], dict) else struct_of([])
+    return inferred
 
 
 @contextlib.contextmanager

@@ -43,6 +43,21 @@ def merged_columns(known: Struct, found: Struct, forbidden: str = "") -> tuple[S
     return merging.structs(known, found, ()), merging.refused
 
 
+def hides_fields(known: SparkType, found: SparkType) -> bool:
+    """Whether `found` has another kind in the place of a struct, where a mixture has made it a STRING: then
+    fields of the objects there may be new, and `found` does not tell them."""
+    if isinstance(known, str):
+        return False
+    if isinstance(found, str) or known["type"] != found["type"]:
+        return _has_structs(known)
+    if known["type"] == "array":
+        return hides_fields(known["elementType"], found["elementType"])
+    kinds = {one["name"]: one["type"] for one in known["fields"]}
+    return any(
+        one["name"] in kinds and hides_fields(kinds[one["name"]], one["type"]) for one in found["fields"]
+    )
+
+
 class _Merging:
     def __init__(self, forbidden: str) -> None:
         self._forbidden = frozenset(forbidden)
@@ -88,6 +103,12 @@ class _Merging:
         if found["type"] == "struct":
             return self.structs(struct_of([]), found, path)
         return array(self._new(found["elementType"], (*path, "*")))
+
+
+def _has_structs(kind: SparkType) -> bool:
+    if isinstance(kind, dict) and kind["type"] == "array":
+        return _has_structs(kind["elementType"])
+    return isinstance(kind, dict)
 
 
 def _is_empty(kind: SparkType) -> bool:

@@ -70,20 +70,29 @@ def looks_like_an_object(text: Column) -> Column:
     return f.is_valid_utf8(text) & f.startswith(f.ltrim(text, f.lit(" \t\r\n")), f.lit("{"))
 
 
-def parse_json(records: DataFrame, columns: Struct, refused: Column | None = None) -> DataFrame:
-    """Adds `_data`, `_error` and `_schema_id`; `refused` is a further error of `_text`, or null."""
+def parsed_json(columns: Struct) -> Column:
+    """`_text` as a struct of `r`, the array of rows, and `_bad`."""
     outer = struct_of([field("r", array(nullable(columns))), field("_bad", "string")])
     options = {**READER_OPTIONS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_bad"}
-    parsed = f.from_json(wrapped(f.col("_text")), StructType.fromJson(outer), options)
+    return f.from_json(wrapped(f.col("_text")), StructType.fromJson(outer), options)
+
+
+def fits_columns() -> Column:
+    """Whether `_parsed`, which parsed_json made, is one object in which every value fits its column."""
+    row = f.get(f.col("_parsed.r"), f.lit(0))
+    return f.col("_parsed._bad").isNull() & (f.size("_parsed.r") == 1) & row.isNotNull()
+
+
+def parse_json(records: DataFrame, columns: Struct, refused: Column | None = None) -> DataFrame:
+    """Adds `_data`, `_error` and `_schema_id`; `refused` is a further error of `_text`, or null."""
     row = f.get(f.col("_parsed.r"), f.lit(0))
     data, text = f.col("_row"), f.col("_text")
-    fits = f.col("_parsed._bad").isNull() & (f.size("_parsed.r") == 1) & data.isNotNull()
     error = (
         f.when(f.col("value").isNull(), None)
         .when(f.length("value") == 0, "has an empty value")
         .when(~f.is_valid_utf8(text), "is not UTF-8")
         .when(
-            fits,
+            fits_columns(),
             f.coalesce(
                 *_missing(columns), *_beyond(columns), *([] if refused is None else [refused]), f.lit(None)
             ),
@@ -94,7 +103,7 @@ def parse_json(records: DataFrame, columns: Struct, refused: Column | None = Non
     )
     return (
         json_text(records)
-        .withColumn("_parsed", parsed)
+        .withColumn("_parsed", parsed_json(columns))
         .withColumn("_row", row)
         .withColumn("_error", error)
         .withColumn("_data", f.when(f.col("_error").isNull() & f.col("value").isNotNull(), data))
