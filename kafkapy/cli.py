@@ -172,13 +172,20 @@ async def _serve(config: BrokerConfig) -> None:
 
 
 def _overrides(data: str | None, listen: str | None, settings: tuple[str, ...]) -> dict[str, str]:
-    """The settings given as options; those with an option of their own win."""
+    """The settings given as options, each by one option only: which one was meant is not guessed."""
     overrides = {}
     for setting in settings:
         name, separator, value = setting.partition("=")
         if not separator or not name.strip():
             raise ConfigError(f"--set {setting}: expected KEY=VALUE")
         overrides[name.strip()] = value.strip()
+    for option, given, names in (
+        ("--data", data, ("log.dirs", "log.dir")),
+        ("--listen", listen, ("listeners",)),
+    ):
+        both = next((name for name in names if name in overrides), None)
+        if given is not None and both is not None:
+            raise ConfigError(f"{option} and --set {both} are given, which mean the same: give one of them")
     if data is not None:
         if not data:
             raise ConfigError("--data is empty: name a directory")

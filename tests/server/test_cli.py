@@ -134,6 +134,18 @@ def test_a_data_directory_that_cannot_be_used_is_refused_in_one_line(tmp_path: P
         (["--listen", "9092"], "--listen 9092: expected HOST:PORT, such as 127.0.0.1:9092"),
         (["--listen", "A://b:1"], "--listen A://b:1: expected HOST:PORT, such as 127.0.0.1:9092"),
         (["--data", ""], "--data is empty: name a directory"),
+        (
+            ["--data", "x", "--set", "log.dirs=a,b"],
+            "--data and --set log.dirs are given, which mean the same: give one of them",
+        ),
+        (
+            ["--data", "x", "--set", "log.dir=a"],
+            "--data and --set log.dir are given, which mean the same: give one of them",
+        ),
+        (
+            ["--listen", "127.0.0.1:0", "--set", "listeners=PLAINTEXT://:0"],
+            "--listen and --set listeners are given, which mean the same: give one of them",
+        ),
         (["--port", "9092"], "no such option '--port'. See kafkapy serve --help."),
         (["9092"], "got unexpected extra argument (9092). See kafkapy serve --help."),
         (["--log-level", "loud"], "invalid value for '--log-level': 'loud' is not one of 'debug', 'info', "),
