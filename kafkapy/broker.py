@@ -51,7 +51,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas import ReplicaManager
 from kafkapy.server import ListenError, Server
 from kafkapy.storage.files import StorageError
-from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.log_config import NEVER, LogConfig
 from kafkapy.storage.log_directory import LogDirectory, LogDirectoryError
 from kafkapy.storage.manager import LogManager
 from kafkapy.timers import Timers
@@ -154,6 +154,7 @@ class BrokerCore:
         self._started.callback(self.server.close)
         self.server.bind(self.config.listeners)
         self.config.on_change(self.server.configure)
+        self._warn_of_relaxed_syncs()
         image = await self._open_data()
         self.group_commit = GroupCommit(self.blocking)
         self.log_mover = LogMover(
@@ -209,6 +210,16 @@ class BrokerCore:
     def _durable(self) -> bool:
         return bool(self.config["durability"] == "fsync")
 
+    def _warn_of_relaxed_syncs(self) -> None:
+        for name in ("log.flush.interval.messages", "log.flush.interval.ms"):
+            value = self.config[name]
+            if self._durable and value < NEVER:
+                logger.warning(
+                    "%s=%s relaxes durability=fsync for all topics: what was acknowledged and is not synced yet "
+                    "is lost in a power cut.",
+                    *(name, value),
+                )
+
     async def _open_data(self) -> MetadataImage:
         config = self.config
         self.logs = LogManager(
@@ -246,7 +257,7 @@ class BrokerCore:
         if not found and self.logs.offline_dirs:
             raise LogDirectoryError(
                 f"The log directory {self.logs.offline_dirs[0]} is offline or missing, and with it, as it"
-                " seems, the metadata: there is no metadata.db in the others. Mount it and name it in log.dirs."
+                " seems, the metadata: there is no metadata.db in the others. Mount it, name it in log.dirs."
             )
         return found[0] if found else self.config.log_dirs[0] / METADATA_FILE
 

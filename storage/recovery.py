@@ -65,9 +65,6 @@ from kafkapy.storage.txn_index import CorruptTransactionIndexError
 
 logger = logging.getLogger(__name__)
 
-_MOST_UNSYNCED = 1 << 20
-"""More offsets than a topic that relaxes flush.messages deletes between two checkpoints."""
-
 
 @dataclass(frozen=True, slots=True)
 class LogOffsets:
@@ -413,10 +410,11 @@ class _Loader:
             self._log_directory.delete_later(segment.mark_deleted(), delay)
 
     def _start_anew(self, end_offset: int) -> int:
-        """Every record is below the log start offset: nothing of the log is to be read any more."""
+        """Every record is below the log start offset: nothing of the log is to be read any more. So it is
+        after a crash that took unsynced records, older ones deleted before; else the checkpoint is wrong."""
         start = self._offsets.log_start_offset
-        if start - max(end_offset, self._offsets.high_watermark) > _MOST_UNSYNCED:
-            # No log starts above its high watermark: the checkpoint is damaged, not the log.
+        if self._clean or start > self._offsets.high_watermark:
+            # No log starts above its high watermark, nor ends below its start when it is closed.
             logger.error("%s: the log start offset %d cannot be right and is ignored.", self._path, start)
             self._offsets = replace(self._offsets, log_start_offset=0)
             return end_offset

@@ -171,3 +171,10 @@ def test_a_wrong_scope_is_a_usage_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_one(kafka_broker): pass")
     result = pytester.runpytest("-p", "no:cacheprovider")
     result.stderr.fnmatch_lines(["*kafka_broker_scope=test: expected session, package*"])
+
+
+@pytest.mark.parametrize("setting", ["log.flush.interval.messages", "log.flush.interval.ms"])
+def test_who_relaxes_syncs_for_all_topics_is_told(setting: str, caplog: pytest.LogCaptureFixture) -> None:
+    with kafkapy.Broker(config={"durability": "fsync", setting: "10000"}):
+        pass
+    assert f"{setting}=10000 relaxes durability=fsync" in caplog.text
