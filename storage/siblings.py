@@ -18,7 +18,9 @@ from typing import Final
 from kafkapy.protocol.types import Uuid, random_uuid, uuid_from_text, uuid_to_text
 from kafkapy.storage.log_directory import LOCK_FILE, LogDirectory, LogDirectoryError, has_rotted
 
-_KEY: Final = "log.directory."
+DIRECTORY_KEY: Final = "log.directory."
+"""Begins the keys that name them."""
+
 _ON_AN_EMPTY_DISK: Final = {LOCK_FILE, "lost+found"}
 
 logger = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ class Siblings:
                 "The log directory %s, which this broker had at its last start, is missing. What it holds"
                 " answers KAFKA_STORAGE_ERROR. Mount it, name it in log.dirs and start again; or, to give up"
                 " what is in it, stop the broker and remove %s%s from meta.properties in %s.",
-                *(path, _KEY, uuid_to_text(directory_id), " and ".join(present.values())),
+                *(path, DIRECTORY_KEY, uuid_to_text(directory_id), " and ".join(present.values())),
             )
 
     @property
@@ -79,9 +81,13 @@ class Siblings:
                 directory_id = directory.meta.directory_id or random_uuid()
                 directory.meta = replace(directory.meta, directory_id=directory_id)
                 named[directory_id] = directory.path
-        lines = {f"{_KEY}{uuid_to_text(each)}": path for each, path in named.items()}
+        lines = {f"{DIRECTORY_KEY}{uuid_to_text(each)}": path for each, path in named.items()}
         for directory in self._online:
-            others = {key: value for key, value in directory.meta.others.items() if not key.startswith(_KEY)}
+            others = {
+                key: value
+                for key, value in directory.meta.others.items()
+                if not key.startswith(DIRECTORY_KEY)
+            }
             directory.meta = replace(directory.meta, others={**others, **lines})
 
 
@@ -89,9 +95,9 @@ def _named_in(directory: LogDirectory) -> dict[Uuid, str]:
     """The directories that one names; what has rotted in there is passed over."""
     named: dict[Uuid, str] = {}
     for key, path in directory.meta.others.items():
-        if key.startswith(_KEY):
+        if key.startswith(DIRECTORY_KEY):
             try:
-                named[uuid_from_text(key.removeprefix(_KEY))] = path
+                named[uuid_from_text(key.removeprefix(DIRECTORY_KEY))] = path
             except ValueError:
                 logger.warning("%s of %s names no directory and is passed over.", key, directory.path)
     return named
@@ -105,7 +111,8 @@ def _look_at_its_place(directory: LogDirectory, known: dict[Uuid, str]) -> None:
             if {entry.name for entry in directory.files.scan(path)} <= _ON_AN_EMPTY_DISK:
                 what = (
                     "it is empty, and was not: is its disk mounted? If that was replaced, remove "
-                    f"{_KEY}{uuid_to_text(directory_id)} from meta.properties in the other directories"
+                    f"{DIRECTORY_KEY}{uuid_to_text(directory_id)} from meta.properties in the other "
+                    "directories"
                 )
                 directory.failed("opening it", OSError(what))
             else:  # its meta.properties is lost

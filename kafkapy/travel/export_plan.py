@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from kafkapy.controller.producer_ids import UNKNOWN_IDS
+from kafkapy.log_source.data_directory import METADATA_FILE
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 from kafkapy.storage.damage import load_damage
 from kafkapy.storage.files import FileSystem
@@ -12,7 +14,10 @@ from kafkapy.travel.cluster import Cluster
 from kafkapy.travel.internal_topics import highest_producer_id
 from kafkapy.travel.metadata_file import read_metadata
 from kafkapy.travel.source import PartitionFolder, Source
-from kafkapy.travel.travel_error import TravelError
+from kafkapy.travel.travel_error import TravelError, some_of
+
+EXPORTED_SUFFIX: Final = ".exported"
+"""Of metadata.db, once a directory was exported in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +35,20 @@ class ExportPlan:
     """Partitions with damaged offsets, in words (storage/damage.py)."""
 
     def directories(self) -> dict[TopicPartition, Uuid]:
-        """The log directory of each partition; of one that was never written, the first."""
-        placed = {folder.topic_partition: self.directory_ids[folder.directory] for folder in self.folders}
-        return {each: placed.get(each, self.directory_ids[0]) for each in self.topic_ids}
+        """The log directory of each partition."""
+        return {folder.topic_partition: self.directory_ids[folder.directory] for folder in self.folders}
 
 
 def plan_export(source: Source, files: FileSystem, scratch: str) -> ExportPlan:
     """Plan the export of `source`; `scratch` is a directory for a copy of its metadata.
 
     Raises:
-        TravelError: it is not this broker's, or damaged.
+        TravelError: it is not this broker's, or damaged, or not all of it is there.
         OSError: the disk failed.
     """
     metadata = source.metadata_file
     if metadata is None:
-        raise TravelError(
-            f"{source.log_dirs[0].path} has no metadata.db: it is not a data directory of kafkapy"
-            + (", but of Apache Kafka already." if source.folders else ".")
-        )
+        raise _not_ours(source, files)
     cluster = read_metadata(files, metadata, scratch, source.node_id)
     topic_ids = {
         TopicPartition(topic.name, index): topic.id
@@ -61,6 +62,12 @@ def plan_export(source: Source, files: FileSystem, scratch: str) -> ExportPlan:
             folders.append(folder)
         else:
             left.append(folder.path)
+    absent = sorted(topic_ids.keys() - {folder.topic_partition for folder in folders})
+    if absent:
+        raise TravelError(
+            f"{some_of([str(each) for each in absent])}: there is no directory of such a partition. Name all "
+            "of the broker's log.dirs, or restore it; one that never was is made when the broker starts."
+        )
     if not cluster.next_producer_id:
         # Logs of a directory that was not made here may hold ids that this broker did not give out.
         highest = max((highest_producer_id(source.files, each.path) for each in folders), default=-1)
@@ -74,3 +81,16 @@ def plan_export(source: Source, files: FileSystem, scratch: str) -> ExportPlan:
         for each in ranges
     ]
     return ExportPlan(cluster, folders, topic_ids, ids, left, damaged)
+
+
+def _not_ours(source: Source, files: FileSystem) -> TravelError:
+    said = f"{source.log_dirs[0].path} has no {METADATA_FILE}: it"
+    exported = [files.exists(f"{each.path}/{METADATA_FILE}{EXPORTED_SUFFIX}") for each in source.log_dirs]
+    if any(exported) or source.cluster_metadata is not None:
+        return TravelError(f"{said} is a data directory of Apache Kafka already.")
+    if source.folders:
+        return TravelError(
+            f"{said} is one of several log.dirs of kafkapy, then name all of them, separated by commas; or a "
+            "data directory of Apache Kafka already."
+        )
+    return TravelError(f"{said} is not a data directory of kafkapy.")

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from kafkapy.protocol.types import random_uuid
 from kafkapy.storage.checkpoints import (
@@ -29,15 +29,13 @@ from kafkapy.storage.checkpoints import (
 from kafkapy.storage.disk_space import RESERVE_FILE
 from kafkapy.storage.files import FileSystem
 from kafkapy.travel.checkpoint_files import bring_checkpoints
-from kafkapy.travel.export_plan import ExportPlan, plan_export
+from kafkapy.travel.export_plan import EXPORTED_SUFFIX, ExportPlan, plan_export
 from kafkapy.travel.kraft_snapshot import snapshot
 from kafkapy.travel.source import CLUSTER_METADATA, PARTIAL_SUFFIX, Source
 from kafkapy.travel.target import Target
 from kafkapy.travel.transfer import Transfer, bring_partitions
 from kafkapy.travel.travel_error import TravelError
 from kafkapy.travel.zookeeper import check_is_free, connected, write_tree
-
-EXPORTED_SUFFIX: Final = ".exported"
 
 Progress = Callable[[int], None]
 
@@ -159,7 +157,7 @@ def _write_meta_properties(
 ) -> None:
     for log_dir, path, directory_id in zip(source.log_dirs, paths, plan.directory_ids, strict=True):
         meta = replace(
-            log_dir.meta,
+            log_dir.identity,
             version=version,
             cluster_id=plan.cluster.image.cluster_id,
             node_id=plan.cluster.node_id,

@@ -164,5 +164,7 @@ def _raise_recovery_points(source: Source, plan: ImportPlan, paths: Sequence[str
 
 def _write_meta_properties(source: Source, cluster: Cluster, paths: Sequence[str], files: FileSystem) -> None:
     for log_dir, path in zip(source.log_dirs, paths, strict=True):
-        meta = replace(log_dir.meta, version=0, cluster_id=cluster.image.cluster_id, node_id=cluster.node_id)
+        meta = replace(
+            log_dir.identity, version=0, cluster_id=cluster.image.cluster_id, node_id=cluster.node_id
+        )
         write_meta_properties(files, f"{path}/{META_PROPERTIES}", meta)

@@ -14,14 +14,14 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from kafkapy.log_source.data_directory import METADATA_FILE
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
-from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.protocol.types import TopicPartition, Uuid, uuid_to_text
 from kafkapy.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCHS,
@@ -37,6 +37,7 @@ from kafkapy.storage.checkpoints import (
 )
 from kafkapy.storage.files import File, FileSystem, release_all
 from kafkapy.storage.log_directory import LOCK_FILE
+from kafkapy.storage.siblings import DIRECTORY_KEY
 from kafkapy.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.travel.travel_error import TravelError
 
@@ -73,6 +74,13 @@ class LogDir:
     unknown: tuple[str, ...]
     """Directories in it that Apache Kafka would not know what to do with."""
 
+    @property
+    def identity(self) -> MetaProperties:
+        """Without the paths of its siblings, which are elsewhere when it has travelled."""
+        others = self.meta.others.items()
+        kept = {key: value for key, value in others if not key.startswith(DIRECTORY_KEY)}
+        return replace(self.meta, others=kept)
+
 
 class Source:
     """Log directories, locked until `close`."""
@@ -91,6 +99,7 @@ class Source:
             for index, path in enumerate(paths):
                 self._read(index, str(path.absolute()))
             self._check_identity()
+            self._check_siblings()
         except OSError as error:
             self.close()
             raise TravelError(f"{error.filename or paths[0]} cannot be read: {error.strerror}.") from None
@@ -209,6 +218,18 @@ class Source:
             raise TravelError(
                 f"{topic_partition} is in both {other.path} and {path}: remove the one that is out of date."
             )
+
+    def _check_siblings(self) -> None:
+        """All log directories must be named that this broker had at its last start (siblings.py)."""
+        present = {uuid_to_text(each.meta.directory_id) for each in self.log_dirs if each.meta.directory_id}
+        for log_dir in self.log_dirs:
+            for key, path in log_dir.meta.others.items():
+                if key.startswith(DIRECTORY_KEY) and key.removeprefix(DIRECTORY_KEY) not in present:
+                    raise TravelError(
+                        f"{path} is missing, which this broker had as a log directory at its last start: "
+                        "name all of its log.dirs, separated by commas. To give up what is in it, remove "
+                        f"{key} from {log_dir.path}/{META_PROPERTIES}."
+                    )
 
     def _check_identity(self) -> None:
         for what, ids in (

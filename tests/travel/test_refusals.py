@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,47 @@ def test_no_metadata_where_they_are_said_to_be(tmp_path: Path, capsys: Capture) 
     (home / "meta.properties").write_text("version=1\ncluster.id=a\nnode.id=1\n")
     told = refusal(capsys, "import", home, tmp_path / "target", "--metadata", tmp_path)
     assert told == f"There is no {tmp_path}/__cluster_metadata-0: name the node's metadata.log.dir."
+
+
+def test_one_of_two_log_directories(tmp_path: Path, capsys: Capture) -> None:
+    homes = [tmp_path / "one", tmp_path / "two"]
+    write_directory(*homes)
+    for command in (["export", "--to", "kraft"], ["import"]):
+        for named, missing in (homes, homes[::-1]):
+            told = refusal(capsys, *command, named, tmp_path / "target")
+            assert told.startswith(f"{missing} is missing, which this broker had as a log directory")
+    assert not (tmp_path / "target").exists()
+
+
+def test_one_of_two_log_directories_that_do_not_know_each_other(tmp_path: Path, capsys: Capture) -> None:
+    homes = [tmp_path / "one", tmp_path / "two"]
+    write_directory(*homes)
+    for home in homes:
+        lines = (home / "meta.properties").read_text().splitlines(keepends=True)
+        (home / "meta.properties").write_text(
+            "".join(line for line in lines if not line.startswith("log.directory."))
+        )
+    told = refusal(capsys, "export", homes[0], tmp_path / "target", "--to", "kraft")
+    absent = {path.name for path in homes[1].iterdir() if path.is_dir()}
+    assert {name.strip() for name in told.partition(":")[0].partition(" and ")[0].split(",")} <= absent
+    assert "Name all of the broker's log.dirs" in told
+    told = refusal(capsys, "export", homes[1], tmp_path / "target", "--to", "kraft")
+    assert "is one of several log.dirs of kafkapy" in told
+
+
+def test_a_partition_whose_directory_is_gone(tmp_path: Path, capsys: Capture) -> None:
+    home = tmp_path / "home"
+    write_directory(home)
+    shutil.rmtree(home / "orders-1")
+    for way in ([tmp_path / "target"], ["--in-place"]):
+        told = refusal(capsys, "export", home, *way, "--to", "kraft")
+        assert told.startswith("orders-1: there is no directory of such a partition.")
+    assert (home / "metadata.db").exists()
+
+
+def test_a_directory_that_is_apache_kafkas_already(tmp_path: Path, capsys: Capture) -> None:
+    home = tmp_path / "home"
+    write_directory(home)
+    run(capsys, "export", home, tmp_path / "there", "--to", "kraft")
+    told = refusal(capsys, "export", tmp_path / "there", tmp_path / "target", "--to", "kraft")
+    assert told.endswith("it is a data directory of Apache Kafka already.")

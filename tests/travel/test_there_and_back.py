@@ -102,3 +102,15 @@ def test_known_damage_is_told_and_comes_along(tmp_path: Path, capsys: pytest.Cap
     told = run(capsys, "export", home, tmp_path / "there", "--to", "kraft")
     assert "Damaged, as in the original: orders-0 offsets 3 to 6." in told
     assert (tmp_path / "there" / "orders-0" / "damaged-offsets").exists()
+
+
+def test_a_partition_behind_a_symbolic_link_comes_along(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    before = write_directory(home)
+    (home / "orders-0").rename(tmp_path / "elsewhere")
+    (home / "orders-0").symlink_to(tmp_path / "elsewhere")
+    run(capsys, "export", home, tmp_path / "there", "--to", "kraft")
+    run(capsys, "import", tmp_path / "there", tmp_path / "back")
+    assert open_directory(tmp_path / "back") == before
