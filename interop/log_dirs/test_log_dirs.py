@@ -160,7 +160,7 @@ def test_a_partition_is_created_where_a_plan_says(server: KafkapyProcess, tmp_pa
         refused = admin.alter_replica_log_dirs(alteration("events", 0, target))
     finally:
         admin.close()
-    assert [error.__name__ for error in refused.values()] == ["ReplicaNotAvailableError"]
+    assert [error.__name__ for error in refused.values()] == ["UnknownTopicOrPartitionError"]
     create(server, "events")
     assert directory_of(server, "events", 0) == target
     places = log_dirs(server, "first", "events")
