@@ -19,6 +19,7 @@ from interop.conftest import MakeTopic
 from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
+from kafkapy.pipeline.audit import audit
 from kafkapy.pipeline.progress import BatchReport, Progress
 from kafkapy.pipeline.run import RunResult, run
 from kafkapy.pipeline.state import State
@@ -179,6 +180,48 @@ def test_rows_are_upserted_by_a_column_and_what_has_no_key_is_a_dead_letter(
         f"{topic}-0-2".encode(): b"has no value in the key column id",
         f"{topic}-0-5".encode(): b"is a tombstone without a key",
     }
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_an_empty_text_never_becomes_null_in_a_partition_column(
+    kind: str, spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    names = ["", "x", None, "__HIVE_DEFAULT_PARTITION__", " "]
+    produce(
+        bootstrap_servers,
+        topic,
+        [(f"key {number}", json.dumps({"id": number, "name": name})) for number, name in enumerate(names)],
+    )
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).partition_by("name", "bucket(2, id)")
+    definition = getattr(pipeline, f"to_{kind}")(tmp_path / "table").dead_letter(f"{topic}.dlq").definition
+    result = run(definition, once=True, spark=spark)
+    kept = {row.id: row.name for row in rows(definition, spark).collect()}
+    if kind == "iceberg":
+        assert kept == dict(enumerate(names))
+        return
+    assert (result.rows, result.dead_letters) == (3, 2)
+    assert kept == {1: "x", 2: None, 4: " "}
+    errors = [
+        dict(message.headers())["kafkapy.error"].decode()
+        for message in Topics(bootstrap_servers).consume(f"{topic}.dlq")
+    ]
+    where = "in the partition column name, where only Iceberg tells it from null"
+    assert errors == [f"has an empty text {where}", f"has the text __HIVE_DEFAULT_PARTITION__ {where}"]
+
+
+def test_an_upsert_by_a_partition_column_leaves_one_row_a_key(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).upsert("name").partition_by("name")
+    definition = pipeline.to_delta(tmp_path / "table").dead_letter(f"{topic}.dlq").definition
+    for number in range(2):
+        values = [("a", f'{{"id": {number}, "name": ""}}'), ("b", f'{{"id": {number}, "name": "x"}}')]
+        produce(bootstrap_servers, topic, values)
+        run(definition, once=True, spark=spark)
+    assert [(row.id, row.name) for row in rows(definition, spark).collect()] == [(1, "x")]
+    assert audit(definition, spark).ok
 
 
 def test_records_that_do_not_parse_go_to_the_dead_letters_and_the_batch_goes_on(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.spark_types import Struct
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.tables import Partitioning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,6 +50,16 @@ class Format(ABC):
 
 def open_format(definition: PipelineDefinition, state: State) -> Format:
     """The format of a pipeline; schemas that it finds in the records are kept in `state`."""
+    values = [one.column for one in Partitioning.parse(definition.partition_by).fields if not one.derived]
+    opened = _open(definition, state)
+    if not values or definition.table.format == "iceberg":
+        return opened
+    from kafkapy.pipeline.formats.divided_format import DividedFormat
+
+    return DividedFormat(opened, values)
+
+
+def _open(definition: PipelineDefinition, state: State) -> Format:
     kind = definition.format.kind
     if kind == "json" and definition.format.schema is None:
         from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat

@@ -1,0 +1,54 @@
+"""Any format, for a table that is divided into folders by the values of a text column.
+
+Spark names such a folder `country=de`, and both null and the empty text `country=__HIVE_DEFAULT_PARTITION__`,
+which every reader takes for null: Delta and Parquet tables have no way to store the empty text there, nor
+that name itself. Written all the same, the value would change without a word, and an upsert that matches rows
+by it would never find its row again. So a record with such a text cannot be a row. Iceberg keeps the values
+beside its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kafkapy.pipeline.formats.format import Format
+from kafkapy.pipeline.formats.spark_types import Struct
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+class DividedFormat(Format):
+    def __init__(self, inner: Format, names: Sequence[str]) -> None:
+        """`names` are the columns whose values divide the table; those that are not text matter not."""
+        self._inner = inner
+        self._names = [name.lower() for name in names]
+
+    def check(self) -> None:
+        self._inner.check()
+
+    @property
+    def columns(self) -> Struct | None:
+        return self._inner.columns
+
+    def parse(self, records: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as f
+        from pyspark.sql.types import StringType, StructType
+
+        parsed = self._inner.parse(records)
+        data = parsed.schema["_data"].dataType
+        assert isinstance(data, StructType)
+        errors = [f.col("_error")]
+        for one in data:
+            if one.name.lower() in self._names and isinstance(one.dataType, StringType):
+                value = f.col("_data").getField(one.name)
+                found = f.when(value == "", "an empty text").when(value == _NULL, f"the text {_NULL}")
+                where = f" in the partition column {one.name}, where only Iceberg tells it from null"
+                errors.append(f.concat(f.lit("has "), found, f.lit(where)))
+        if len(errors) == 1:
+            return parsed
+        error = f.coalesce(*errors)
+        return parsed.withColumns({"_data": f.when(error.isNull(), f.col("_data")), "_error": error})
