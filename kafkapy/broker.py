@@ -215,8 +215,8 @@ class BrokerCore:
             value = self.config[name]
             if self._durable and value < NEVER:
                 logger.warning(
-                    "%s=%s relaxes durability=fsync for all topics: what was acknowledged and is not synced yet "
-                    "is lost in a power cut.",
+                    "%s=%s relaxes durability=fsync for all topics: a power cut may take what was"
+                    " acknowledged and not synced yet.",
                     *(name, value),
                 )
 

@@ -48,6 +48,15 @@ class LogCheckpoints:
         """Whether a file of the directory says anything about the partition."""
         return any(topic_partition in each.written for each in self._files[directory].values())
 
+    def known_end(self, topic_partition: TopicPartition) -> tuple[LogDirectory | None, int]:
+        """How far a partition once reached, at least, and where it was; 0 where nothing is said of it."""
+        ends = [
+            (directory, files[name].written.get(topic_partition, 0))
+            for directory, files in self._files.items()
+            for name in (RECOVERY_POINTS, HIGH_WATERMARKS)
+        ]
+        return max(ends, key=lambda each: each[1], default=(None, 0))
+
     def forget(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
         """See that what is said about a deleted log is not taken for a new one after a crash.
 

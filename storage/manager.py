@@ -27,7 +27,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
 from kafkapy.storage.checkpoints import (
@@ -40,10 +39,11 @@ from kafkapy.storage.checkpoints import (
 from kafkapy.storage.directory_names import deleted_name, stray_name
 from kafkapy.storage.files import CorruptLogError, DiskFullError, FileSystem, StorageError, is_disk_full
 from kafkapy.storage.future_log import is_marked, newer, unmark
+from kafkapy.storage.identity import Identity, identity_of
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_checkpoints import LogCheckpoints
 from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.log_directory import Clock, Durability, LogDirectory, LogDirectoryError, has_rotted
+from kafkapy.storage.log_directory import Clock, Durability, LogDirectory, LogDirectoryError
 from kafkapy.storage.log_loading import MANY, LoadJob, LogLoading, Progress
 from kafkapy.storage.log_moves import LogMoves
 from kafkapy.storage.new_log import adopt_topic_id, create_log, rotted
@@ -55,13 +55,6 @@ logger = logging.getLogger(__name__)
 
 _MAX_PREFERRED = 10_000
 """Directories remembered for partitions that do not exist: a client may name any."""
-
-
-class Identity(NamedTuple):
-    """Whose log directories these are; None where they are new."""
-
-    cluster_id: str | None
-    node_id: int | None
 
 
 class LogManager:
@@ -137,7 +130,6 @@ class LogManager:
             LogDirectoryError: a directory is in use, or they belong to several brokers.
             StorageError: no directory can be used.
         """
-        identity = Identity(None, None)
         for directory in self.directories:
             directory.on_failure = self._directory_failed
             directory.before_truncation = self.checkpoints.before_truncation
@@ -145,18 +137,7 @@ class LogManager:
                 directory.open()
             except OSError as error:
                 directory.failed("opening it", error)
-                continue
-            meta = directory.meta
-            for found, other in ((meta.cluster_id, identity.cluster_id), (meta.node_id, identity.node_id)):
-                if None not in (found, other) and found != other and not has_rotted(found, other):
-                    raise LogDirectoryError(
-                        f"{directory.path} belongs to {found}, other log directories to {other}. Name only "
-                        "directories of one broker in log.dirs."
-                    )
-            identity = Identity(
-                meta.cluster_id or identity.cluster_id,
-                identity.node_id if meta.node_id is None else meta.node_id,
-            )
+        identity = identity_of(each for each in self.directories if each.error is None)
         try:
             siblings = Siblings(self.directories)
         except OSError as error:
@@ -282,6 +263,13 @@ class LogManager:
         offline = self.offline_dirs
         if offline and not new:
             raise StorageError(offline[0], f"{topic_partition} may be in {offline[0]}, which is offline.")
+        known_in, known_end = self.checkpoints.known_end(topic_partition)
+        if known_in is not None and known_end > 0 and not new and log is None:
+            raise StorageError(
+                known_in.path,
+                f"{topic_partition} is gone from {known_in.path}, where it had offsets up to {known_end - 1}:"
+                " put its directory back, or delete the topic.",
+            )
         preferred = self._preferred.pop(topic_partition, None)
         directory = self._next_directory() if preferred is None or preferred.error else preferred
         log = self.create_in(directory, str(topic_partition), topic_partition, topic_id, config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets
 from kafkapy.storage.directory_names import deleted_name
 from kafkapy.storage.files import DiskFullError, StorageError
+from kafkapy.storage.identity import Identity
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectoryError
-from kafkapy.storage.manager import Identity, LogManager
+from kafkapy.storage.manager import LogManager
 from tests.storage.log_harness import (
     IO_ERROR,
     NO_SPACE,
@@ -167,6 +169,30 @@ def test_a_log_of_another_topic_of_the_same_name_is_set_aside_and_kept(tmp_path:
     (stray,) = names(tmp_path / "data", "-stray")
     assert (tmp_path / "data" / stray / "00000000000000000000.log").read_bytes() == before
     assert names(tmp_path / "data", "-delete") == []
+
+
+def test_a_log_whose_directory_is_gone_is_not_made_anew_empty(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 2)
+    logs.stop()
+    (tmp_path / "data" / "events-0").rename(tmp_path / "elsewhere")
+    logs.manager = logs._start()
+    with pytest.raises(StorageError, match="put its directory back, or delete the topic"):
+        logs.manager.create(TP, TOPIC_ID, LogConfig())
+    logs.stop()
+    (tmp_path / "elsewhere").rename(tmp_path / "data" / "events-0")
+    logs.manager = logs._start()
+    assert logs.log.log_end_offset == 2
+
+
+def test_a_topic_whose_directory_is_gone_can_be_deleted_and_made_anew(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 2)
+    logs.stop()
+    shutil.rmtree(tmp_path / "data" / "events-0")
+    logs.manager = logs._start()
+    logs.manager.delete(TP)
+    assert logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig(), new=True).log_end_offset == 0
 
 
 def test_a_deleted_partition_frees_its_name_at_once_and_its_files_after_the_delay(tmp_path: Path) -> None:
