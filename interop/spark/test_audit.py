@@ -16,8 +16,10 @@ from interop.support.waiting import wait_until
 from kafkapy.cli import main
 from kafkapy.pipeline import Pipeline, PipelineError
 from kafkapy.pipeline.audit_report import AuditReport
+from kafkapy.pipeline.dead_letter_reader import dead_letters
 from kafkapy.pipeline.definition import TABLE_FORMATS, PipelineDefinition
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.topics import Topics
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
@@ -183,6 +185,43 @@ def test_dead_letters_of_a_former_name_and_of_a_former_topic_are_not_missing(
     report = audit(definition, spark)
     assert report.ok, str(report)
     assert report.notes == {"matching": 3, "dead_letters": 3}
+
+
+def test_a_dead_letter_of_another_table_or_of_a_former_topic_hides_no_missing_row(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=1)
+
+    def definition_of(schema: str, folder: str) -> PipelineDefinition:
+        form = {"kind": "json", "schema": schema}
+        return pipeline(
+            "delta", topic, bootstrap_servers, tmp_path / folder, format=form, dead_letter="shared.dlq"
+        )
+
+    produce(bootstrap_servers, topic, [(0, None, '{"id": "x"}'), (0, None, "{")])
+    numbers, texts = definition_of("id INT", "numbers"), definition_of("id STRING", "texts")
+    for one in (numbers, texts):
+        run(one, spark)
+    topics = Topics(bootstrap_servers)
+    assert [one.source.offset for one in dead_letters(numbers, topics)] == [0, 1]
+    assert [one.source.offset for one in dead_letters(texts, topics)] == [1]
+    rewrite(spark, texts.table, lambda rows: rows.where("id <> 'x'"))
+    assert found(audit(texts, spark)) == {"missing": [f"{topic}-0: 0"]}
+
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(30)
+    wait_until(lambda: not topics.exists(topic))
+    topics.create(topic)
+    produce(bootstrap_servers, topic, [(0, None, "["), (0, None, '{"id": "y"}')])
+    reset(plan_reset(texts, "earliest"), spark=spark)
+    run(texts, spark)
+    present = [(one.source.offset, one.value) for one in dead_letters(texts, topics) if not one.former]
+    assert present == [(0, b"[")]
+    report = audit(texts, spark)
+    assert report.ok, str(report)
+    assert report.notes == {"matching": 1, "dead_letters": 1}
+    rewrite(spark, texts.table, lambda rows: rows.where("id <> 'y'"))
+    assert found(audit(texts, spark)) == {"missing": [f"{topic}-0: 1"]}
 
 
 def test_a_topic_of_dead_letters_only_has_no_table_and_is_clean(

@@ -51,6 +51,11 @@ def bad_records(spark: SparkSession, definition: PipelineDefinition) -> DataFram
     return parsed.where("_error IS NOT NULL")
 
 
+def write_bad_records(spark: SparkSession, definition: PipelineDefinition) -> None:
+    incarnation = State(definition.table.location).begin_with("the topic's id")
+    write_dead_letters(bad_records(spark, definition), definition, incarnation)
+
+
 def content(topics: Topics, topic: str) -> list[tuple[Any, ...]]:
     return [(one.key(), one.value(), dict(one.headers() or ())) for one in topics.consume(topic)]
 
@@ -72,9 +77,13 @@ def test_a_dead_letter_is_the_record_byte_for_byte_and_says_why(
         {"key": b"\x00\xff", "value": b"\xff\xfe bytes", "headers": headers, "timestamp": 1_760_000_000_123},
         {"key": None, "value": b"\0\0\0\0\7{", "timestamp": 1_760_000_000_124},
     )
-    write_dead_letters(bad_records(spark, definition), definition)
+    write_bad_records(spark, definition)
+    table_id = State(definition.table.location).begin().table_id
+    assert table_id is not None
     told = {
         "kafkapy.error": b"is not UTF-8",
+        "kafkapy.table-id": table_id.encode(),
+        "kafkapy.topic-id": b"the topic's id",
         "kafkapy.source": f"{definition.topic}-0-1".encode(),
         "kafkapy.timestamp": b"1760000000123",
         "kafkapy.pipeline": definition.name.encode(),
@@ -92,7 +101,7 @@ def test_a_batch_that_is_run_again_repeats_dead_letters_that_are_read_once(
     definition = definition_of(make_topic(), topics.bootstrap, tmp_path)
     produce(topics, definition.topic, *({"value": b"bad %d" % number} for number in range(50)))
     for _ in range(2):
-        write_dead_letters(bad_records(spark, definition), definition)
+        write_bad_records(spark, definition)
     assert len(content(topics, f"{definition.topic}.dlq")) == 100
     letters = list(dead_letters(definition, topics))
     assert sorted(one.source.offset for one in letters) == list(range(50))
@@ -106,7 +115,7 @@ def test_what_came_in_compressed_goes_out_as_a_dead_letter(
     producer = topics.producer(**{"message.max.bytes": 10_000_000, "compression.type": "gzip"})
     producer.produce(definition.topic, large)
     assert producer.flush(30) == 0
-    write_dead_letters(bad_records(spark, definition), definition)
+    write_bad_records(spark, definition)
     ((_, value, _),) = content(topics, f"{definition.topic}.dlq")
     assert value == large
 
@@ -120,7 +129,7 @@ def test_a_dead_letter_that_the_topic_refuses_is_one_line(
     with pytest.raises(
         PipelineError, match=r"dead letter is larger than .*\.dlq takes; raise its max.message"
     ):
-        write_dead_letters(bad_records(spark, definition), definition)
+        write_bad_records(spark, definition)
 
 
 def test_a_replayed_record_that_fails_again_says_where_it_failed_first(
@@ -128,9 +137,9 @@ def test_a_replayed_record_that_fails_again_says_where_it_failed_first(
 ) -> None:
     definition = definition_of(make_topic(), topics.bootstrap, tmp_path)
     produce(topics, definition.topic, {"value": b"bad"})
-    write_dead_letters(bad_records(spark, definition), definition)
+    write_bad_records(spark, definition)
     assert replay_dead_letters(definition).replayed == 1
-    write_dead_letters(bad_records(spark, definition), definition)
+    write_bad_records(spark, definition)
     first, second = dead_letters(definition, topics)
     assert (first.source.offset, first.replayed_from) == (0, None)
     assert (second.source.offset, second.replayed_from) == (1, f"{definition.topic}-0-0")

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline.audit_report import Bounds
+from kafkapy.pipeline.dead_letters import PIPELINE, SOURCE, TABLE_ID, TOPIC_ID
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.formats.json_parsing import parse_json
 from kafkapy.pipeline.formats.spark_types import struct_of
-from kafkapy.pipeline.state import State
+from kafkapy.pipeline.state import Incarnation, State
 from kafkapy.pipeline.tables import open_table
 from kafkapy.pipeline.tables.table import RECORD_COLUMNS
 from kafkapy.pipeline.topics import Topics
@@ -96,23 +97,29 @@ class AuditSides:
 
     def dead_letters(self) -> DataFrame:
         """Those of this pipeline; another one with the same topic may read other values as good."""
-        definition = self._definition
-        places = set(State(definition.table.location).dead_letter_places)
+        definition, state = self._definition, State(self._definition.table.location)
+        places, incarnation = set(state.dead_letter_places), state.begin()
         if definition.dead_letter is not None:
             places.add((definition.dead_letter, definition.name))
         found = self._spark.sql("SELECT int(0) AS partition, bigint(0) AS offset WHERE false")
         for topic in sorted({topic for topic, _ in places}):
             if self._topics.exists(topic):
                 names = [name for one, name in places if one == topic]
-                found = found.union(self._dead_letters_in(topic, names))
+                found = found.union(self._dead_letters_in(topic, names, incarnation))
         return found.distinct()
 
-    def _dead_letters_in(self, topic: str, names: Sequence[str]) -> DataFrame:
+    def _dead_letters_in(self, topic: str, names: Sequence[str], incarnation: Incarnation) -> DataFrame:
+        """Told by the same headers as in `dead_letter_reader`."""
         place = r"^(.+)-(\d+)-(\d+)$"
-        source = _header("kafkapy.source")
+        source, table_id, topic_id = _header(SOURCE), _header(TABLE_ID), _header(TOPIC_ID)
+        own = f.when(table_id.isNull(), _header(PIPELINE).isin(*names)).otherwise(
+            table_id == f.lit(incarnation.table_id)
+        )
+        if incarnation.topic_id is not None:
+            own &= topic_id.isNull() | topic_id.isin(incarnation.topic_id, *incarnation.copied_from)
         return (
             self._read(topic)
-            .where(_header("kafkapy.pipeline").isin(*names))
+            .where(own)
             .where(f.regexp_extract(source, place, 1) == self._definition.topic)
             .select(
                 f.regexp_extract(source, place, 2).cast("int").alias("partition"),

@@ -166,7 +166,8 @@ class Batches:
         # Not in the cache of queries: Delta refuses a MERGE whose source is there.
         kept = parsed.localCheckpoint(eager=False)
         try:
-            write_dead_letters(kept.filter(f.col("_error").isNotNull()), self._definition)
+            bad = kept.filter(f.col("_error").isNotNull())
+            write_dead_letters(bad, self._definition, self._state.begin())
             self._store(self._rows(kept.filter(f.col("_error").isNull())), batch_id)
             return _rows_and_errors(kept)
         finally:

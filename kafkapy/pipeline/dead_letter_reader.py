@@ -1,11 +1,15 @@
-"""Dead letters as they are read back: those of one pipeline, each once. Without Spark."""
+"""Dead letters as they are read back: those of one pipeline, each once. Without Spark.
+
+Those of a former topic, which was deleted and created anew, are told apart: the same places in the present
+one are those of other records.
+"""
 
 from __future__ import annotations
 
 import datetime
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -16,10 +20,13 @@ from kafkapy.pipeline.dead_letters import (
     REPLAYED_FROM,
     SCHEMA_ID,
     SOURCE,
+    TABLE_ID,
     TIMESTAMP,
+    TOPIC_ID,
 )
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import Incarnation, State
 from kafkapy.pipeline.topics import Topics
 
 _SOURCE: Final = re.compile(r"(.+)-(\d+)-(\d+)")
@@ -30,11 +37,12 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Source(NamedTuple):
-    """Where a record was that became a dead letter."""
+    """Where a record was that became a dead letter; `topic_id` if it is known."""
 
     topic: str
     partition: int
     offset: int
+    topic_id: str | None = None
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}-{self.offset}"
@@ -44,12 +52,28 @@ class Source(NamedTuple):
         match = _SOURCE.fullmatch(text)
         return None if match is None else cls(match[1], int(match[2]), int(match[3]))
 
+    @classmethod
+    def told(cls, headers: Mapping[str, str]) -> Source | None:
+        """By the headers of a dead letter, or of a record that was replayed from one."""
+        place = cls.parse(headers.get(SOURCE, ""))
+        return None if place is None else place._replace(topic_id=headers.get(TOPIC_ID))
+
+    @property
+    def headers(self) -> Headers:
+        """What `told` reads."""
+        own: Headers = [(SOURCE, str(self).encode())]
+        return own if self.topic_id is None else [*own, (TOPIC_ID, self.topic_id.encode())]
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetter:
-    """`timestamp` is the record's own, `written` when it became a dead letter; milliseconds since 1970."""
+    """`timestamp` is the record's own, `written` when it became a dead letter; milliseconds since 1970.
+
+    `former`: of a topic that was deleted and created anew since.
+    """
 
     source: Source
+    former: bool
     error: str
     timestamp: int | None
     written: int
@@ -85,9 +109,10 @@ def dead_letters(
     topic = dead_letter_topic(definition)
     if not topics.exists(topic):
         return
+    incarnation = State(definition.table.location).incarnation or Incarnation(id="")
     seen: set[Source] = set()
     for message in topics.consume(topic):
-        letter = _letter(message, definition.name)
+        letter = _letter(message, definition.name, incarnation)
         if letter is None:
             continue
         if letter.source in seen:
@@ -98,16 +123,18 @@ def dead_letters(
         yield letter
 
 
-def _letter(message: Any, pipeline: str) -> DeadLetter | None:
-    """None for records that no pipeline of this name has written."""
+def _letter(message: Any, pipeline: str, incarnation: Incarnation) -> DeadLetter | None:
+    """None for records that this pipeline has not written."""
     headers: Headers = message.headers() or []
-    told = {name: (value or b"").decode(errors="replace") for name, value in headers}
-    source = Source.parse(told.get(SOURCE, ""))
-    if source is None or told.get(PIPELINE) != pipeline:
+    told = texts(headers)
+    source = Source.told(told)
+    own = told[TABLE_ID] == incarnation.table_id if TABLE_ID in told else told.get(PIPELINE) == pipeline
+    if source is None or not own:
         return None
     timestamp = told.get(TIMESTAMP, "")
     return DeadLetter(
         source=source,
+        former=incarnation.of_former_topic(source.topic_id),
         error=told.get(ERROR, ""),
         timestamp=int(timestamp) if timestamp.isdigit() else None,
         written=message.timestamp()[1],
@@ -117,6 +144,10 @@ def _letter(message: Any, pipeline: str) -> DeadLetter | None:
         value=message.value(),
         headers=[(name, value) for name, value in headers if not name.startswith(PREFIX)],
     )
+
+
+def texts(headers: Headers | None) -> dict[str, str]:
+    return {name: (value or b"").decode(errors="replace") for name, value in headers or ()}
 
 
 def iso(milliseconds: int) -> str:

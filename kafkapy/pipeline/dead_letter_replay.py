@@ -1,13 +1,14 @@
 """Dead letters back into a topic, each once, however often it is asked for.
 
-A replayed record has the key, value, timestamp and headers that the record had, and one header more,
-`kafkapy.source`, with the place of the record that failed: should it fail again, its dead letter names that
-place as `kafkapy.replayed-from`. Into the topic it came from it goes to the partition it came from.
+A replayed record has the key, value, timestamp and headers that the record had, and `kafkapy.source` (and
+`kafkapy.topic-id`, if that is known) with the place of the record that failed: should it fail again, its
+dead letter names that place as `kafkapy.replayed-from`. Into the topic it came from it goes to the partition
+it came from. Records of a former topic of that name are replayed only where that is asked for.
 
 What was replayed is kept in the state's dlq.json, by the topic replayed into and by the source's offsets, so
-that repeats of a dead letter count as the same one:
+that repeats of a dead letter count as the same one; sources whose topic's id is known by that too:
 
-    {"orders": {"done": {"orders-0": [[3, 3], [7, 9]]}, "since": {"0": 120} | null}}
+    {"orders": {"done": {"orders-0@TOPIC_ID": [[3, 3], [7, 9]]}, "since": {"0": 120} | null}}
 
 `since` stands there while records are sent: the ends of the topic before the first of them. A replay that
 was killed or failed leaves it, and the next one looks from there on for the sources that have arrived; only
@@ -23,8 +24,13 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
-from kafkapy.pipeline.dead_letter_reader import DeadLetter, Source, dead_letter_topic, dead_letters
-from kafkapy.pipeline.dead_letters import SOURCE
+from kafkapy.pipeline.dead_letter_reader import (
+    DeadLetter,
+    Source,
+    dead_letter_topic,
+    dead_letters,
+    texts,
+)
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
@@ -60,8 +66,12 @@ def replay_dead_letters(
     *,
     to: str | None = None,
     where_error: str | None = None,
+    former: bool = False,
 ) -> ReplayResult:
-    """Sends the dead letters whose error contains `where_error`, and that were not sent there before."""
+    """Sends the dead letters whose error contains `where_error`, and that were not sent there before.
+
+    `former`: those of a former topic of that name instead.
+    """
     target = to or definition.topic
     if target == dead_letter_topic(definition):
         raise PipelineError(f"--to {target}: is where the dead letters are; name another topic")
@@ -74,6 +84,8 @@ def replay_dead_letters(
         sent = before = 0
         chunk: list[DeadLetter] = []
         for letter in dead_letters(definition, topics):
+            if letter.former != former:
+                continue
             if where_error is not None and where_error.lower() not in letter.error.lower():
                 continue
             if letter.source in replayed.done:
@@ -136,7 +148,7 @@ def _send(
             {"partition": source.partition} if source.topic == target and source.partition in known else {}
         )
         timed = {} if letter.timestamp is None else {"timestamp": letter.timestamp}
-        headers = [*letter.headers, (SOURCE, str(source).encode())]
+        headers = [*letter.headers, *source.headers]
         while True:
             try:
                 producer.produce(
@@ -160,9 +172,8 @@ def _arrived(topics: Topics, target: str, since: dict[int, int]) -> set[Source]:
     present = {partition: max(offset, starts[partition]) for partition, offset in since.items()}
     arrived: set[Source] = set()
     for message in topics.consume(target, start=present):
-        for name, value in message.headers() or ():
-            if name == SOURCE and (source := Source.parse((value or b"").decode(errors="replace"))):
-                arrived.add(source)
+        if source := Source.told(texts(message.headers())):
+            arrived.add(source)
     return arrived
 
 
@@ -172,9 +183,12 @@ def _read(state: State, target: str) -> Replayed:
         return Replayed()
     done: set[Source] = set()
     for place, ranges in entry["done"].items():
-        topic, _, partition = place.rpartition("-")
+        of_topic, _, topic_id = place.partition("@")
+        topic, _, partition = of_topic.rpartition("-")
         for first, last in ranges:
-            done.update(Source(topic, int(partition), offset) for offset in range(first, last + 1))
+            done.update(
+                Source(topic, int(partition), offset, topic_id or None) for offset in range(first, last + 1)
+            )
     since = entry["since"]
     return Replayed(
         done=done, since=None if since is None else {int(one): offset for one, offset in since.items()}
@@ -183,8 +197,8 @@ def _read(state: State, target: str) -> Replayed:
 
 def _write(state: State, target: str, replayed: Replayed) -> None:
     ranges: dict[str, list[list[int]]] = defaultdict(list)
-    for topic, partition, offset in sorted(replayed.done):
-        of_partition = ranges[f"{topic}-{partition}"]
+    for topic, partition, offset, topic_id in sorted(replayed.done, key=lambda one: (one[3] or "", one)):
+        of_partition = ranges[f"{topic}-{partition}" + (f"@{topic_id}" if topic_id else "")]
         if of_partition and of_partition[-1][1] == offset - 1:
             of_partition[-1][1] = offset
         else:

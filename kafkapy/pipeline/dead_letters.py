@@ -5,13 +5,18 @@ A dead letter has the record's own key, value and headers, byte for byte, and fu
     kafkapy.error          why: completes "the record ..."
     kafkapy.source         TOPIC-PARTITION-OFFSET of the record
     kafkapy.timestamp      its timestamp, in milliseconds since 1970
-    kafkapy.pipeline       the pipeline's name: several pipelines may share a topic of dead letters
+    kafkapy.pipeline       the pipeline's name
+    kafkapy.table-id       whose it is: several pipelines, of one name even, may share a topic of dead letters
+    kafkapy.topic-id       which topic of that name the source is in: one created anew has other records
+                           there; left out where brokers have no such ids
     kafkapy.schema-id      the id of the writer's schema, where the value carries one
     kafkapy.replayed-from  the source of the dead letter that was replayed as this record, if it was
 
-They are written before the rows of their batch are committed, at least once: a batch that is run again writes
-its dead letters again, and readers drop those whose pipeline and source they have seen. Headers of the record
-that begin with `kafkapy.` come from an earlier life as a dead letter and are not carried on.
+They are written before the rows of their batch are committed, at least once: a batch that is run again
+writes its dead letters again, and readers drop those whose source they have seen, topic id included. A letter
+without table id or topic id was written before there were such headers, and counts as one of the pipeline
+that bears its name. Headers of the record that begin with `kafkapy.` come from an earlier life as a dead
+letter and are not carried on.
 
 The topic is made when it is missing: one partition, nothing expires, and records may be larger than in the
 source topic by the headers' size.
@@ -23,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import Incarnation
 from kafkapy.pipeline.topics import Topics
 
 if TYPE_CHECKING:
@@ -33,6 +39,8 @@ ERROR: Final = "kafkapy.error"
 SOURCE: Final = "kafkapy.source"
 TIMESTAMP: Final = "kafkapy.timestamp"
 PIPELINE: Final = "kafkapy.pipeline"
+TABLE_ID: Final = "kafkapy.table-id"
+TOPIC_ID: Final = "kafkapy.topic-id"
 SCHEMA_ID: Final = "kafkapy.schema-id"
 REPLAYED_FROM: Final = "kafkapy.replayed-from"
 
@@ -42,7 +50,7 @@ _ROOM_FOR_HEADERS: Final = 65_536
 _LARGEST_REQUEST: Final = 104_857_600
 
 
-def write_dead_letters(bad: DataFrame, definition: PipelineDefinition) -> None:
+def write_dead_letters(bad: DataFrame, definition: PipelineDefinition, incarnation: Incarnation) -> None:
     """Writes records of which `Format.parse` has told an `_error` to the dead-letter topic."""
     topic = definition.dead_letter
     assert topic is not None
@@ -57,7 +65,7 @@ def write_dead_letters(bad: DataFrame, definition: PipelineDefinition) -> None:
         "kafka.buffer.memory": str(_LARGEST_REQUEST + (32 << 20)),
         "topic": topic,
     }
-    letters = bad.select("key", "value", _headers(definition.name).alias("headers"))
+    letters = bad.select("key", "value", _headers(definition.name, incarnation).alias("headers"))
     try:
         letters.write.format("kafka").options(**options).save()
     except Exception as error:
@@ -83,7 +91,7 @@ def make_topic(topics: Topics, definition: PipelineDefinition) -> None:
     topics.create(definition.dead_letter, 1, settings)
 
 
-def _headers(pipeline: str) -> Column:
+def _headers(pipeline: str, incarnation: Incarnation) -> Column:
     from pyspark.sql import functions as f
 
     def header(name: str, value: Column) -> Column:
@@ -97,6 +105,11 @@ def _headers(pipeline: str) -> Column:
         header(SOURCE, f.concat_ws("-", "topic", "partition", "offset")),
         header(TIMESTAMP, f.unix_millis("timestamp").cast("string")),
         header(PIPELINE, f.lit(pipeline)),
+        *(
+            header(name, f.lit(value))
+            for name, value in ((TABLE_ID, incarnation.table_id), (TOPIC_ID, incarnation.topic_id))
+            if value is not None
+        ),
         f.when(schema_id.isNotNull(), header(SCHEMA_ID, schema_id)),
         f.when(replayed.isNotNull(), f.struct(f.lit(REPLAYED_FROM).alias("key"), replayed.alias("value"))),
     ]

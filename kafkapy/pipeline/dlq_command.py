@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _MOST_SHOWN: Final = 2_000  # characters, or bytes, of one value
 
 
+_former = click.option(
+    "--former", is_flag=True, help="Those of a former topic of that name, deleted and created anew since."
+)
+
+
 @click.group()
 def dlq() -> None:
     """List, show and replay dead letters: the records that could not become rows.
@@ -27,8 +32,9 @@ def dlq() -> None:
 
 @dlq.command(name="list")
 @click.argument("pipeline", metavar="PIPELINE")
+@_former
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_(pipeline: str, as_json: bool) -> None:
+def list_(pipeline: str, former: bool, as_json: bool) -> None:
     """Count the dead letters by error and partition."""
     from kafkapy.pipeline.dead_letter_reader import dead_letter_topic, dead_letters, iso
     from kafkapy.pipeline.dead_letter_replay import replayed_sources
@@ -38,7 +44,11 @@ def list_(pipeline: str, as_json: bool) -> None:
     topics = Topics(definition.bootstrap, definition.kafka)
     replayed, repeats = replayed_sources(definition), Counter[Any]()
     counts: dict[tuple[str, int], dict[str, Any]] = {}
+    others = 0
     for letter in dead_letters(definition, topics, repeats):
+        if letter.former != former:
+            others += 1
+            continue
         entry = counts.setdefault(
             (letter.kind, letter.source.partition),
             {"letters": 0, "replayed": 0, "first": letter.written, "last": letter.written},
@@ -65,15 +75,19 @@ def list_(pipeline: str, as_json: bool) -> None:
         "letters": sum(one["letters"] for one in groups),
         "replayed": sum(one["replayed"] for one in groups),
         "repeats": repeats.total(),
+        "of_former_topic": sum(one["letters"] for one in groups) if former else others,
         "errors": groups,
     }
     if as_json:
         click.echo(json.dumps(answer, indent=1))
         return
+    of_former = " of a former topic" if former else ""
     click.echo(
-        f"{definition.name}: {answer['letters']:,} dead letters in {answer['topic']}, "
+        f"{definition.name}: {answer['letters']:,} dead letters{of_former} in {answer['topic']}, "
         f"{answer['replayed']:,} of them replayed"
     )
+    if others and not former:
+        click.echo(f"{others:,} are of a former topic {definition.topic}: --former lists these")
     rows = [("letters", "replayed", "partition", f"{'first':24}", f"{'last':24}", "error")] if groups else []
     for one in groups:
         numbers = (f"{one['letters']:,}", f"{one['replayed']:,}", str(one["partition"]))
@@ -86,21 +100,19 @@ def list_(pipeline: str, as_json: bool) -> None:
 @click.argument("pipeline", metavar="PIPELINE")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), default=10, help="The last N (10).")
 @click.option("--source", metavar="TOPIC-PARTITION-OFFSET", help="Only the one of this record.")
-def show(pipeline: str, limit: int, source: str | None) -> None:
+@_former
+def show(pipeline: str, limit: int, source: str | None, former: bool) -> None:
     """Print dead letters: what is wrong, key, value and headers; in hex what is not text."""
     from kafkapy.pipeline.dead_letter_reader import Source, dead_letters
     from kafkapy.pipeline.dead_letter_replay import replayed_sources
     from kafkapy.pipeline.topics import Topics
 
     definition = PipelineDefinition.load(pipeline)
-    wanted = None
-    if source is not None:
-        wanted = Source.parse(source)
-        if wanted is None:
-            raise PipelineError(f"--source: expected TOPIC-PARTITION-OFFSET, not {source!r}")
+    if source is not None and Source.parse(source) is None:
+        raise PipelineError(f"--source: expected TOPIC-PARTITION-OFFSET, not {source!r}")
     topics = Topics(definition.bootstrap, definition.kafka)
-    letters = dead_letters(definition, topics)
-    chosen = deque((one for one in letters if wanted in (None, one.source)), maxlen=limit)
+    letters = (one for one in dead_letters(definition, topics) if one.former == former)
+    chosen = deque((one for one in letters if source in (None, str(one.source))), maxlen=limit)
     if not chosen:
         of_record = f" of {source}" if source else ""
         click.echo(f"{definition.name} has no dead letter{of_record}.")
@@ -113,7 +125,8 @@ def show(pipeline: str, limit: int, source: str | None) -> None:
 @click.argument("pipeline", metavar="PIPELINE")
 @click.option("--to", metavar="TOPIC", help="Another topic than the one that they come from.")
 @click.option("--where-error", metavar="TEXT", help="Only those whose error contains the text.")
-def replay(pipeline: str, to: str | None, where_error: str | None) -> None:
+@_former
+def replay(pipeline: str, to: str | None, where_error: str | None, former: bool) -> None:
     """Send dead letters back into their topic, for the pipeline to read them again.
 
     Each is sent once: those that were replayed before are left out. All readers of the topic get them; in
@@ -122,7 +135,7 @@ def replay(pipeline: str, to: str | None, where_error: str | None) -> None:
     from kafkapy.pipeline.dead_letter_replay import replay_dead_letters
 
     definition = PipelineDefinition.load(pipeline)
-    result = replay_dead_letters(definition, to=to, where_error=where_error)
+    result = replay_dead_letters(definition, to=to, where_error=where_error, former=former)
     before = f"; {result.before:,} had been before" if result.before else ""
     click.echo(f"{definition.name}: {result.replayed:,} dead letters replayed into {result.topic}{before}")
 

@@ -29,13 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ResetPlan:
-    """`before` is where the pipeline stands, `after` the offset by partition to which it is to go."""
+    """`before` is where the pipeline stands, `after` the offset by partition to which it is to go.
+
+    `copied_from` are the ids of the topics whose records this one has at the same offsets.
+    """
 
     definition: PipelineDefinition
     mode: str
     before: list[PartitionPosition]
     after: Mapping[int, int]
     topic_id: str | None = None
+    copied_from: tuple[str, ...] = ()
 
     @property
     def again(self) -> int:
@@ -69,7 +73,8 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
     available: each partition where it stands, or at its start where that has expired.
     """
     state = State(definition.table.location)
-    if state.incarnation is None:
+    incarnation = state.incarnation
+    if incarnation is None:
         raise PipelineError(f"{definition.name} has not run yet: set start: instead of resetting it")
     topics = Topics(definition.bootstrap, definition.kafka)
     topic_id = topics.topic_id(definition.topic)
@@ -77,7 +82,8 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
     # The table is as it was written, though the topic's policy or the file may have been changed since.
     former = state.definition
     mode = (former and former.mode) or definition.mode_for(topics.cleanup_policy(definition.topic))
-    other = created_anew(definition, state, topics) is not None and to.strip() != "available"
+    anew = created_anew(definition, state, topics) is not None
+    other = anew and to.strip() != "available"
     if mode == "upsert" and (other or any(one.position > one.end for one in before)):
         raise PipelineError(
             f"{definition.name}: the topic {definition.topic} was created anew, and the table would take its "
@@ -90,7 +96,17 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
                 f"--to: partition {one.partition} of {definition.topic} has the offsets {one.start} to "
                 f"{one.end}, not {after[one.partition]}; give one of these, or --to earliest"
             )
-    return ResetPlan(definition=definition, mode=mode, before=before, after=after, topic_id=topic_id)
+    copied_from = () if other else incarnation.copied_from
+    if anew and not other and incarnation.topic_id is not None:
+        copied_from += (incarnation.topic_id,)
+    return ResetPlan(
+        definition=definition,
+        mode=mode,
+        before=before,
+        after=after,
+        topic_id=topic_id,
+        copied_from=copied_from,
+    )
 
 
 def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
@@ -100,7 +116,7 @@ def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
         if plan.mode == "append":
             _reset_and_trim(plan, state, spark)
         else:
-            state.begin_anew(plan.after, trim=False, topic_id=plan.topic_id)
+            _begin_anew(plan, state, trim=False)
         state.forget_old_checkpoints()
 
 
@@ -111,8 +127,12 @@ def _reset_and_trim(plan: ResetPlan, state: State, spark: SparkSession | None) -
     definition = plan.definition
     with spark_for(definition, spark) as session, driver_lock(definition, state, session):
         finish_reset(definition, state, session)
-        state.begin_anew(plan.after, trim=True, topic_id=plan.topic_id)
+        _begin_anew(plan, state, trim=True)
         finish_reset(definition, state, session)
+
+
+def _begin_anew(plan: ResetPlan, state: State, *, trim: bool) -> None:
+    state.begin_anew(plan.after, trim=trim, topic_id=plan.topic_id, copied_from=plan.copied_from)
 
 
 def finish_reset(definition: PipelineDefinition, state: State, spark: SparkSession) -> None:

@@ -1,7 +1,8 @@
 """What a pipeline remembers, in the folder `_kafkapy` of its table.
 
     pipeline.yaml      the definition as it was last run
-    incarnation.json   {"id", "starting_offsets": {partition: offset} | null, "trim": bool, "topic_id" | null}
+    incarnation.json   {"id", "starting_offsets": {partition: offset} | null, "trim": bool, "topic_id" | null,
+                       "copied_from": [topic_id, ...], "table_id"}
     checkpoint/ID/     Spark's checkpoint of that incarnation
     schema.json        the schema that an inferring format has found so far
     progress.json      the last batch and the counts
@@ -17,7 +18,9 @@ incarnation is part of what makes a batch known to the table (`app_id`). A reset
 anew, with the offsets to start from, and that one write is the whole switch: killed before it, the old
 checkpoint counts; after it, the new one does. `trim` says that rows at or after the starting offsets may
 still be in the table: whoever finds it set deletes them and clears it before reading on (`reset.py`).
-`topic_id` is the topic that the offsets are of: a later one of the same name has other records.
+`topic_id` is the topic that the offsets are of: a later one of the same name has other records, but for a
+copy with the same offsets, to which a reset said that it goes on; the ids before are `copied_from` then.
+`table_id` is the id of the first incarnation, which all have in common.
 
 Small files are replaced whole. On a local disk by a rename, synced before and after. Elsewhere a rename may
 not replace, or the store may have none: the text is first written whole as NAME.next, then NAME is deleted
@@ -55,6 +58,14 @@ class Incarnation:
     starting_offsets: Mapping[int, int] | None = None
     trim: bool = False
     topic_id: str | None = None
+    copied_from: tuple[str, ...] = ()
+    table_id: str | None = None
+
+    def of_former_topic(self, topic_id: str | None) -> bool:
+        """Whether an offset of that topic is the place of another record; not if an id is unknown."""
+        if topic_id is None or self.topic_id is None:
+            return False
+        return topic_id not in (self.topic_id, *self.copied_from)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,27 +113,45 @@ class State:
             starting_offsets=None if offsets is None else {int(p): offset for p, offset in offsets.items()},
             trim=value["trim"],
             topic_id=value.get("topic_id"),
+            copied_from=tuple(value.get("copied_from", ())),
+            table_id=value.get("table_id"),
         )
 
     def begin(self) -> Incarnation:
         """The present incarnation; at the first run a new one, which starts where the definition says."""
-        return self.incarnation or self._switch(Incarnation(id=uuid.uuid4().hex[:12]))
+        if (present := self.incarnation) is not None:
+            return present
+        fresh = _fresh_id()
+        return self._switch(Incarnation(id=fresh, table_id=fresh))
 
     def begin_anew(
-        self, starting_offsets: Mapping[int, int], *, trim: bool, topic_id: str | None = None
+        self,
+        starting_offsets: Mapping[int, int],
+        *,
+        trim: bool,
+        topic_id: str | None = None,
+        copied_from: tuple[str, ...] = (),
     ) -> Incarnation:
         """Leaves the present checkpoint for an empty one that starts at these offsets."""
-        fresh = uuid.uuid4().hex[:12]
+        former = self.begin()
         return self._switch(
-            Incarnation(id=fresh, starting_offsets=dict(starting_offsets), trim=trim, topic_id=topic_id)
+            Incarnation(
+                id=_fresh_id(),
+                starting_offsets=dict(starting_offsets),
+                trim=trim,
+                topic_id=topic_id,
+                copied_from=copied_from,
+                table_id=former.table_id or former.id,
+            )
         )
 
     def begin_with(self, topic_id: str | None) -> Incarnation:
         """The present incarnation or a new one, of this topic if it is not known yet of which."""
         present = self.begin()
-        if present.topic_id is not None or topic_id is None:
-            return present
-        return self._switch(dataclasses.replace(present, topic_id=topic_id))
+        known = dataclasses.replace(
+            present, topic_id=present.topic_id or topic_id, table_id=present.table_id or present.id
+        )
+        return present if known == present else self._switch(known)
 
     def trimmed(self) -> Incarnation:
         """The table holds nothing at or after the starting offsets any more."""
@@ -295,6 +324,10 @@ class State:
     def _entries(self, folder: str) -> list[Any]:
         selector = fs.FileSelector(folder, allow_not_found=True)
         return list(self.filesystem.get_file_info(selector))
+
+
+def _fresh_id() -> str:
+    return uuid.uuid4().hex[:12]
 
 
 def _open_filesystem(location: str) -> tuple[Any, str]:

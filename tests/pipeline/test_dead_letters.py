@@ -244,6 +244,74 @@ def test_what_a_topic_refuses_is_one_line_and_can_be_replayed_later(
     assert [one[2] for one in content(topics, narrow)] == [b"small"]
 
 
+def shown_sources(definition: PipelineDefinition, *arguments: str) -> list[str]:
+    lines = run(definition, "show", *arguments).output.splitlines()
+    return [line.partition(":")[0] for line in lines if line.startswith(definition.topic)]
+
+
+def test_those_of_a_topic_that_was_created_anew_are_told_apart(
+    definition: PipelineDefinition, topics: Topics, write_letter: WriteLetter
+) -> None:
+    state = State(definition.table.location)
+    table_id = state.begin_with("the former id").table_id
+    assert table_id is not None
+    write_letter(1, value=b"former", topic_id="the former id", table_id=table_id)
+    write_letter(2, value=b"never replayed", topic_id="the former id", table_id=table_id)
+    assert replay_dead_letters(definition, where_error="JSON").replayed == 2
+    state.begin_anew({0: 0, 1: 0}, trim=False, topic_id="the present id")
+    write_letter(1, value=b"present", topic_id="the present id", table_id=table_id)
+    write_letter(3, value=b"of before there were ids")
+    told = json.loads(run(definition, "list", "--json").output)
+    assert (told["letters"], told["replayed"], told["repeats"], told["of_former_topic"]) == (2, 0, 0, 2)
+    assert f"2 are of a former topic {definition.topic}: --former" in run(definition, "list").output
+    assert "2 dead letters of a former topic" in run(definition, "list", "--former").output
+    assert "value         present" in run(definition, "show").output
+    assert shown_sources(definition, "--former") == [f"{definition.topic}-0-1", f"{definition.topic}-0-2"]
+    assert replay_dead_letters(definition).replayed == 2
+    last = [(value, dict(headers)) for _, _, value, headers, _ in content(topics, definition.topic)][-2:]
+    assert [value for value, _ in last] == [b"present", b"of before there were ids"]
+    assert last[0][1]["kafkapy.topic-id"] == b"the present id"
+    result = replay_dead_letters(definition, to=definition.topic, former=True)
+    assert (result.replayed, result.before) == (0, 2)
+
+
+def test_those_of_a_topic_that_was_copied_with_its_offsets_are_the_present_ones(
+    definition: PipelineDefinition, write_letter: WriteLetter
+) -> None:
+    state = State(definition.table.location)
+    table_id = state.begin_with("the original's id").table_id
+    assert table_id is not None
+    write_letter(1, topic_id="the original's id", table_id=table_id)
+    state.begin_anew({0: 4}, trim=False, topic_id="the copy's id", copied_from=("the original's id",))
+    assert shown_sources(definition) == [f"{definition.topic}-0-1"]
+
+
+def test_those_of_another_table_are_not_shown_though_the_pipelines_have_one_name(
+    definition: PipelineDefinition, write_letter: WriteLetter
+) -> None:
+    table_id = State(definition.table.location).begin().table_id
+    assert table_id is not None
+    write_letter(1, table_id=table_id, pipeline="a former name")
+    write_letter(2, table_id="another table")
+    write_letter(3)
+    assert shown_sources(definition) == [f"{definition.topic}-0-1", f"{definition.topic}-0-3"]
+
+
+def test_a_killed_replay_tells_records_of_two_topics_of_one_name_apart(
+    definition: PipelineDefinition, topics: Topics, write_letter: WriteLetter
+) -> None:
+    state = State(definition.table.location)
+    table_id = state.begin_with("the present id").table_id
+    assert table_id is not None
+    producer = topics.producer()
+    headers = [("kafkapy.source", f"{definition.topic}-0-1".encode()), ("kafkapy.topic-id", b"another")]
+    producer.produce(definition.topic, value=b"of another", headers=headers)
+    assert producer.flush(10) == 0
+    state.write_json("dlq.json", {definition.topic: {"done": {}, "since": {"0": 0, "1": 0}}})
+    write_letter(1, topic_id="the present id", table_id=table_id)
+    assert replay_dead_letters(definition).replayed == 1
+
+
 def test_replaying_at_the_same_time_is_refused(
     definition: PipelineDefinition, write_letter: WriteLetter
 ) -> None:

@@ -223,6 +223,9 @@ def test_a_topic_created_anew_that_has_outgrown_the_position_is_another_one(
         plan_reset(upserted, "earliest")
     assert plan_reset(upserted, "available").after == {0: 3, 1: 1}  # a copy with the same offsets
 
+    assert plan_reset(upserted, "available").copied_from == ("the id of the former topic",)
+    assert plan_reset(definition, "earliest").copied_from == ()
+
     topics = Topics(definition.bootstrap)
     assert "was created anew" in str(created_anew(definition, state, topics))
     reset(plan_reset(definition, "earliest"), spark=NO_SPARK)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,11 @@ def test_beginning_anew_changes_checkpoint_and_writer_in_one_write(tmp_path: Pat
     assert (
         State(tmp_path).incarnation
         == fresh
-        == Incarnation(id=fresh.id, starting_offsets={0: 12, 1: 0}, trim=True)
+        == Incarnation(id=fresh.id, starting_offsets={0: 12, 1: 0}, trim=True, table_id=fresh.table_id)
     )
     assert state.checkpoint != before[0]
     assert state.app_id("orders") != before[1]
-    assert state.trimmed() == Incarnation(id=fresh.id, starting_offsets={0: 12, 1: 0})
+    assert state.trimmed() == replace(fresh, trim=False)
     Path(state.checkpoint).mkdir(parents=True)
     state.forget_old_checkpoints()
     assert [path.name for path in (tmp_path / "_kafkapy/checkpoint").iterdir()] == [fresh.id]
@@ -83,6 +84,17 @@ def test_an_incarnation_keeps_the_id_of_its_topic(tmp_path: Path) -> None:
     del written["topic_id"]  # as versions wrote it that did not know it
     state.write_json("incarnation.json", written)
     assert state.begin_with("third").topic_id == "third"
+
+
+def test_the_id_of_the_table_outlives_resets(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    table_id = state.begin().table_id
+    assert table_id is not None
+    assert state.begin_anew({0: 12}, trim=False).table_id == table_id
+    written = state.read_json("incarnation.json")
+    del written["table_id"]  # as versions wrote it that did not know it
+    state.write_json("incarnation.json", written)
+    assert state.begin_with(None).table_id == state.begin_anew({0: 2}, trim=False).table_id == written["id"]
 
 
 def test_where_dead_letters_were_written_is_kept_once_each(tmp_path: Path) -> None:
