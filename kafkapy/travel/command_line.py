@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from kafkapy.travel.transfer import Transfer
-from kafkapy.travel.travel_error import TravelError
 
 
 def named_directories(text: str) -> list[Path]:
@@ -22,21 +21,28 @@ def targets_for(sources: Sequence[Path], target: str | None, in_place: bool) -> 
     """The directories to make; None where the sources are changed in place.
 
     Raises:
-        TravelError: not as many as sources, or both or neither of target and --in-place.
+        UsageError: not as many as sources, both or neither of target and --in-place, one within another.
     """
     if not sources:
-        raise TravelError("No directory is named: give the data directory of a broker.")
+        raise click.UsageError("No directory is named: give the data directory of a broker.")
     if in_place:
         if target is not None:
-            raise TravelError(f"--in-place changes the directory itself: leave {target} out, or the option.")
+            raise click.UsageError(
+                f"--in-place changes the directory itself: leave {target} out, or the option."
+            )
         return None
     if target is None:
-        raise TravelError("Name the directory to make, or say --in-place to change this one.")
+        raise click.UsageError("Name the directory to make, or say --in-place to change this one.")
     targets = named_directories(target)
     if len(targets) != len(sources):
-        raise TravelError(
+        raise click.UsageError(
             f"{len(sources)} directories go to as many: name {len(sources)} targets, separated by commas."
         )
+    others = [*sources, *targets]
+    for index, path in enumerate(targets, len(sources)):
+        for other in others[:index] + others[index + 1 :]:
+            if path.resolve().is_relative_to(other.resolve()):
+                raise click.UsageError(f"{path} lies in {other}: name a directory beside it.")
     return targets
 
 

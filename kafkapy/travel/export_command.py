@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkapy.travel.command_line import cost, counted, named_directories, progress_bar, size, targets_for
-from kafkapy.travel.travel_error import TravelError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +45,7 @@ def _zookeeper(kind: str) -> str | None:
     """The address of the ZooKeeper; None for KRaft."""
     name, _, address = kind.partition(":")
     if kind != "kraft" and (name != "zookeeper" or not address):
-        raise TravelError(f"--to {kind}: say kraft, or zookeeper:HOST:PORT.")
+        raise click.UsageError(f"--to {kind}: say kraft, or zookeeper:HOST:PORT.")
     return address or None
 
 

@@ -1,22 +1,26 @@
 """The directories that are made: written beside their place under a name of their own, then renamed.
 
-A run that is killed leaves `<target>.partial` behind, which the next run with this target removes; the target
-itself is there whole or not at all. With several, all are written before the first is renamed, and the one
-with the metadata comes last.
+A run that is killed leaves `<target>.partial` behind, which the next run with this target removes: it knows
+it by what its `.lock` says. The target itself is there whole or not at all. With several, all are written
+before the first is renamed, and the one with the metadata comes last.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from kafkapy.storage.files import File, FileSystem, release_all
 from kafkapy.storage.log_directory import LOCK_FILE
 from kafkapy.travel.source import PARTIAL_SUFFIX
 from kafkapy.travel.travel_error import TravelError
+
+_MARK: Final = b"written by kafkapy export or import\n"
+"""In `.lock`, of which brokers do not read what it says."""
 
 
 class Target:
@@ -56,6 +60,9 @@ class Target:
             self._files.sync_directory(path)
             self._files.rename(path, final)
             self._files.sync_directory(os.path.dirname(final))
+        with contextlib.suppress(OSError):  # it is only for tidiness
+            for lock in self._locks:
+                self._files.truncate(lock, 0)
         release_all(self._locks)
         self._locks.clear()
 
@@ -75,16 +82,30 @@ class Target:
             return True
         except NotADirectoryError:
             return False
+        except OSError as error:
+            raise TravelError(f"{path} cannot be made: {error.strerror}.") from None
 
     def _make(self, path: str) -> None:
         parent = os.path.dirname(path)
         self._files.make_directories(parent)
         if self._files.exists(path):
+            if not self._is_ours(path):
+                raise TravelError(f"{path} is in the way, and not left from an earlier run: move it away.")
             self._lock(path)
             self._files.remove(path)
             release_all([self._locks.pop()])
         self._files.make_directory(path)
         self._lock(path)
+        self._files.write_at(self._locks[-1], [_MARK], 0)
+
+    def _is_ours(self, path: str) -> bool:
+        """An earlier run made it, and may have been killed before it wrote anything."""
+        try:
+            names = {entry.name for entry in self._files.scan(path)}
+        except NotADirectoryError:
+            return False
+        mark = self._files.read(f"{path}/{LOCK_FILE}") if LOCK_FILE in names else b""
+        return mark == _MARK or (not mark and names <= {LOCK_FILE})
 
     def _lock(self, path: str) -> None:
         try:

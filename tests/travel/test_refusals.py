@@ -10,7 +10,7 @@ import pytest
 from kafkapy.inprocess import Broker
 from kafkapy.storage.files import FileSystem
 from kafkapy.travel import zookeeper
-from tests.travel.harness import files_of, refusal, run, write_directory
+from tests.travel.harness import files_of, refusal, run, run_any, write_directory
 
 Capture = pytest.CaptureFixture[str]
 
@@ -29,10 +29,11 @@ def test_a_directory_that_is_not_there(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_a_directory_of_something_else(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "other").mkdir()
     for command in (["export", "--to", "kraft"], ["import"]):
-        told = refusal(capsys, *command, tmp_path, tmp_path / "target")
+        told = refusal(capsys, *command, tmp_path / "other", tmp_path / "target")
         assert "has no meta.properties" in told
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.rglob("*")] == ["other"]
 
 
 def test_a_target_that_is_there(home: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -74,6 +75,49 @@ def test_the_wrong_direction(home: Path, tmp_path: Path, capsys: Capture) -> Non
     assert told == f"{home} is a data directory of kafkapy already: kafkapy serve --data {home}"
 
 
+@pytest.mark.parametrize("arguments", [["export", "--to", "foo"], ["export", "--to", "kraft"], ["import"]])
+def test_wrong_usage_exits_with_2(home: Path, tmp_path: Path, capsys: Capture, arguments: list[str]) -> None:
+    targets = [tmp_path / "target"] if "foo" in arguments else []
+    code, out, err = run_any(capsys, *arguments, home, *targets)
+    assert (code, out) == (2, "")
+    assert err.endswith(f" See kafkapy {arguments[0]} --help.\n")
+
+
+def test_a_target_within_the_source_or_another_target(tmp_path: Path, capsys: Capture) -> None:
+    homes = [tmp_path / "one", tmp_path / "two"]
+    write_directory(*homes)
+    files, named = files_of(*homes), ",".join(map(str, homes))
+    (tmp_path / "link").symlink_to(homes[1])
+    out = tmp_path / "out"
+    for targets in ((homes[0] / "out", out), (out, tmp_path / "link" / "out"), (out, out), (out, out / "in")):
+        told = refusal(capsys, "export", named, ",".join(map(str, targets)), "--to", "kraft")
+        assert "name a directory beside it." in told
+    assert files_of(*homes) == files
+    assert not out.exists()
+
+
+def test_a_target_that_cannot_be_made(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / ("t" * 300)
+    told = refusal(capsys, "export", home, target, "--to", "kraft")
+    assert told == f"{target} cannot be made: File name too long."
+
+
+def test_somebody_elses_folder_of_the_name_that_is_written(
+    home: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    partial = tmp_path / "target.partial"
+    partial.mkdir()
+    (partial / "thesis").write_text("mine")
+    told = refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft")
+    assert told == f"{partial} is in the way, and not left from an earlier run: move it away."
+    assert (partial / "thesis").read_text() == "mine"
+    (partial / "thesis").rename(partial / ".lock")
+    assert "is in the way" in refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft")
+    (partial / ".lock").write_text("")
+    run(capsys, "export", home, tmp_path / "target", "--to", "kraft")
+    assert not (tmp_path / "target" / ".lock").read_bytes()
+
+
 def test_no_target_or_two_ways(home: Path, tmp_path: Path, capsys: Capture) -> None:
     assert "--in-place" in refusal(capsys, "import", home)
     assert "leave" in refusal(capsys, "import", home, tmp_path / "target", "--in-place")
@@ -83,7 +127,7 @@ def test_no_target_or_two_ways(home: Path, tmp_path: Path, capsys: Capture) -> N
 @pytest.mark.parametrize("kind", ["kafka", "zookeeper", "zookeeper:", "kraft:3.9"])
 def test_an_unknown_destination(home: Path, tmp_path: Path, capsys: Capture, kind: str) -> None:
     told = refusal(capsys, "export", home, tmp_path / "target", "--to", kind)
-    assert told == f"--to {kind}: say kraft, or zookeeper:HOST:PORT."
+    assert told == f"--to {kind}: say kraft, or zookeeper:HOST:PORT. See kafkapy export --help."
 
 
 def test_an_address_that_is_none(home: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -114,8 +158,9 @@ def test_a_damaged_metadata_file(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_damaged_meta_properties(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "meta.properties").write_text("version=7\n")
-    told = refusal(capsys, "import", tmp_path, tmp_path / "target")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "meta.properties").write_text("version=7\n")
+    told = refusal(capsys, "import", tmp_path / "home", tmp_path / "target")
     assert told.startswith("It cannot be told whose directory this is:")
 
 
