@@ -1,8 +1,9 @@
 """The command line: `kafkapy serve`, and the groups `kafkapy pipeline` and `kafkapy spark`.
 
-Exit codes: 0 done, or stopped by a signal; 1 it cannot be done; 2 wrong usage or settings. Errors are one
-line on standard error; wrong usage too, for which click would print three. The groups live with their
-packages and are imported when they are asked for, so that `kafkapy serve` starts without them.
+Exit codes: 0 done, or a broker stopped by a signal; 1 it cannot be done; 2 wrong usage or settings; 130
+interrupted. Errors are one line on standard error; wrong usage too, for which click would print three. The
+groups live with their packages and are imported when they are asked for, so that `kafkapy serve` starts
+without them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kafkapy.config_keys import ConfigError
 from kafkapy.errors import UserError
 from kafkapy.listeners import parse_address
 from kafkapy.logging_setup import FORMATS, LEVELS
+from kafkapy.os_failure import end_with
 
 if TYPE_CHECKING:
     from kafkapy.config import BrokerConfig
@@ -80,9 +82,11 @@ class _Commands(click.Group):
             message += "" if message.endswith((".", "?", "?)")) else "."
             _fail(f"{message[:1].lower()}{message[1:]} See {path} --help.", code=2)
         except click.Abort:
-            sys.exit(1)
+            _fail("interrupted.", code=130)
         except UserError as error:
             _fail(str(error), code=1)
+        except OSError as error:
+            end_with(error, code=1)
         sys.exit(code if isinstance(code, int) else 0)
 
 

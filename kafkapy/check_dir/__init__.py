@@ -2,6 +2,7 @@
 
     layout.py            what a path holds: log directories, or one partition
     check.py             all of it, from end to end
+    owners.py            whose the directories are, by their ids
     directory_check.py   a log directory: whose it is, leftovers, a lock that somebody holds
     checkpoint_check.py  its checkpoints: their syntax, and lines for what is not there
     kraft_check.py       KRaft's own files, and kafkapy's metadata.db

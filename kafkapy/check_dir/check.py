@@ -11,6 +11,7 @@ from kafkapy.check_dir.directory_check import DirectoryCheck, compare_partitions
 from kafkapy.check_dir.finding import Finding, Severity
 from kafkapy.check_dir.kraft_check import check_kraft_files, check_metadata_file
 from kafkapy.check_dir.layout import DirectoryPlace, Role, find_directories
+from kafkapy.check_dir.owners import Owners
 from kafkapy.check_dir.partition_check import PartitionResult, check_partition
 from kafkapy.log_source.log_source_error import LogSourceError
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
@@ -92,12 +93,17 @@ class Check:
         """Read everything; what is wrong, as it is found."""
         started = time.perf_counter()
         results: list[PartitionResult] = []
+        owners = Owners()
         for place in self.places:
             try:
                 directory = DirectoryCheck(self._files, place, deep=self._deep)
                 yield from self._count(directory.findings())
+                if place.whole:
+                    owners.add_directory(place.path, directory.meta)
                 if place.whole and not directory.live:
-                    yield from self._count(check_metadata_file(place.path))
+                    cluster_id, found = check_metadata_file(place.path)
+                    owners.add_metadata(place.path, cluster_id)
+                    yield from self._count(found)
                     yield from self._count(check_kraft_files(self._files, place.path))
             except OSError as error:
                 self.summary.unreadable.append(f"{place.path} cannot be read: {error.strerror or error}")
@@ -125,6 +131,7 @@ class Check:
                 if partition.role is Role.LOG:
                     results.append(result)
                 yield from self._count(result.findings)
+        yield from self._count(owners.compare())
         yield from self._count(compare_partitions(results))
         self.summary.seconds = time.perf_counter() - started
 

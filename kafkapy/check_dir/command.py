@@ -1,7 +1,7 @@
 """`kafkapy check DIR…`: is a data directory sound?
 
 Exit status: 0 it is, but for what is harmless; 1 something is damaged, or will be repaired at the next start;
-2 it could not be checked, or wrong usage.
+2 it could not be checked, or wrong usage; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkapy.errors import UserError
+from kafkapy.os_failure import end_with
 
 if TYPE_CHECKING:
     from kafkapy.check_dir.check import Check, Summary
@@ -37,13 +38,16 @@ def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
     except UserError as error:
         click.echo(f"kafkapy: {error}", err=True)
         sys.exit(2)
-    with _progress(job) as (progress, tell):
-        for finding in job.run(progress):
-            tell(json.dumps(finding.values(), ensure_ascii=False) if as_json else finding.text())
-    if as_json:
-        click.echo(json.dumps(job.summary.values()))
-    else:
-        _tell(job.summary)
+    try:
+        with _progress(job) as (progress, tell):
+            for finding in job.run(progress):
+                tell(json.dumps(finding.values(), ensure_ascii=False) if as_json else finding.text())
+        if as_json:
+            click.echo(json.dumps(job.summary.values()))
+        else:
+            _tell(job.summary)
+    except OSError as error:  # of the output: what cannot be read is told
+        end_with(error, code=2)
     sys.exit(job.summary.exit_status)
 
 

@@ -15,6 +15,7 @@ from kafkapy.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     CorruptCheckpointError,
+    MetaProperties,
     read_clean_shutdown_epoch,
     read_meta_properties,
 )
@@ -43,6 +44,8 @@ class DirectoryCheck:
         """A broker runs on the directory."""
         self.clean = not self.live and files.exists(f"{path}/{CLEAN_SHUTDOWN}")
         self.checkpoints: Checkpoints = read_checkpoints(files, path)
+        self.meta: MetaProperties | None = None
+        """Whose directory it is, where that can be told."""
 
     def partitions(self) -> Iterator[tuple[PartitionPlace, Expected]]:
         """What is to be read, and what is known of it."""
@@ -111,10 +114,10 @@ class DirectoryCheck:
         path = f"{self.place.path}/{META_PROPERTIES}"
         remedy = "kafkapy writes it anew at its next start; Apache Kafka does not start without it."
         try:
-            meta = read_meta_properties(self._files, path)
+            self.meta = read_meta_properties(self._files, path)
         except CorruptCheckpointError as error:
             return [Finding(Severity.REPAIRED, path, str(error).removeprefix(f"{path}: "), remedy)]
-        return [Finding(Severity.REPAIRED, path, "it is missing", remedy)] if meta is None else []
+        return [Finding(Severity.REPAIRED, path, "it is missing", remedy)] if self.meta is None else []
 
 
 def compare_partitions(results: list[PartitionResult]) -> list[Finding]:

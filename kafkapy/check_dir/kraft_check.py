@@ -11,6 +11,7 @@ import tempfile
 from kafkapy.check_dir.finding import Finding, Severity
 from kafkapy.log_source.data_directory import METADATA_FILE
 from kafkapy.log_source.read_only_files import ReadOnlyFiles
+from kafkapy.metadata import znodes
 from kafkapy.metadata.sqlite_tree import DamagedTreeError, SqliteTree
 from kafkapy.metadata.store import MetadataStoreError
 from kafkapy.protocol.errors import DecodeError
@@ -70,24 +71,29 @@ def _look_at_snapshot(files: ReadOnlyFiles, path: str) -> tuple[int, str | None]
     return position, None if last_type == _SNAPSHOT_FOOTER else "it has no end: its footer is missing"
 
 
-def check_metadata_file(directory: str) -> list[Finding]:
-    """kafkapy's metadata, a SQLite file. A copy is looked at: SQLite itself writes beside what it opens.
+def check_metadata_file(directory: str) -> tuple[str | None, list[Finding]]:
+    """kafkapy's metadata, a SQLite file: of which cluster they are, and what is wrong. A copy is looked at:
+    SQLite itself writes beside what it opens.
 
     Raises:
         OSError: the disk failed.
     """
     path = f"{directory}/{METADATA_FILE}"
     if not os.path.exists(path):
-        return []
+        return None, []
     with tempfile.TemporaryDirectory(prefix="kafkapy-check-") as folder:
         for suffix in ("", "-wal"):
             if os.path.exists(path + suffix):
                 shutil.copyfile(path + suffix, f"{folder}/{METADATA_FILE}{suffix}")
         try:
-            SqliteTree(f"{folder}/{METADATA_FILE}", sync=False).close()
+            tree = SqliteTree(f"{folder}/{METADATA_FILE}", sync=False)
+            try:
+                node = tree.read(znodes.CLUSTER_ID)
+            finally:
+                tree.close()
+            return None if node is None else znodes.decode_cluster_id(node.data), []
         except DamagedTreeError as error:
-            return [Finding(Severity.DAMAGED, path, f"it is damaged ({error.what})", error.remedy)]
+            return None, [Finding(Severity.DAMAGED, path, f"it is damaged ({error.what})", error.remedy)]
         except MetadataStoreError as error:
             what = str(error).replace(folder, directory).rstrip(".")
-            return [Finding(Severity.DAMAGED, path, what, DamagedTreeError.remedy)]
-    return []
+            return None, [Finding(Severity.DAMAGED, path, what, DamagedTreeError.remedy)]

@@ -57,7 +57,7 @@ class DirectoryPlace:
 
 
 def find_directories(files: ReadOnlyFiles, paths: Iterable[str]) -> list[DirectoryPlace]:
-    """The log directories at or below the paths.
+    """The log directories at or below the paths, each once.
 
     Raises:
         UserError: there are none.
@@ -81,7 +81,22 @@ def find_directories(files: ReadOnlyFiles, paths: Iterable[str]) -> list[Directo
                     f"{path} is no data directory of a broker, holds none, and is no partition of one."
                 )
             found += [_log_directory(files, each) for each in inner]
-    return found
+    return _once(found)
+
+
+def _once(found: Iterable[DirectoryPlace]) -> list[DirectoryPlace]:
+    """What is named twice, by whatever name, is one: not the copy of another."""
+    places: dict[str, DirectoryPlace] = {}
+    for place in found:
+        known = places.setdefault(os.path.realpath(place.path), place)
+        if known is place or known.whole:
+            continue
+        if place.whole:
+            known.partitions, known.whole = place.partitions, True
+            continue
+        there = {os.path.realpath(each.path) for each in known.partitions}
+        known.partitions += [each for each in place.partitions if os.path.realpath(each.path) not in there]
+    return list(places.values())
 
 
 def partition_place(path: str) -> PartitionPlace | None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from kafkapy.os_failure import end_with
 
 if TYPE_CHECKING:
     from kafkapy.dump_log.batches import Offsets
@@ -66,10 +67,8 @@ def dump_log(
     try:
         wrong = _write(write, paths, options)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read it has seen enough; the interpreter must not flush into the pipe either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    except OSError as error:
+        end_with(error, code=1)
     if wrong:
         sys.exit(1)
 

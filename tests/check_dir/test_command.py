@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from kafkapy.check_dir.check import Check
 from kafkapy.check_dir.command import check
+from kafkapy.check_dir.finding import Finding
+from kafkapy.cli import main
 from tests.check_dir.directories import files, flip, killed, stopped
 
 
@@ -93,3 +97,49 @@ def test_the_command_hangs_in_the_command_line_and_serve_starts_without_it(tmp_p
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_directory_that_is_named_twice_is_checked_once(tmp_path: Path) -> None:
+    path = stopped(tmp_path)
+    (tmp_path / "link").symlink_to(path.parent)
+    for named in (
+        [path.parent, path.parent],
+        [path.parent, tmp_path / "link"],
+        [path, path.parent],
+        [path] * 2,
+    ):
+        result = CliRunner().invoke(check, [str(each) for each in named])
+        assert result.exit_code == 0, result.output
+        assert result.output.startswith("1 partition, ")
+
+
+def test_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    path = stopped(tmp_path)
+    for command, status in (("check", 2), ("dump-log", 1)):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "kafkapy", command, str(path)],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        assert done.stderr == "kafkapy: standard output: No space left on device.\n"
+        assert done.returncode == status
+
+
+def test_a_check_that_is_interrupted_says_so_and_exits_with_130(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = stopped(tmp_path)
+
+    def interrupted(*_: object) -> Iterator[Finding]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(Check, "run", interrupted)
+    with pytest.raises(SystemExit) as exited:
+        main.main(["check", str(path)], prog_name="kafkapy")
+    assert exited.value.code == 130
+    assert capsys.readouterr().err.strip() == "kafkapy: interrupted."
