@@ -172,6 +172,84 @@ def test_avro_rows_become_values_of_the_newest_schema(
         assert fastavro.schemaless_reader(io.BytesIO(again[2][5:]), SECOND) == defaults
 
 
+def record_of(name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+
+
+def states(*symbols: str) -> dict[str, Any]:
+    return {"type": "enum", "name": "State", "symbols": list(symbols)}
+
+
+WIDER = record_of(
+    "Sale",
+    id="long",
+    item=record_of("Item", x="int", y=["null", "string"]),
+    items={"type": "array", "items": record_of("Part", n="long")},
+    by={"type": "map", "values": "long"},
+    state=states("NEW", "OLD"),
+    price="double",
+    gone=["null", "string"],
+)
+NARROWER = record_of(
+    "Sale",
+    id="int",
+    item=record_of("Item", x="int"),
+    items={"type": "array", "items": record_of("Part", n="int")},
+    by={"type": "map", "values": "int"},
+    state=states("NEW"),
+    price="float",
+)
+
+
+def test_avro_rows_are_written_by_the_newest_schema_that_takes_them_whole(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    plain = {"id": 1, "item": {"x": 1, "y": None}, "items": [{"n": 1}], "by": {"a": 1}, "state": "NEW"}
+    plain |= {"price": 0.5, "gone": None}
+    only_wider: list[dict[str, Any]] = [
+        {"id": 2**40},
+        {"item": {"x": 1, "y": "q"}},
+        {"items": [{"n": 1}, {"n": -(2**31) - 1}]},
+        {"by": {"a": 1, "b": 2**31}},
+        {"state": "OLD"},
+        {"price": 0.1},
+        {"gone": "left"},
+    ]
+    wider = [b"\0\0\0\0\x07" + avro(WIDER, {**plain, **more}) for more in only_wider]
+    narrower = b"\0\0\0\0\x09" + avro(NARROWER, plain)
+    either = b"\0\0\0\0\x07" + avro(WIDER, plain)
+    form = {"kind": "avro", "schemas": {7: json.dumps(WIDER), 9: json.dumps(NARROWER)}}
+    values = [*wider, narrower, either, None]
+    definition = landed(
+        spark, topic, bootstrap_servers, tmp_path, [(0, b"k", v) for v in values], format=form
+    )
+    replay(definition, f"{topic}.again", spark=spark)
+    again = [message.value() for message in records_in(bootstrap_servers, f"{topic}.again")]
+    assert again == [*wider, narrower, narrower, None]
+
+
+def test_an_avro_row_that_no_schema_can_hold_is_named_before_anything_is_written(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    (tmp_path / "s.avsc").write_text(json.dumps(record_of("Sale", id="long", state=states("NEW", "OLD"))))
+    form = {"kind": "avro", "schema": str(tmp_path / "s.avsc")}
+    schema = json.loads((tmp_path / "s.avsc").read_text())
+    values = [avro(schema, {"id": n, "state": ("NEW", "OLD")[n]}) for n in range(2)]
+    definition = landed(
+        spark, topic, bootstrap_servers, tmp_path, [(0, b"k", v) for v in values], format=form
+    )
+    (tmp_path / "s.avsc").write_text(json.dumps(record_of("Sale", state=states("NEW"))))
+    with pytest.raises(PipelineError) as refused:
+        replay(definition, f"{topic}.again", spark=spark)
+    assert f"the row of {topic}-0-1 has a value in the column state that no Avro" in str(refused.value)
+    assert not Topics(bootstrap_servers).exists(f"{topic}.again")
+    replay(definition, f"{topic}.again", where="state = 'NEW'", spark=spark)
+    (message,) = records_in(bootstrap_servers, f"{topic}.again")
+    assert message.value() == b"\0", "the column id, which the schema does not have, is left out"
+
+
 def test_protobuf_rows_become_the_same_bytes(
     spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
 ) -> None:
