@@ -136,13 +136,9 @@ class SqliteTree:
         if len(counters) != 1 or _counter_crc(*counters[0][:2]) != counters[0][2]:
             raise DamagedTreeError(self.path, "the counter of transactions")
         self._zxid: int = counters[0][0]
-        self._count: int = counters[0][1]
-        """Of nodes; and what it was before the open transaction."""
-        self._committed_count = self._count
-        if len(nodes) != self._count:
-            raise DamagedTreeError(self.path, f"{len(nodes)} nodes of {self._count} are left")
-        self._count -= sum(node.stat.owner != 0 for node in nodes)
-        db.execute("DELETE FROM node WHERE owner != 0")
+        if len(nodes) != counters[0][1]:
+            raise DamagedTreeError(self.path, f"{len(nodes)} nodes of {counters[0][1]} are left")
+        self._add_to_count(-db.execute("DELETE FROM node WHERE owner != 0").rowcount)
         self.commit()
 
     def explain(self, error: sqlite3.Error) -> MetadataStoreError:
@@ -171,17 +167,16 @@ class SqliteTree:
 
     def begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
-        self._committed_count = self._count
 
     def commit(self) -> None:
-        crc = _counter_crc(self._zxid, self._count)
-        self._db.execute("UPDATE counter SET zxid = ?, nodes = ?, crc = ?", (self._zxid, self._count, crc))
+        (nodes,) = self._db.execute("SELECT nodes FROM counter").fetchone()
+        crc = _counter_crc(self._zxid, nodes)
+        self._db.execute("UPDATE counter SET zxid = ?, crc = ?", (self._zxid, crc))
         self._db.execute("COMMIT")
 
     def rollback(self) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
-            self._count = self._committed_count
 
     def apply(
         self, operations: Sequence[Operation], session: int
@@ -193,7 +188,6 @@ class SqliteTree:
             NodeError: the first operation that cannot be applied; the transaction stays usable.
         """
         self._zxid += 1
-        count = self._count
         results: list[str | int | None] = []
         events: list[WatchEvent] = []
         parents: set[str] = set()
@@ -213,7 +207,6 @@ class SqliteTree:
                     results.append(None)
         except BaseException:
             self._db.execute("ROLLBACK TO request")
-            self._count = count
             raise
         finally:
             self._db.execute("RELEASE request")
@@ -254,7 +247,7 @@ class SqliteTree:
             self._db.execute("INSERT INTO node VALUES (?, ?, ?, ?, ?, ?, 0, ?)", (*row, _crc(*row)))
         except sqlite3.IntegrityError:
             raise NodeExistsError(path) from None
-        self._count += 1
+        self._add_to_count(1)
         if not operation.ephemeral:
             parents.add(path)
         events.append(WatchEvent(EventType.CREATED, path))
@@ -279,9 +272,13 @@ class SqliteTree:
         if self._db.execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", (operation.path,)).fetchone():
             raise NotEmptyError(operation.path)
         self._db.execute("DELETE FROM node WHERE parent = ? AND name = ?", (parent, name))
-        self._count -= 1
+        self._add_to_count(-1)
         events.append(WatchEvent(EventType.DELETED, operation.path))
         events.append(WatchEvent(EventType.CHILDREN, parent))
+
+    def _add_to_count(self, nodes: int) -> None:
+        """In the transaction: what is rolled back does not count."""
+        self._db.execute("UPDATE counter SET nodes = nodes + ?", (nodes,))
 
     def _require(self, operation: SetData | Delete | Check) -> NodeStat:
         """About the node that the operation names, whose version must be the one it expects."""

@@ -145,6 +145,26 @@ def test_nodes_are_counted_right_whatever_fails(tmp_path: Path) -> None:
         tree.close()
 
 
+def test_a_full_disk_in_the_middle_of_a_transaction_leaves_what_was_there(tmp_path: Path) -> None:
+    path = str(tmp_path / "metadata.db")
+    tree = SqliteTree(path, sync=False)
+    tree.begin()
+    tree.apply([Create("/a")], session=1)
+    tree.commit()
+    tree._db.execute("PRAGMA max_page_count = 4")
+    tree.begin()
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        tree.apply([Create(f"/{number}", b"x" * 1000) for number in range(100)], session=1)
+    tree.rollback()
+    tree.begin()
+    tree.apply([Create("/b")], session=1)
+    tree.commit()
+    tree.close()
+    tree = SqliteTree(path, sync=False)
+    assert list(tree.subtree("/")) == ["/a", "/b"]
+    tree.close()
+
+
 async def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     with sqlite3.connect(path) as database:
