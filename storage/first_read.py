@@ -6,6 +6,10 @@ are looked at (survey.py) when they are first read; what this process appended i
 in. So consumers at the end of a log pay nothing, and one that reads old records pays once per byte, for all
 consumers: see docs/storage.md for the measured cost. `log.check.on.first.read=false` turns it off.
 
+A segment that is missing in the middle of a log is noticed at the end of the one before it, in logs that have
+every offset: those that are not compacted and never were. Compaction leaves gaps between segments, Apache
+Kafka's at least.
+
 A read that comes upon unchecked bytes checks at most a megabyte, and ends there: the event loop is not held
 longer. Damage that is found is quarantined (damage.py) and reported once.
 """
@@ -17,7 +21,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from kafkapy.storage.batches import BadBatchError
-from kafkapy.storage.damage import DamagedRange, joined, load_damage, report, save_damage
+from kafkapy.storage.damage import DamagedRange, holding, joined, load_damage, report, save_damage
 from kafkapy.storage.index_builder import rebuild_indexes
 from kafkapy.storage.index_file import CorruptIndexError
 from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
@@ -38,6 +42,8 @@ class SegmentBounds(TypedDict):
     first_epoch: int
     end_offset: int
     end_epoch: int
+    whole: bool
+    """The log has every offset up to `end_offset`: compaction was never at it."""
 
 
 class CheckedPiece(NamedTuple):
@@ -86,7 +92,9 @@ class Unchecked:
         self.pieces = (*apart, new)
 
 
-def check_around(segment: Segment, offset: int, *, first_epoch: int, end_offset: int, end_epoch: int) -> None:
+def check_around(
+    segment: Segment, offset: int, *, first_epoch: int, end_offset: int, end_epoch: int, whole: bool
+) -> None:
     """Look at the part of a segment in which `offset` lies, and at the index entry that leads there.
 
     Raises:
@@ -94,7 +102,7 @@ def check_around(segment: Segment, offset: int, *, first_epoch: int, end_offset:
     """
     assert segment.unchecked is not None
     if segment.size == 0:
-        _check_end(segment, segment.base_offset, end_offset)
+        _check_end(segment, segment.base_offset, end_offset, whole)
         return
     _, start = segment.lookup(offset)
     if start < segment.unchecked.size:
@@ -105,11 +113,19 @@ def check_around(segment: Segment, offset: int, *, first_epoch: int, end_offset:
             first_epoch=first_epoch,
             end_offset=end_offset,
             end_epoch=end_epoch,
+            whole=whole,
         )
 
 
 def check_from(
-    segment: Segment, position: int, *, expected: int, first_epoch: int, end_offset: int, end_epoch: int
+    segment: Segment,
+    position: int,
+    *,
+    expected: int,
+    first_epoch: int,
+    end_offset: int,
+    end_epoch: int,
+    whole: bool,
 ) -> CheckedPiece:
     """Look at a segment from `position`, where a batch begins, unless that was done; the piece that is known
     from there on, at least one batch or the damage up to the next.
@@ -119,6 +135,7 @@ def check_from(
         first_epoch: the leader epoch at the beginning of the segment, -1 where it is not known.
         end_offset: the offset behind the segment.
         end_epoch: the leader epoch there, -1 where it is not known.
+        whole: the log has every offset up to `end_offset`.
 
     Raises:
         OSError: the disk failed.
@@ -149,7 +166,7 @@ def check_from(
     piece = CheckedPiece(position, found.end, found.end_offset, found.leader_epoch)
     unchecked.add(piece)
     if found.end == segment.size:
-        _check_end(segment, found.end_offset, end_offset)
+        _check_end(segment, found.end_offset, end_offset, whole)
     return piece
 
 
@@ -167,16 +184,34 @@ def _end_before(segment: Segment, damaged: DamagedRange) -> int:
     return min(end_offset, damaged.end_offset)
 
 
-def _check_end(segment: Segment, found: int, end_offset: int) -> None:
+def _check_end(segment: Segment, found: int, end_offset: int, whole: bool) -> None:
     """See whether the end of a segment is missing: its indexes know of more, and the next one begins later.
+    Or whether a segment behind it is: the next one begins later, and nothing else explains that.
 
     (Compaction leaves such gaps too, but then the indexes end where the segment does.)
     """
-    if found < end_offset and (segment.cut_short or found < indexed_end(segment)):
-        size = segment.size
-        lost = DamagedRange(size, size, found, end_offset)
+    if found >= end_offset:
+        return
+    size = segment.size
+    lost = DamagedRange(size, size, found, end_offset)
+    if segment.cut_short or found < indexed_end(segment):
         rebuild_indexes(segment)
         quarantine(segment, [lost], f"the file ends at byte {size}")
+    elif whole and not _is_thinned(segment):
+        quarantine(segment, [lost], f"the next segment begins at offset {end_offset}: one is missing")
+
+
+def _is_thinned(segment: Segment) -> bool:
+    """Whether compaction was at a segment after all, be it by a broker whose cleaner's checkpoint is gone."""
+    expected = segment.base_offset
+    try:
+        for place in segment.places():
+            if place.base_offset > expected and holding(segment.damage, expected) is None:
+                return True
+            expected = place.last_offset + 1
+    except BadBatchError:
+        pass  # It will be found when that is read.
+    return False
 
 
 def indexed_end(segment: Segment) -> int:

@@ -313,9 +313,11 @@ class PartitionLog:
             return None
         self.log_directory.require_online()
         try:
-            found = self.reader.read(offset, max_bytes, upper_bound, end_offset, min_one_batch)
+            whole = self.cleaned_offset is None and not self.config.is_compacted
+            found = self.reader.read(offset, max_bytes, upper_bound, end_offset, min_one_batch, whole)
             if pass_empty and found is not None and found.slice.nbytes % HEADER_SIZE == 0:
-                found = self.reader.past_empty(found, max_bytes, upper_bound, end_offset, min_one_batch)
+                rest = (max_bytes, upper_bound, end_offset, min_one_batch, whole)
+                found = self.reader.past_empty(found, *rest)
             return found
         except (OSError, *DAMAGE) as error:
             raise self.translated("reading", error) from error

@@ -73,10 +73,16 @@ class LogReader:
         positions[offset] = (segment, position)
 
     def read(
-        self, offset: int, max_bytes: int, upper_bound: int, log_end_offset: int, min_one_batch: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        upper_bound: int,
+        log_end_offset: int,
+        min_one_batch: bool,
+        whole: bool,
     ) -> LogRead | None:
         """Batches from the one that holds `offset`, none of which passes `upper_bound`; None where there are
-        none.
+        none. `whole` says that every offset was written once and none taken out by compaction.
 
         Raises:
             BadBatchError: the segment is damaged.
@@ -87,13 +93,15 @@ class LogReader:
             following = self._segments.after(found[0])
             goes_on = following is not None and following.base_offset == offset and following.size > 0
             found = (following, 0) if following is not None and goes_on else None
-        found = found or self._find(offset, log_end_offset)
+        found = found or self._find(offset, log_end_offset, whole)
         if found is None:
             return None
         segment, position = found
         limit, end_offset = self._limit(segment, upper_bound, log_end_offset)
         if segment.unchecked is not None or segment.damage:
-            limit, end_offset = self._good_until(segment, position, offset, limit, end_offset, log_end_offset)
+            limit, end_offset = self._good_until(
+                segment, position, offset, limit, end_offset, log_end_offset, whole
+            )
         if limit <= position:
             return None
         if limit - position > max_bytes:
@@ -110,7 +118,13 @@ class LogReader:
         return LogRead(segment.slice(position, limit - position), end_offset)
 
     def past_empty(
-        self, found: LogRead, max_bytes: int, upper_bound: int, log_end_offset: int, min_one_batch: bool
+        self,
+        found: LogRead,
+        max_bytes: int,
+        upper_bound: int,
+        log_end_offset: int,
+        min_one_batch: bool,
+        whole: bool,
     ) -> LogRead | None:
         """What to read instead of `found`, of which a reader wants records: itself, if it has any, or if
         nothing follows. None where the next batch is larger than `max_bytes`. Raises as `read`."""
@@ -118,7 +132,9 @@ class LogReader:
             try:
                 if found.end_offset >= upper_bound or not _is_empty(found.slice):
                     break
-                following = self.read(found.end_offset, max_bytes, upper_bound, log_end_offset, min_one_batch)
+                following = self.read(
+                    found.end_offset, max_bytes, upper_bound, log_end_offset, min_one_batch, whole
+                )
             except (OSError, BadBatchError, DamagedOffsetsError):
                 break  # whoever reads on from there is told, with the offset
             if following is None and min_one_batch:
@@ -129,12 +145,12 @@ class LogReader:
             found = following
         return found
 
-    def _find(self, offset: int, log_end_offset: int) -> tuple[Segment, int] | None:
+    def _find(self, offset: int, log_end_offset: int, whole: bool) -> tuple[Segment, int] | None:
         """Segment and position of the first batch that ends at or above `offset`."""
         segment: Segment | None = self._segments.floor(offset)
         while segment is not None:
             if segment.unchecked is not None:
-                check_around(segment, offset, **self._bounds(segment, log_end_offset))
+                check_around(segment, offset, **self._bounds(segment, log_end_offset, whole))
             if segment.damage and (damaged := holding(segment.damage, offset)):
                 raise DamagedOffsetsError(segment.path, damaged)
             place = segment.find(offset)
@@ -151,6 +167,7 @@ class LogReader:
         limit: int,
         end_offset: int,
         log_end_offset: int,
+        whole: bool,
     ) -> tuple[int, int]:
         """Where a read from `position` that may go up to `limit` has to stop before what is not checked yet,
         or damaged.
@@ -159,7 +176,7 @@ class LogReader:
             DamagedOffsetsError: `position` itself is damaged.
         """
         if segment.unchecked is not None and position < segment.unchecked.size:
-            bounds = self._bounds(segment, log_end_offset)
+            bounds = self._bounds(segment, log_end_offset, whole)
             piece = check_from(segment, position, expected=segment.base_offset, **bounds)
             if piece.end < min(limit, segment.unchecked.size):
                 limit, end_offset = piece.end, piece.end_offset
@@ -172,7 +189,7 @@ class LogReader:
                 return damaged.position, damaged.first_offset
         return limit, end_offset
 
-    def _bounds(self, segment: Segment, log_end_offset: int) -> SegmentBounds:
+    def _bounds(self, segment: Segment, log_end_offset: int, whole: bool) -> SegmentBounds:
         """What is known of a segment without reading it."""
         following, epochs = self._segments.after(segment), self._leader_epochs
         first_epoch = epochs.epoch_for_offset(segment.base_offset)
@@ -181,11 +198,13 @@ class LogReader:
                 "first_epoch": first_epoch,
                 "end_offset": log_end_offset,
                 "end_epoch": epochs.latest_epoch,
+                "whole": whole,
             }
         return {
             "first_epoch": first_epoch,
             "end_offset": following.base_offset,
             "end_epoch": epochs.epoch_for_offset(following.base_offset),
+            "whole": whole,
         }
 
     def _limit(self, segment: Segment, upper_bound: int, log_end_offset: int) -> tuple[int, int]:

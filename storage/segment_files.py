@@ -1,6 +1,8 @@
 """The segments that a partition's directory holds, opened by the names of their files; nothing is read.
 
-Index files without a segment go, and so do producer snapshots that belong to none.
+Index files without a segment go, and so do producer snapshots that belong to none. A `.log` file without a
+byte whose name is an offset of the segment before it is no segment: it would hide the records from there on.
+It goes too.
 
 Source: LogLoader.loadSegmentFiles.
 """
@@ -9,14 +11,16 @@ from __future__ import annotations
 
 import logging
 import re
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kafkapy.storage.damage import DAMAGED_OFFSETS, DamagedRange, load_damage
 from kafkapy.storage.first_read import Unchecked
+from kafkapy.storage.index_file import CorruptIndexError
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.producer_snapshots import ProducerSnapshots, snapshot_offset
-from kafkapy.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment
+from kafkapy.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +74,27 @@ def open_segments(log_directory: LogDirectory, path: str, config: LogConfig, now
         if log_directory.check_on_first_read:
             segment.unchecked = Unchecked(size)
         segments.append(segment)
+    # The last one is empty as a rule, and no segment is behind it.
+    for before, segment in list(pairwise(segments[:-1])):
+        if segment.size == 0 and before.size and _indexed_end(before) > segment.base_offset:
+            logger.warning(
+                "Deleting %s: it is empty, and records lie there in %s.", segment.path, before.path
+            )
+            for suffix in SUFFIXES:
+                files.unlink(segment.stem + suffix)
+            segments.remove(segment)
+            del sizes[segment.base_offset]
     producer_snapshots = ProducerSnapshots(files, path, snapshots)
     producer_snapshots.delete_strays(sizes)
     return SegmentFiles(segments, producer_snapshots, names)
+
+
+def _indexed_end(segment: Segment) -> int:
+    """An offset that the segment reaches up to, at least, as its indexes say."""
+    try:
+        segment.check_indexes()
+        return max(segment.offset_index.last_offset, segment.time_index.last_offset) + 1
+    except (CorruptIndexError, FileNotFoundError):
+        return segment.base_offset
+    finally:
+        segment.close_files()
