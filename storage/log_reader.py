@@ -198,7 +198,7 @@ class LogReader:
                 "first_epoch": first_epoch,
                 "end_offset": log_end_offset,
                 "end_epoch": epochs.latest_epoch,
-                "whole": whole,
+                "whole": False,  # no segment is behind it that could begin too late
             }
         return {
             "first_epoch": first_epoch,
