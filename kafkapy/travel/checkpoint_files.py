@@ -25,9 +25,17 @@ _CARRIED: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_
 
 
 def raise_recovery_points(
-    files: FileSystem, log_dir: LogDir, target: str, points: Mapping[TopicPartition, int]
+    files: FileSystem,
+    log_dir: LogDir,
+    target: str,
+    points: Mapping[TopicPartition, int],
+    *,
+    may_be_compacted: bool,
 ) -> None:
     """Write recovery points above those that `log_dir` has, and high watermarks that are not below them.
+
+    `may_be_compacted`: which of the topics are is not known. Each gets a line in the cleaner's checkpoint, at
+    offset 0 where it had none, for in other logs a hole is a segment that is missing (first_read.py).
 
     Raises:
         OSError: the disk failed.
@@ -38,6 +46,9 @@ def raise_recovery_points(
     raised = {each: max(offset, points.get(each, 0)) for each, offset in watermarks.items()}
     write_offsets(files, f"{target}/{HIGH_WATERMARKS}", raised)
     write_offsets(files, f"{target}/{RECOVERY_POINTS}", {**log_dir.recovery_points, **points})
+    if may_be_compacted:
+        cleaned = {**dict.fromkeys(points, 0), **cleaner_offsets(files, log_dir)}
+        write_offsets(files, f"{target}/{CLEANER_OFFSETS}", cleaned)
 
 
 def bring_checkpoints(files: FileSystem, log_dir: LogDir, target: str) -> None:

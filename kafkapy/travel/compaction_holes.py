@@ -6,7 +6,8 @@ for those of compaction. Apache Kafka notes that offset when it is through with 
 segments, and its recovery point once a minute: a crash in between leaves holes that neither covers, and that
 Kafka keeps. A compacted segment is synced before it takes the place of another, so whatever lies before such
 a hole is on disk, and the recovery point can be raised to its end. Which topics are compacted may not be
-known: a hole that a lost write made is kept as well, as by Kafka.
+known: a hole that a lost write made is kept as well, as by Kafka. Where they are known, one in a log that is
+not compacted is kept, and told as a missing segment when somebody reads there (first_read.py).
 """
 
 from __future__ import annotations

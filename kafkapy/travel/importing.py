@@ -159,7 +159,7 @@ def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:
 
 def _raise_recovery_points(source: Source, plan: ImportPlan, paths: Sequence[str], files: FileSystem) -> None:
     for log_dir, path, points in zip(source.log_dirs, paths, plan.recovery_points, strict=True):
-        raise_recovery_points(files, log_dir, path, points)
+        raise_recovery_points(files, log_dir, path, points, may_be_compacted=plan.described_by is None)
 
 
 def _write_meta_properties(source: Source, cluster: Cluster, paths: Sequence[str], files: FileSystem) -> None:
