@@ -205,11 +205,13 @@ class SqliteTree:
                 else:
                     self._require(operation)
                     results.append(None)
+        except sqlite3.Error:
+            raise  # the whole transaction is over: the caller rolls it back
         except BaseException:
             self._db.execute("ROLLBACK TO request")
-            raise
-        finally:
             self._db.execute("RELEASE request")
+            raise
+        self._db.execute("RELEASE request")
         return results, events
 
     def end_session(self, session: int) -> list[WatchEvent]:
