@@ -281,7 +281,7 @@ def test_a_batch_that_is_being_written_is_neither_missing_nor_beyond_the_end(
     assert audit(keyed, spark).ok
 
 
-def test_partitions_that_were_added_and_rows_of_before_a_reset_are_fine(
+def test_partitions_that_were_added_and_rows_of_before_a_reset_are_compared(
     spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
 ) -> None:
     topic = make_topic(partitions=1)
@@ -298,9 +298,36 @@ def test_partitions_that_were_added_and_rows_of_before_a_reset_are_fine(
     run(definition, spark)
     report = audit(definition, spark)
     assert report.ok, str(report)
-    assert report.notes == {"matching": 41, "earlier": 60}
+    assert report.notes == {"matching": 101}
     rewrite(spark, definition.table, lambda rows: changed(rows, "_offset = 59", _offset="61L"))
-    assert found(audit(definition, spark)) == {"duplicated": [f"{topic}-0: 61"]}
+    assert found(audit(definition, spark)) == {
+        "missing": [f"{topic}-0: 59"],
+        "duplicated": [f"{topic}-0: 61"],
+    }
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_reset_hides_no_missing_row_and_what_it_skips_is_not_missing(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path, policy: str
+) -> None:
+    topic = make_topic(partitions=1, cleanup_policy=policy)
+    definition = pipeline("delta", topic, bootstrap_servers, tmp_path)
+    produce(bootstrap_servers, topic, [(0, f"k{n}", "value") for n in range(20)])
+    run(definition, spark)
+    produce(bootstrap_servers, topic, [(0, "k5", None), (0, "k6", "skipped")])  # 20, 21
+    produce(bootstrap_servers, topic, [(0, f"k{n}", "value") for n in range(22, 30)])
+    reset(plan_reset(definition, '{"0": 25}'), spark=spark)
+    run(definition, spark)
+    reset(plan_reset(definition, "available"), spark=spark)
+    run(definition, spark)
+    report = audit(definition, spark, deep=True)
+    assert report.ok, str(report)
+    assert report.notes == {"matching": 25, "not_read": 5}
+    rewrite(spark, definition.table, lambda rows: rows.where("_offset NOT IN (3, 4, 26)"))
+    (missing,) = audit(definition, spark).findings
+    places = [(example.first, example.last) for example in missing.examples]
+    whole = [(3, 4), (26, 26)] if policy == "delete" else [(3, 3), (4, 4), (26, 26)]
+    assert (missing.kind, missing.count, places) == ("missing", 3, whole)
 
 
 def test_a_deep_audit_compares_contents(

@@ -3,8 +3,9 @@
     1. the committed batch, from the checkpoint: everything below its end must be in the table
     2. the table's offsets, kept aside, so that all comparisons see the same rows
     3. the planned batch: a plan is written before its batch, so nothing in the table may lie beyond it
-    4. the topic's start and end, and its records from the pipeline's start to the plan
+    4. the topic's start and end, and its records from the pipeline's first start to the plan
 
+What the table must have are the offsets that the pipeline has read, before resets too (`read_ranges.py`).
 In this order no batch that is written meanwhile can look missing or beyond the end. Records are read by the
 pipeline's own isolation, read_committed. Should retention take records while they are read, the comparison
 is made again from the new start.
@@ -19,6 +20,7 @@ from kafkapy.pipeline.audit_report import NOTES, AuditReport, Bounds, Finding
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
+from kafkapy.pipeline.read_ranges import Ranges, gaps, with_present
 from kafkapy.pipeline.sessions import spark_for
 from kafkapy.pipeline.spark_failures import spark_failures
 from kafkapy.pipeline.state import State
@@ -90,8 +92,9 @@ def _audit(
     # Neither recomputed, which would show a later table, nor in the cache of queries, which others would hit.
     rows = sides.rows().localCheckpoint()
     planned = checkpoint.planned_offsets(state) or committed
+    read = with_present({} if incarnation is None else incarnation.read, start, committed)
     for attempt in range(_ATTEMPTS):
-        bounds = _bounds(topics, definition.topic, start, committed, planned)
+        bounds = _bounds(topics, definition.topic, read, committed, planned)
         comparison = _Comparison(
             sides, rows, bounds, topic=definition.topic, compacted="compact" in policy, examples=examples
         )
@@ -121,22 +124,22 @@ def _audit(
 
 
 def _bounds(
-    topics: Topics, topic: str, start: dict[int, int], committed: dict[int, int], planned: dict[int, int]
+    topics: Topics, topic: str, read: Ranges, committed: dict[int, int], planned: dict[int, int]
 ) -> tuple[Bounds, ...]:
-    """Of every partition; one that the topic got since the start is read from its beginning."""
+    """Of every partition; of one that the topic got since nothing is read yet."""
     log_start, end = topics.start_offsets(topic), topics.end_offsets(topic)
     bounds = []
     for partition in sorted(end):
-        first = start.get(partition, 0)
-        done = committed.get(partition, first)
+        done, ranges = committed.get(partition, 0), read.get(partition, ())
         bounds.append(
             Bounds(
                 partition=partition,
-                start=first,
+                start=min(ranges[0][0], done) if ranges else done,
                 committed=done,
                 planned=max(done, planned.get(partition, 0)),
                 log_start=log_start.get(partition, 0),
                 end=end[partition],
+                skipped=gaps(ranges, done),
             )
         )
     return tuple(bounds)
@@ -170,8 +173,7 @@ class _Comparison:
             compacted=self._compacted,
         )
         counts, records = _counted(judged, "has_record")
-        compared = sum(max(b.committed - b.first, 0) for b in self._bounds)
-        notes = self._notes(counts, no_record=compared - records)
+        notes = self._notes(counts, no_record=sum(b.compared for b in self._bounds) - records)
         return notes, range_findings(judged, counts, self._examples)
 
     def upserts(self) -> tuple[dict[str, int], tuple[Finding, ...]]:
@@ -204,13 +206,13 @@ class _Comparison:
         return range_findings(changed, _counted(changed)[0], self._examples)
 
     def _earliest(self) -> dict[int, int]:
-        """The lowest offset in the table, by partition: an earlier start of the pipeline may be lower."""
+        """The lowest offset in the table, by partition: it may have rows of before the known start."""
         found = self._rows.where("partition IS NOT NULL AND offset >= 0").groupBy("partition").min("offset")
         return dict(found.collect())
 
     def _notes(self, counts: dict[str, int], **more: int) -> dict[str, int]:
-        expired = sum(max(min(b.log_start, b.committed) - b.start, 0) for b in self._bounds)
-        noted = {**counts, "expired_offsets": expired, **more}
+        expired, not_read = sum(b.expired for b in self._bounds), sum(b.not_read for b in self._bounds)
+        noted = {**counts, "expired_offsets": expired, "not_read": not_read, **more}
         return {kind: noted[kind] for kind in NOTES if noted.get(kind)}
 
 

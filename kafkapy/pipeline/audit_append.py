@@ -1,5 +1,7 @@
 """The audit of an append table: every offset that the pipeline has read, exactly once.
 
+What was skipped need not be in the table; it may be, of a batch that was killed before the reset.
+
 Both sides are reduced to offsets and joined in full; each offset gets one verdict, a kind of
 `audit_report.FINDINGS` or `NOTES`. Offsets that hold no record (transaction markers, aborted transactions,
 compacted records) are simply not among the records read, so that nothing is missed there; a row there is
@@ -20,11 +22,21 @@ from kafkapy.pipeline.audit_report import FINDINGS, Bounds, Example, Finding
 
 def bounds_frame(rows: DataFrame, bounds: Sequence[Bounds]) -> DataFrame:
     """One row a partition, small enough to be broadcast; made by SQL, which needs no Python worker."""
-    names = "partition, start, committed, planned, log_start, end"
+    names = "partition, start, committed, planned, log_start, end, skipped"
+
+    def skipped(b: Bounds) -> str:
+        ranges = ", ".join(f"struct({first}L, {end}L)" for first, end in b.skipped)
+        return f"CAST(array({ranges}) AS ARRAY<STRUCT<first: BIGINT, behind: BIGINT>>)"
+
     values = ", ".join(
-        f"({b.partition}, {b.start}L, {b.committed}L, {b.planned}L, {b.log_start}L, {b.end}L)" for b in bounds
+        f"({b.partition}, {b.start}L, {b.committed}L, {b.planned}L, {b.log_start}L, {b.end}L, {skipped(b)})"
+        for b in bounds
     )
     return f.broadcast(rows.sparkSession.sql(f"SELECT * FROM VALUES {values} AS bounds({names})"))
+
+
+# Whether an offset is among the `skipped` of its partition.
+SKIPPED = "exists(skipped, each -> offset >= each.first AND offset < each.behind)"
 
 
 def judge_append(
@@ -48,7 +60,7 @@ def judge_append(
     verdict = f"""
         CASE
         WHEN start IS NULL OR topic <> '{topic}' OR offset IS NULL OR offset < 0 THEN 'foreign'
-        WHEN times IS NULL AND offset >= greatest(start, log_start) AND offset < committed
+        WHEN times IS NULL AND offset >= greatest(start, log_start) AND offset < committed AND NOT {SKIPPED}
             THEN if(dead, 'dead_letters', 'missing')
         WHEN times IS NULL THEN NULL
         WHEN offset >= end OR offset >= planned THEN 'beyond_end'
@@ -65,7 +77,7 @@ def judge_append(
         .join(dead.dropDuplicates(place), place, "left")
         .join(bounds_frame(rows, bounds), "partition", "left")
     )
-    within = "has_record AND offset >= greatest(start, log_start) AND offset < committed"
+    within = f"has_record AND offset >= greatest(start, log_start) AND offset < committed AND NOT {SKIPPED}"
     return joined.select(
         f.expr(verdict).alias("verdict"),
         *place,

@@ -30,7 +30,8 @@ NOTES = {
     "expired": "rows whose records have expired (below the log start offset)",
     "expired_offsets": "offsets that had expired before they could be compared",
     "compacted": "rows whose records were compacted away",
-    "earlier": "rows from before the pipeline's present start",
+    "earlier": "rows that are not compared: of such offsets",
+    "not_read": "offsets that are not compared: before the pipeline's start, or skipped by a reset",
     "later": "rows or keys of batches that came after the audit began",
     "no_record": "offsets without a record (transaction markers, aborted or compacted away)",
 }
@@ -40,9 +41,9 @@ NOTES = {
 class Bounds:
     """One partition: where the pipeline started, what it has committed and planned, what the topic holds.
 
-    `start` <= `committed` <= `planned` are offsets of the pipeline's checkpoint, each the next to be read:
-    everything below `committed` must be in the table, nothing from `planned` on may be. `log_start` and `end`
-    are the topic's.
+    `start` is where it ever began; `committed` <= `planned` are offsets of the pipeline's checkpoint, each
+    the next to be read: everything from `start` to `committed` must be in the table but for what was
+    `skipped`, ranges [first, end); nothing from `planned` on may be. `log_start` and `end` are the topic's.
     """
 
     partition: int
@@ -51,11 +52,31 @@ class Bounds:
     planned: int
     log_start: int
     end: int
+    skipped: tuple[tuple[int, int], ...] = ()
 
     @property
     def first(self) -> int:
         """The first offset that can be compared."""
         return max(self.start, self.log_start)
+
+    @property
+    def compared(self) -> int:
+        """How many offsets were read and are still in the topic."""
+        return max(self.committed - self.first, 0) - self._skipped_from(self.log_start)
+
+    @property
+    def expired(self) -> int:
+        """How many were read and are in the topic no more."""
+        skipped = self._skipped_from(0) - self._skipped_from(self.log_start)
+        return max(min(self.log_start, self.committed) - self.start, 0) - skipped
+
+    @property
+    def not_read(self) -> int:
+        """How many the topic still has that were passed over."""
+        return max(self.start - self.log_start, 0) + self._skipped_from(self.log_start)
+
+    def _skipped_from(self, offset: int) -> int:
+        return sum(max(end - max(first, offset), 0) for first, end in self.skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +163,15 @@ class AuditReport:
             lines += [f"  {example}" for example in finding.examples]
             if (shown := len(finding.examples)) and finding.count > sum(map(_offsets, finding.examples)):
                 lines.append(f"  … the first {shown} only")
-        lines += ["", "Clean: table and topic agree." if self.ok else f"Not clean: {self.summary}."]
+        lines += ["", self._verdict()]
         return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        if not self.ok:
+            return f"Not clean: {self.summary}."
+        not_read = self.count("not_read")
+        but = f", but for {not_read:,} offsets that are not compared" if not_read else ""
+        return f"Clean: table and topic agree{but}."
 
     @property
     def summary(self) -> str:

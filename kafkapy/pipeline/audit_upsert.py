@@ -7,6 +7,8 @@ last records, or none if one of them deletes it.
 A key is what the pipeline matches rows by: the record key, or columns of the value (`identity`). A tombstone
 names no columns: it deletes the rows that came from records with its record key.
 
+Records that were skipped decide nothing, but one of them may be why another was compacted away.
+
 Keys that have records of batches after the committed one are not judged, so that an audit may run beside the
 pipeline. That a row's record is not in the topic any more is fine where it has expired, or where the topic is
 compacted and has a later record with that record key: compaction keeps the last, unless it is a tombstone.
@@ -20,7 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from kafkapy.pipeline.audit_append import bounds_frame
+from kafkapy.pipeline.audit_append import SKIPPED, bounds_frame
 from kafkapy.pipeline.audit_report import FINDINGS, Bounds, Example, Finding
 
 
@@ -42,16 +44,18 @@ def judge_upsert(
     """
     limits = bounds_frame(rows, bounds)
     records = (
-        records.join(limits.select("partition", "committed", "planned"), "partition")
+        records.join(limits.select("partition", "committed", "planned", "skipped"), "partition")
         .join(
             dead_letters.select("partition", "offset", f.lit(True).alias("dead")),
             ["partition", "offset"],
             "left",
         )
         .withColumn("dead_letter", f.expr("unparsed OR coalesce(dead, false)"))
+        .withColumn("read", f.expr(f"offset < planned AND NOT {SKIPPED}"))
+        .drop("skipped")
     )
     by_key = _by_key(records)
-    lasts = _last_values(records.where("NOT deleted AND NOT dead_letter AND offset < planned"), by_key)
+    lasts = _last_values(records.where("NOT deleted AND NOT dead_letter AND read"), by_key)
     present = (
         rows.join(by_key, "key", "left")
         .groupBy("identity")
@@ -87,8 +91,9 @@ def judge_upsert(
         WHEN offset = own.offset THEN if(own.dead, 'undeleted', 'matching')
         WHEN tombstones[partition] > offset THEN 'undeleted'
         WHEN offset < log_start THEN 'expired'
-        WHEN offset < start THEN 'earlier'
-        WHEN {compacted} AND newest[partition] > offset THEN 'compacted'
+        WHEN offset < start OR {SKIPPED} THEN 'earlier'
+        WHEN {compacted} AND (newest[partition] > offset OR exists(skipped, each -> each.behind > offset))
+            THEN 'compacted'
         WHEN {compacted} AND lasts IS NULL THEN 'undeleted'
         ELSE 'foreign'
         END
@@ -110,7 +115,7 @@ def _by_key(records: DataFrame) -> DataFrame:
     `tombstones` has the offset of the last committed one by partition, `newest` that of the last record of
     any sort, read or not.
     """
-    tombstone = "deleted AND NOT dead_letter AND offset < planned"
+    tombstone = "deleted AND NOT dead_letter AND read"
     return (
         records.where("key IS NOT NULL")
         .groupBy("key", "partition")

@@ -20,6 +20,7 @@ from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.fields import shown, timestamp_ms
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import PartitionPosition, created_anew, positions
+from kafkapy.pipeline.read_ranges import below, read_so_far
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 class ResetPlan:
     """`before` is where the pipeline stands, `after` the offset by partition to which it is to go.
 
-    `copied_from` are the ids of the topics whose records this one has at the same offsets.
+    `copied_from` are the ids of the topics whose records this one has at the same offsets; `other`: it has
+    others than the one that was read.
     """
 
     definition: PipelineDefinition
@@ -40,6 +42,7 @@ class ResetPlan:
     after: Mapping[int, int]
     topic_id: str | None = None
     copied_from: tuple[str, ...] = ()
+    other: bool = False
 
     @property
     def again(self) -> int:
@@ -106,6 +109,7 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
         after=after,
         topic_id=topic_id,
         copied_from=copied_from,
+        other=other,
     )
 
 
@@ -132,7 +136,10 @@ def _reset_and_trim(plan: ResetPlan, state: State, spark: SparkSession | None) -
 
 
 def _begin_anew(plan: ResetPlan, state: State, *, trim: bool) -> None:
-    state.begin_anew(plan.after, trim=trim, topic_id=plan.topic_id, copied_from=plan.copied_from)
+    read = {} if plan.other else read_so_far(state)
+    if plan.mode == "append":  # upserts are not undone by going back
+        read = below(read, plan.after)
+    state.begin_anew(plan.after, trim=trim, topic_id=plan.topic_id, copied_from=plan.copied_from, read=read)
 
 
 def finish_reset(definition: PipelineDefinition, state: State, spark: SparkSession) -> None:

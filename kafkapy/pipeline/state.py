@@ -2,7 +2,7 @@
 
     pipeline.yaml      the definition as it was last run
     incarnation.json   {"id", "starting_offsets": {partition: offset} | null, "trim": bool, "topic_id" | null,
-                       "copied_from": [topic_id, ...], "table_id"}
+                       "copied_from": [topic_id, ...], "table_id", "read": {partition: [[first, end], ...]}}
     checkpoint/ID/     Spark's checkpoint of that incarnation
     schema.json        the schema that an inferring format has found so far
     progress.json      the last batch and the counts
@@ -20,7 +20,8 @@ checkpoint counts; after it, the new one does. `trim` says that rows at or after
 still be in the table: whoever finds it set deletes them and clears it before reading on (`reset.py`).
 `topic_id` is the topic that the offsets are of: a later one of the same name has other records, but for a
 copy with the same offsets, to which a reset said that it goes on; the ids before are `copied_from` then.
-`table_id` is the id of the first incarnation, which all have in common.
+`table_id` is the id of the first incarnation, which all have in common. `read` is what those before have read
+(`read_ranges.py`).
 
 Small files are replaced whole. On a local disk by a rename, synced before and after. Elsewhere a rename may
 not replace, or the store may have none: the text is first written whole as NAME.next, then NAME is deleted
@@ -60,6 +61,7 @@ class Incarnation:
     topic_id: str | None = None
     copied_from: tuple[str, ...] = ()
     table_id: str | None = None
+    read: Mapping[int, tuple[tuple[int, int], ...]] = dataclasses.field(default_factory=dict)
 
     def of_former_topic(self, topic_id: str | None) -> bool:
         """Whether an offset of that topic is the place of another record; not if an id is unknown."""
@@ -115,6 +117,10 @@ class State:
             topic_id=value.get("topic_id"),
             copied_from=tuple(value.get("copied_from", ())),
             table_id=value.get("table_id"),
+            read={
+                int(partition): tuple((first, end) for first, end in ranges)
+                for partition, ranges in value.get("read", {}).items()
+            },
         )
 
     def begin(self) -> Incarnation:
@@ -131,6 +137,7 @@ class State:
         trim: bool,
         topic_id: str | None = None,
         copied_from: tuple[str, ...] = (),
+        read: Mapping[int, tuple[tuple[int, int], ...]] | None = None,
     ) -> Incarnation:
         """Leaves the present checkpoint for an empty one that starts at these offsets."""
         former = self.begin()
@@ -142,6 +149,7 @@ class State:
                 topic_id=topic_id,
                 copied_from=copied_from,
                 table_id=former.table_id or former.id,
+                read=dict(read or {}),
             )
         )
 

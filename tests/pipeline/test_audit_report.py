@@ -59,7 +59,15 @@ def test_json_has_everything_that_the_text_has() -> None:
     assert not value["ok"]
     assert value["batch"] == 7
     assert value["partitions"] == [
-        {"partition": 0, "start": 0, "committed": 2_000, "planned": 2_000, "log_start": 5, "end": 2_010}
+        {
+            "partition": 0,
+            "start": 0,
+            "committed": 2_000,
+            "planned": 2_000,
+            "log_start": 5,
+            "end": 2_010,
+            "skipped": [],
+        }
     ]
     assert value["notes"] == {"matching": 1_985}
     (finding,) = value["findings"]
@@ -70,6 +78,26 @@ def test_json_has_everything_that_the_text_has() -> None:
 def test_counts_are_of_findings_and_notes_alike() -> None:
     found = report(Finding("missing", 10, ()), matching=5)
     assert (found.count("missing"), found.count("matching"), found.count("stale")) == (10, 5, 0)
+
+
+def test_offsets_that_are_not_compared_are_said_beside_clean() -> None:
+    assert str(report(matching=10)).endswith("\nClean: table and topic agree.")
+    text = str(report(matching=10, not_read=1_200))
+    assert text.endswith("\nClean: table and topic agree, but for 1,200 offsets that are not compared.")
+    assert "before the pipeline's start, or skipped by a reset" in text
+
+
+def test_each_offset_was_compared_or_has_expired_or_was_not_read() -> None:
+    def counts(start: int, log_start: int, *skipped: tuple[int, int]) -> tuple[int, int, int]:
+        bounds = Bounds(0, start, 100, 120, log_start, 200, skipped)
+        return bounds.compared, bounds.expired, bounds.not_read
+
+    assert counts(0, 0) == (100, 0, 0)
+    assert counts(10, 0) == (90, 0, 10)
+    assert counts(10, 30) == (70, 20, 0)
+    assert counts(10, 0, (20, 25), (90, 100)) == (75, 0, 25)
+    assert counts(10, 22, (20, 25), (90, 100)) == (65, 10, 13)
+    assert counts(10, 110, (20, 25)) == (0, 85, 0)
 
 
 def test_comparing_begins_where_both_the_pipeline_and_the_topic_begin() -> None:
