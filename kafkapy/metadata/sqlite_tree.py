@@ -14,6 +14,7 @@ Crash story: SQLite rolls back what was not committed. With `sync` a commit is o
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import zlib
 from collections.abc import Sequence
@@ -150,6 +151,11 @@ class SqliteTree:
             )
         if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")) or not name:
             return DamagedTreeError(self.path, str(error))
+        if not os.access(self.path if os.path.exists(self.path) else os.path.dirname(self.path), os.W_OK):
+            return MetadataStoreError(
+                f"{self.path} cannot be used: no permission to write it, or a read-only file system. Run the"
+                " broker as the owner of the directory, or make that writable."
+            )
         return MetadataStoreError(f"{self.path} cannot be used: {error}.")
 
     def _good(self, row: tuple[str, str, bytes, int, int, int, int]) -> tuple[str, Node]:
