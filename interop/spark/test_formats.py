@@ -148,7 +148,7 @@ def test_json_in_a_registrys_frame_is_the_same_json(spark: SparkSession) -> None
     assert parsed.rows[0]["id"] == parsed.rows[3]["id"] == 1
     assert parsed.rows[1:3] == ["is not valid JSON"] * 2
     assert parsed.ids[0] == 258
-    assert parsed.ids[3] is None, "an id is not negative"
+    assert parsed.ids[3] == 2**32 - 1
 
 
 def test_ddl_means_what_it_means_to_spark(spark: SparkSession) -> None:
@@ -398,10 +398,12 @@ def test_records_of_several_writers_become_one_table(
     spark: SparkSession, registry: SchemaRegistry, state: State
 ) -> None:
     definition = FormatDefinition(kind="avro", registry=registry.url)
-    first = Parsed(spark, AvroFormat(definition, state), [b"x", b"\0\0\0\0\7?", None])
+    values = [b"x", b"\0\0\0\0\7?", b"\0\x80\0\0\0?", None]
+    first = Parsed(spark, AvroFormat(definition, state), values)
     assert first.rows == [
         "bears no schema id (a zero byte, then the id in 4 bytes)",
         f"has the schema id 7, which the registry {registry.url} does not know",
+        "has the schema id 2147483648, which no registry gives: ids are at most 2147483647",
         None,
     ]
     assert Parsed(spark, AvroFormat(definition, state), [framed(1, V1, OLD)]).rows[0]["gone"] == "g"

@@ -112,7 +112,7 @@ class AvroRows:
 
 def _encoded(number: int | None, schema: AvroSchema, cell: _Cell) -> Column:
     payload = to_avro(cell.value, schema.text())
-    return payload if number is None else f.concat(f.lit(b"\0" + struct.pack(">i", number)), payload)
+    return payload if number is None else f.concat(f.lit(b"\0" + struct.pack(">I", number)), payload)
 
 
 @dataclass(frozen=True)

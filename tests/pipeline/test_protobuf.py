@@ -184,6 +184,12 @@ def test_a_descriptor_set_that_is_of_no_use_is_one_line(
     assert "\n" not in str(failure.value)
 
 
+def test_a_descriptor_set_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError) as failure:
+        ProtobufFormat(FormatDefinition(kind="protobuf", schema=str(tmp_path / "a.desc"))).check()
+    assert str(failure.value) == f"format.schema: there is no file {tmp_path / 'a.desc'}"
+
+
 def test_imports_that_are_missing_are_named(tmp_path: Path) -> None:
     file = FileDescriptorProto(
         name="a.proto",

@@ -107,7 +107,7 @@ def _ids_in(records: DataFrame) -> list[int]:
     from kafkapy.pipeline.formats.framing import framed_id, is_framed
 
     ids = records.where(is_framed("value")).groupBy(framed_id("value").alias("id")).count()
-    frequent = ids.where(f.col("id") >= 0).orderBy(f.desc("count"), "id").limit(_MOST_LOOKUPS)
+    frequent = ids.orderBy(f.desc("count"), "id").limit(_MOST_LOOKUPS)
     return sorted(row["id"] for row in frequent.collect())
 
 
@@ -147,7 +147,7 @@ def _told(
     errors = f.when(f.col("value").isNotNull(), f.coalesce(error, f.when(~whole, of_schema)))
     good = f.col("_error").isNull() & f.col("value").isNotNull()
     return (
-        records.withColumns({"_decoded": decoded, "_schema_id": schema_id.cast("int")})
+        records.withColumns({"_decoded": decoded, "_schema_id": schema_id.cast("bigint")})
         .withColumn("_error", errors)
         .withColumn("_data", f.when(good, _row(reader)))
         .select(*records.columns, "_data", "_error", "_schema_id")

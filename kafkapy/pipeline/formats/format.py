@@ -4,7 +4,7 @@
 
     _data       struct of the parsed columns; null for a null value and where `_error` is set
     _error      string; completes "the record ..." with what is wrong; null for a good one
-    _schema_id  int; the id of the writer's schema where the value carries one
+    _schema_id  bigint; the id of the writer's schema where the value carries one
 
 Nothing of a record decides over another one: what cannot be read is one `_error`, never a failed batch. Only
 what every record needs (a schema file, a registry that does not answer) fails as a PipelineError.

@@ -16,8 +16,8 @@ def is_framed(value: str) -> Column:
 
 
 def framed_id(value: str) -> Column:
-    """The schema id (int) of a value that is framed; null for what no registry gives, a negative one."""
-    return f.conv(f.hex(f.substring(value, 2, 4)), 16, 10).cast("bigint").try_cast("int")
+    """The schema id (bigint) of a value that is framed."""
+    return f.conv(f.hex(f.substring(value, 2, 4)), 16, 10).cast("bigint")
 
 
 def unframed(value: str) -> Column:

@@ -54,7 +54,7 @@ def decode_batches(
     decoder = _decoder(descriptor_set, name)
     for batch in batches:
         data, errors, ids = decoder.decode(batch.column("value").to_pylist())
-        columns = [*batch.columns, data, pa.array(errors, pa.string()), pa.array(ids, pa.int32())]
+        columns = [*batch.columns, data, pa.array(errors, pa.string()), pa.array(ids, pa.int64())]
         names = [*batch.schema.names, "_data", "_error", "_schema_id"]
         yield pa.RecordBatch.from_arrays(columns, names=names)
 
@@ -121,7 +121,7 @@ def _unframed(value: bytes) -> tuple[int, tuple[int, ...], bytes] | None:
     """Schema id, path of the message and payload."""
     if len(value) < 6:
         return None
-    number = int.from_bytes(value[1:5], "big", signed=True)
+    number = int.from_bytes(value[1:5], "big")
     count, at = _varint(value, 5)
     if count is None or not 0 <= count <= 32:
         return None

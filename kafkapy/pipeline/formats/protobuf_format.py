@@ -39,8 +39,9 @@ class ProtobufFormat(Format):
 
     @functools.cached_property
     def _columns(self) -> Struct:
+        content = self._descriptor_set  # names the file itself, should it not be there
         try:
-            return protobuf_columns(descriptor_of(message_class(self._descriptor_set, self._message)))
+            return protobuf_columns(descriptor_of(message_class(content, self._message)))
         except PipelineError as error:
             raise PipelineError(f"{self._file}: {error}") from None
 
@@ -49,14 +50,14 @@ class ProtobufFormat(Format):
         return self._columns
 
     def parse(self, records: DataFrame) -> DataFrame:
-        from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+        from pyspark.sql.types import LongType, StringType, StructField, StructType
 
         from kafkapy.pipeline.formats.protobuf_decoder import decode_batches
 
         added = [
             StructField("_data", StructType.fromJson(self._columns)),
             StructField("_error", StringType()),
-            StructField("_schema_id", IntegerType()),
+            StructField("_schema_id", LongType()),
         ]
         decode = functools.partial(decode_batches, self._descriptor_set, self._message)
         return map_in_arrow(records, decode, StructType([*records.schema.fields, *added]))

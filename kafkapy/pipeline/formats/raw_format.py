@@ -23,5 +23,5 @@ class RawFormat(Format):
         from pyspark.sql import functions as f
 
         data = f.when(f.col("value").isNotNull(), f.struct(f.col("value")))
-        error, schema_id = f.lit(None).cast("string"), f.lit(None).cast("int")
+        error, schema_id = f.lit(None).cast("string"), f.lit(None).cast("bigint")
         return records.withColumns({"_data": data, "_error": error, "_schema_id": schema_id})

@@ -12,6 +12,7 @@ the same order, and with them the same columns. What was asked once is never ask
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from kafkapy.pipeline.formats.avro_columns import avro_columns
 from kafkapy.pipeline.formats.avro_schema import AvroSchema
@@ -19,6 +20,9 @@ from kafkapy.pipeline.formats.registry import Registry
 from kafkapy.pipeline.formats.schema_text import schema_text
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
+
+# Registries count in Java's ints; a greater one is that of no schema, and a registry may call it a mistake.
+_LAST_ID: Final = 2**31 - 1
 
 
 class WriterSchemas:
@@ -73,6 +77,8 @@ class WriterSchemas:
 
     def _ask(self, number: int) -> AvroSchema | str:
         assert self._registry is not None
+        if number > _LAST_ID:
+            return f"which no registry gives: ids are at most {_LAST_ID}"
         registered = self._registry.schema(number)
         if registered is None:
             return f"which the registry {self._registry.url} does not know"
