@@ -151,7 +151,8 @@ class SqliteTree:
             )
         if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")) or not name:
             return DamagedTreeError(self.path, str(error))
-        if not os.access(self.path if os.path.exists(self.path) else os.path.dirname(self.path), os.W_OK):
+        place = self.path if os.path.exists(self.path) else os.path.dirname(self.path)
+        if os.path.exists(place) and not os.access(place, os.W_OK):
             return MetadataStoreError(
                 f"{self.path} cannot be used: no permission to write it, or a read-only file system. Run the"
                 " broker as the owner of the directory, or make that writable."
