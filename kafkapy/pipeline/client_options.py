@@ -2,12 +2,14 @@
 
 Spark's Java client and the Python side (status, reset, dead letters, replay) must reach the same brokers, so
 each option that decides whether a connection succeeds is translated, or refused with what to write instead.
-Options that only tune Java's consumer are left out. Sources: ConsumerConfig, SslConfigs and SaslConfigs of
-Kafka; CONFIGURATION.md of librdkafka.
+Options that only tune Java's clients are left out, and what is nearly the name of one is refused: else a
+misspelt security.protocol would mean none, without a word. Sources: ConsumerConfig, SslConfigs and SaslConfigs
+of Kafka; CONFIGURATION.md of librdkafka.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 
@@ -22,9 +24,42 @@ _SAME = {
     "ssl.cipher.suites",
     "ssl.key.password",
 }
+# What Java's clients are tuned with, all of it, as a name that is like another may be right too; and the
+# names for connecting that people use. Others that begin as these do are refused one by one below.
+_JAVA = re.findall(
+    r"\S+",
+    """
+    acks allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter batch.size buffer.memory
+    check.crcs client.dns.lookup client.id client.rack compression.gzip.level compression.lz4.level
+    compression.type compression.zstd.level connections.max.idle.ms default.api.timeout.ms
+    delivery.timeout.ms enable.idempotence enable.metrics.push exclude.internal.topics fetch.max.bytes
+    fetch.max.wait.ms fetch.min.bytes group.instance.id group.protocol group.remote.assignor
+    heartbeat.interval.ms interceptor.classes linger.ms max.block.ms max.in.flight.requests.per.connection
+    max.partition.fetch.bytes max.poll.interval.ms max.poll.records max.request.size metadata.max.age.ms
+    metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
+    metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+    partition.assignment.strategy partitioner.adaptive.partitioning.enable
+    partitioner.availability.timeout.ms partitioner.class partitioner.ignore.keys receive.buffer.bytes
+    reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries retry.backoff.max.ms
+    retry.backoff.ms send.buffer.bytes session.timeout.ms socket.connection.setup.timeout.max.ms
+    socket.connection.setup.timeout.ms transaction.timeout.ms transactional.id
+    sasl.jaas.config sasl.kerberos.service.name sasl.mechanism security.protocol security.providers
+    ssl.cipher.suites ssl.endpoint.identification.algorithm ssl.key.password ssl.keystore.location
+    ssl.keystore.password ssl.keystore.type ssl.truststore.location ssl.truststore.password
+    ssl.truststore.type
+    """,
+)
 _SECURITY = ("ssl.", "sasl.", "security.")
+_ALIKE = 0.87  # difflib's ratio: all but one or two letters are right
 _JAAS = re.compile(r"\s*\S*\.(?:Plain|Scram)LoginModule\s+required\s(.*?);?\s*", re.DOTALL)
 _JAAS_OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)')")
+
+
+def misspelt(option: str) -> str | None:
+    """The name that was meant; None for a known one, and for one of a plug-in's own."""
+    if option in _JAVA or option.startswith(_SECURITY):
+        return None
+    return next(iter(difflib.get_close_matches(option, _JAVA, n=1, cutoff=_ALIKE)), None)
 
 
 def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:

@@ -39,7 +39,8 @@ from typing import Any, Final
 
 import yaml
 
-from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms
+from kafkapy.pipeline.client_options import misspelt
+from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.topic_names import why_invalid
 
@@ -197,9 +198,9 @@ class PipelineDefinition:
 
             Partitioning.parse(self.partition_by)
         if self.start not in STARTS:
-            _within("start", timestamp_ms, self.start)
+            within("start", timestamp_ms, self.start)
         if self.every is not None:
-            _within("every", seconds, self.every)
+            within("every", seconds, self.every)
         if self.dead_letter is not None:
             if reason := why_invalid(self.dead_letter):
                 raise PipelineError(f"dead_letter: {reason}")
@@ -210,6 +211,8 @@ class PipelineDefinition:
                 raise PipelineError(f"kafka.{option}: write it without 'kafka.': {option[6:]}")
             if option in _OWN_KAFKA_OPTIONS:
                 raise PipelineError(f"kafka.{option}: is not for here; {_OWN_KAFKA_OPTIONS[option]}")
+            if meant := misspelt(option):
+                raise PipelineError(f"kafka.{option}: unknown option (did you mean '{meant}'?)")
         for option in self.spark:
             if not option.startswith("spark."):
                 raise PipelineError(f"spark.{option}: Spark's options begin with 'spark.'")
@@ -285,7 +288,7 @@ class PipelineDefinition:
     def parse(cls, text: str, *, source: str, folder: Path | None = None) -> PipelineDefinition:
         """Of YAML text; `source` names it in messages."""
         try:
-            mapping = yaml.safe_load(text)
+            mapping = yaml.load(text, _Loader)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             where = f"{source}, line {mark.line + 1}" if mark else source
@@ -315,7 +318,7 @@ class PipelineDefinition:
             format=FormatDefinition.from_value(mapping.get("format") or "raw", folder),
             mode=fields.text("mode"),
             key=fields.names("key"),
-            partition_by=fields.names("partition_by"),
+            partition_by=_divisions(fields),
             start=fields.time("start") or "earliest",
             dead_letter=fields.text("dead_letter"),
             every=fields.text("every"),
@@ -338,6 +341,19 @@ class PipelineDefinition:
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.to_mapping(), sort_keys=False, allow_unicode=True)
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice, of which YAML would take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                problem = f"'{key.value}' is there twice; keep one"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else key)
+        return super().construct_mapping(node, deep)
 
 
 def local_path(location: str) -> Path | None:
@@ -368,11 +384,15 @@ def _absolute_schema(schema: str | None, folder: Path | None) -> str | None:
     return _absolute(schema, folder)
 
 
-def _within(key: str, check: Any, value: str) -> None:
-    try:
-        check(value)
-    except PipelineError as error:
-        raise PipelineError(f"{key}: {error}") from None
+def _divisions(fields: Fields) -> tuple[str, ...]:
+    texts = fields.names("partition_by")
+    for text in texts:
+        if re.fullmatch(r"\w+\s*\([^)`]*", text):
+            whole = ", ".join(texts[texts.index(text) :][:2])
+            raise PipelineError(
+                f"partition_by: YAML has cut {text!r} at a comma; write it in quotes: ['{whole}']"
+            )
+    return texts
 
 
 def _plain(value: Any) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
+
+T = TypeVar("T")
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|seconds?|minutes?|hours?|days?)")
@@ -83,6 +85,14 @@ def shown(value: object) -> str:
     """A wrong value as a message quotes it."""
     written = "nothing" if value is None else repr(value)
     return written if len(written) <= 60 else f"{written[:57]}..."
+
+
+def within(key: str, read: Callable[[str], T], text: str) -> T:
+    """What `read` makes of the text; what is wrong is said of `key`."""
+    try:
+        return read(text)
+    except PipelineError as error:
+        raise PipelineError(f"{key}: {error}") from None
 
 
 def seconds(text: str) -> float:

@@ -83,8 +83,7 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
         )
         return PipelineError(
             f"{where} ends before the position of the pipeline ({gaps}): it was created anew; "
-            "write to another table, or replace these rows by its records: "
-            f"kafkapy pipeline reset {definition.table.location} --to earliest"
+            f"{_remedy(definition, state)}"
         )
     return None
 
@@ -98,9 +97,19 @@ def created_anew(definition: PipelineDefinition, state: State, topics: Topics) -
         return None
     return PipelineError(
         f"{definition.name}: the topic {definition.topic} was created anew since the table was written; "
+        f"{_remedy(definition, state)}; if it was copied with its offsets, go on in it: "
+        f"kafkapy pipeline reset {definition.table.location} --to available"
+    )
+
+
+def _remedy(definition: PipelineDefinition, state: State) -> str:
+    """A topic created anew cannot replace upserted rows: its records would be taken for older ones."""
+    former = state.definition
+    if (definition if former is None else former).mode == "upsert":
+        return "write to another table, or delete this one"
+    return (
         "write to another table, or replace these rows by its records: "
-        f"kafkapy pipeline reset {definition.table.location} --to earliest "
-        "(--to available goes on in a topic that was copied with its offsets)"
+        f"kafkapy pipeline reset {definition.table.location} --to earliest"
     )
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.dead_letters import make_topic
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.fields import seconds
+from kafkapy.pipeline.fields import seconds, within
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
@@ -105,7 +105,9 @@ class _Job:
 
     def __init__(self, definition: PipelineDefinition, once: bool, every: str | None) -> None:
         self.definition, self._once = definition, once
-        self._every = seconds(every) if every else definition.every_seconds or DEFAULT_EVERY
+        self._every = (
+            within("--every", seconds, every) if every else definition.every_seconds or DEFAULT_EVERY
+        )
         self.state = State(definition.table.location)
         self._format = open_format(definition, self.state)
         self._topics = Topics(definition.bootstrap, definition.kafka)

@@ -107,6 +107,12 @@ def test_a_table_is_loaded_by_its_path_or_with_its_format(tmp_path: Path) -> Non
         ("- orders", "a pipeline: expected keys and values, not ['orders']"),
         ("", "a pipeline: expected keys and values, not nothing"),
         ("topic: 'orders\n", "line 2: not YAML: found unexpected end of stream"),
+        ("topic: orders\ntable: delta:x\ntopic: other", "line 3: not YAML: 'topic' is there twice; keep one"),
+        ("topic: a\nformat: {kind: json, kind: raw}", "line 2: not YAML: 'kind' is there twice; keep one"),
+        (
+            "topic: a\ntable: delta:x\npartition_by: [day(timestamp), bucket(16, id)]",
+            "partition_by: YAML has cut 'bucket(16' at a comma; write it in quotes: ['bucket(16, id)']",
+        ),
         ("topic: !!python/object:os.system x", "line 1: not YAML: could not determine a constructor"),
     ],
 )
@@ -146,6 +152,10 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
         ({"kafka": "x"}, "kafka: expected options and values, not 'x'"),
         ({"kafka": {"a": [1]}}, "kafka: expected a: VALUE, not [1]"),
         ({"kafka": {"kafka.a": "b"}}, "write it without 'kafka.': a"),
+        (
+            {"kafka": {"secruity.protocol": "SSL"}},
+            "kafka.secruity.protocol: unknown option (did you mean 'security.protocol'?)",
+        ),
         ({"kafka": {"group.id": "g"}}, "kafka.group.id: is not for here; use group:"),
         ({"spark": {"executor": "b"}}, "spark.executor: Spark's options begin with 'spark.'"),
     ],
@@ -155,6 +165,11 @@ def test_a_wrong_value_says_what_is_expected(values: dict[str, Any], message: st
         minimal(**values)
     assert str(caught.value).startswith("orders.yaml: ")
     assert message in str(caught.value)
+
+
+def test_an_option_of_a_plug_in_is_no_misspelt_one() -> None:
+    options = {"our.interceptor.url": "x", "linger.ms": "5", "ssl.protocol": "TLSv1.3"}
+    assert minimal(kafka=options).kafka == options
 
 
 def test_a_missing_file_names_one_that_is_like_it(tmp_path: Path) -> None:

@@ -160,8 +160,8 @@ def test_times_that_make_no_sense(tmp_path: Path) -> None:
     definition = Pipeline("orders").to_parquet(tmp_path / "table").definition
     with pytest.raises(PipelineError, match="exclude each other"):
         run(definition, once=True, every="1s")
-    with pytest.raises(PipelineError, match="expected a time like 30s"):
-        run(definition, every="soon")
+    with pytest.raises(PipelineError, match=r"^--every: expected a time like 30s"):
+        run(definition, every="3")
 
 
 def test_the_command_hands_its_options_on_and_tells_what_was_written(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,27 @@ def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(
     spark.commit(state_of(definition), definition.topic, 0, {0: 4, 1: 3, 2: 30})
     problem = expired(definition, state_of(definition), topics)
     assert "ends before the position of the pipeline (partition 2 at 30 of 3)" in str(problem)
+
+
+def test_the_remedy_for_a_topic_created_anew_is_one_that_the_table_allows(
+    definition: PipelineDefinition, topics: Topics
+) -> None:
+    state = state_of(definition)
+    spark.commit(state, definition.topic, 0, {0: 4, 1: 3, 2: 30})
+    for mode, remedy in (
+        ("append", "or replace these rows by its records: kafkapy pipeline reset "),
+        ("upsert", "write to another table, or delete this one"),
+    ):
+        state.definition = replace(definition, mode=mode)
+        beyond = str(expired(definition, state, topics))
+        assert remedy in beyond
+        assert ("--to earliest" in beyond) == (mode == "append")
+    state.begin_with("the id of the former topic")
+    anew = str(expired(definition, state, topics))
+    assert (
+        "write to another table, or delete this one; if it was copied with its offsets, go on in it" in anew
+    )
+    assert "--to earliest" not in anew
 
 
 def test_a_topic_created_anew_with_fewer_partitions_is_noticed(
