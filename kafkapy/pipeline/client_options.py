@@ -3,8 +3,8 @@
 Spark's Java client and the Python side (status, reset, dead letters, replay) must reach the same brokers, so
 each option that decides whether a connection succeeds is translated, or refused with what to write instead.
 Options that only tune Java's clients are left out, and what is nearly the name of one is refused: else a
-misspelt security.protocol would mean none, without a word. Sources: ConsumerConfig, SslConfigs and SaslConfigs
-of Kafka; CONFIGURATION.md of librdkafka.
+misspelt security.protocol would mean none, without a word. Sources: ConsumerConfig, SslConfigs and
+SaslConfigs of Kafka; CONFIGURATION.md of librdkafka.
 """
 
 from __future__ import annotations
