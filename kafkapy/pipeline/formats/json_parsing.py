@@ -14,8 +14,9 @@ What Spark's reader decides: names match by their exact letters; fields that no 
 field that is there twice the last counts; a STRING column takes any value, as its JSON text; a BINARY one is
 base64; timestamps and dates are ISO 8601, numbers for a TIMESTAMP are seconds since 1970; a DECIMAL takes
 numbers and texts, and rounds what has more digits behind the point. Ours: JSON is RFC 8259 (no NaN, no single
-quotes); a TIMESTAMP beyond the year 9999 is an error, for it was given in milliseconds; one without a zone is
-UTC, on whatever machine; a value may bear the framing of the schema registry's JSON serializer.
+quotes); a TIMESTAMP beyond the year 9999 is an error, for it was given in milliseconds, as is a number that
+a FLOAT or DOUBLE would hold as Infinity; a TIMESTAMP without a zone is UTC, on whatever machine; a value may
+bear the framing of the schema registry's JSON serializer.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from pyspark.sql.types import StructType
 
 from kafkapy.pipeline.formats.framing import framed_id, unframed
 from kafkapy.pipeline.formats.spark_types import (
+    SparkType,
     Struct,
     array,
     field,
     kind_of,
+    map_of,
     nullable,
     sql_name,
     struct_of,
@@ -47,6 +50,10 @@ READER_OPTIONS: Final = {
     "timeZone": "UTC",
 }
 _YEAR_10000: Final = 253_402_300_800
+# A number with an exponent that is not negative, or with as many digits as are too many for a FLOAT.
+_GREAT: Final = r"[:\[,\s]-?(?:[\d.]++[eE]\+?\d|\d{39})"
+# With the name before it; behind a key stands a colon.
+_INFINITE: Final = r'"[^":]*":[^:]*"-?Infinity"(?!:)'
 # Each is code that Spark compiles; in a table of a thousand columns the others are "a field".
 _MOST_NAMED: Final = 100
 
@@ -94,7 +101,11 @@ def parse_json(records: DataFrame, columns: Struct, refused: Column | None = Non
         .when(
             fits_columns(),
             f.coalesce(
-                *_missing(columns), *_beyond(columns), *([] if refused is None else [refused]), f.lit(None)
+                *_missing(columns),
+                *_beyond(columns),
+                *_infinite(columns),
+                *([] if refused is None else [refused]),
+                f.lit(None),
             ),
         )
         .when(~looks_like_an_object(text), _no_object(text))
@@ -152,6 +163,38 @@ def _beyond(columns: Struct) -> list[Column]:
         for path, one in _fields(columns)
         if one["type"] == "timestamp"
     ]
+
+
+def _infinite(columns: Struct) -> list[Column]:
+    """An error for a number that FLOAT or DOUBLE would hold as Infinity, at any depth.
+
+    Not a look at each column, which takes as long again as the parsing: only a text with a great number is
+    read once more, its reals alone, and written as JSON again, where no text but Infinity can be.
+    """
+    reals = _reals(columns)
+    if reals is None:
+        return []
+    outer = StructType.fromJson(struct_of([field("r", array(reals))]))
+    written = f.to_json(f.from_json(wrapped(f.col("_text")), outer, READER_OPTIONS))
+    found = f.regexp_extract(written, _INFINITE, 0)
+    problem = f.concat(
+        f.lit("does not match the schema: a number is beyond its type: "), f.left(found, f.lit(60))
+    )
+    return [f.when(f.rlike("_text", f.lit(_GREAT)) & (found != ""), problem)]
+
+
+def _reals(kind: SparkType) -> SparkType | None:
+    """What is left of a type without all that is not FLOAT or DOUBLE."""
+    if isinstance(kind, str):
+        return kind if kind in ("float", "double") else None
+    if kind["type"] == "struct":
+        fields = [(one["name"], _reals(one["type"])) for one in kind["fields"]]
+        left = [field(name, inner) for name, inner in fields if inner is not None]
+        return struct_of(left) if left else None
+    inner = _reals(kind["elementType"] if kind["type"] == "array" else kind["valueType"])
+    if inner is None:
+        return None
+    return array(inner) if kind["type"] == "array" else map_of("string", inner)
 
 
 def _misfit(columns: Struct) -> Column:
