@@ -102,6 +102,7 @@ class LogReader:
             limit, end_offset = self._good_until(
                 segment, position, offset, limit, end_offset, log_end_offset, whole
             )
+            position = _behind_damage(segment, position)
         if limit <= position:
             return None
         if limit - position > max_bytes:
@@ -272,6 +273,14 @@ class LogReader:
         if len(self._by_timestamp) >= _REMEMBERED:
             self._by_timestamp.clear()
         self._by_timestamp[timestamp] = found
+
+
+def _behind_damage(segment: Segment, position: int) -> int:
+    """Where good bytes go on, for an offset that is not lost: damage may be bytes between two batches."""
+    for damaged in segment.damage:
+        if damaged.position <= position < damaged.end_position:
+            return damaged.end_position
+    return position
 
 
 def _newest_record(segment: Segment, start_offset: int) -> TimestampOffset | None:

@@ -122,3 +122,16 @@ def test_an_empty_file_within_the_offsets_of_a_segment_hides_no_records(
     assert readable(start(logs)) == all_but()
     assert f"Deleting {path}" in caplog.text
     assert not path.exists()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_bytes_before_the_first_batch_of_a_segment_are_not_served(tmp_path: Path, clean: bool) -> None:
+    logs = filled(tmp_path)
+    if clean:
+        logs.stop()
+    else:
+        logs.crash()
+    path = logs.path / f"{5:020d}.log"
+    data = path.read_bytes()
+    path.write_bytes(data[:41] + data)
+    assert readable(start(logs)) == all_but()
