@@ -30,6 +30,7 @@ CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=400, segment_index_b
 PLAIN, TRANSACTIONAL = TopicPartition("plain", 0), TopicPartition("transactional", 0)
 TOPIC_IDS = {PLAIN: bytes(range(1, 17)), TRANSACTIONAL: bytes(range(101, 117))}
 BATCHES = 60
+RECORDS_IN_A_BATCH = 3
 DELETED_BELOW = 4
 
 BATCH_FIELDS = {
@@ -39,8 +40,8 @@ BATCH_FIELDS = {
 }  # fmt: skip
 ENTRY_SIZES = {".index": 8, ".timeindex": 12, ".txnindex": 34, ".snapshot": 46}
 
-Served = dict[int, bytes]
-"""What consumers get, by offset: a record with all that a client sees of it."""
+Served = dict[int, tuple[bytes, int]]
+"""What consumers get, by offset: a record with all that a client sees of it, and its leader epoch."""
 
 
 @dataclass(slots=True)
@@ -118,7 +119,9 @@ def _fill(log: PartitionLog, chance: random.Random, *, transactional: bool) -> N
     """As a follower does, which takes transactions from its leader without a coordinator."""
     sequence = 0
     for number in range(BATCHES):
-        values = [b"%d " % number + chance.randbytes(chance.randrange(20, 120)) for _ in range(3)]
+        values = [
+            b"%d " % number + chance.randbytes(chance.randrange(20, 120)) for _ in range(RECORDS_IN_A_BATCH)
+        ]
         batch = build_batch(
             [Record(-1, NOW + number * 10 + index, b"key", value) for index, value in enumerate(values)],
             compression=Compression(number % 5),
@@ -165,9 +168,9 @@ def _served(log: PartitionLog) -> tuple[Served, set[int]]:
         last = offset
         for position, header in iter_headers(data):
             for record in decode_records(data, position, header):
-                facts = (record, header.partition_leader_epoch, header.producer_id, header.attributes)
+                facts = repr((record, header.producer_id, header.attributes)).encode()
                 if record.offset >= offset:
-                    served[record.offset] = repr(facts).encode()
+                    served[record.offset] = facts, header.partition_leader_epoch
             last = header.last_offset
         assert last >= offset, f"a read at {offset} gives nothing new: {log}"
         offset = last + 1
@@ -249,7 +252,8 @@ class Verdict:
     refused: int = 0
     offline: int = 0
     other_beginnings: int = 0
-    """Of aborted transactions, at another batch of their producer, and of logs: no checksum covers them."""
+    """Of aborted transactions, at another batch of their producer, of logs, and of leader epochs, by a batch: no
+    checksum covers them."""
 
 
 def examine(spoiled: Path, original: Original) -> Verdict:
@@ -281,7 +285,9 @@ def examine(spoiled: Path, original: Original) -> Verdict:
             served, refused = _served(log)
             verdict.refused += len(refused)
             for offset, record in served.items():
-                if records.get(offset) not in (None, record):
+                if offset in records and _is_in_the_next_epoch(offset, record, records):
+                    verdict.other_beginnings += 1
+                elif records.get(offset) not in (None, record):
                     verdict.wrong.append(f"{tp}@{offset}: {record!r} for {records[offset]!r}")
                 elif offset not in records and offset >= DELETED_BELOW:
                     verdict.wrong.append(f"{tp}@{offset}: {record!r} was never written")
@@ -294,6 +300,17 @@ def examine(spoiled: Path, original: Original) -> Verdict:
     finally:
         _close(manager, clean=True)
     return verdict
+
+
+def _is_in_the_next_epoch(offset: int, record: tuple[bytes, int], records: Served) -> bool:
+    """Whether a record is right but for its leader epoch, which became that of the batch beside it."""
+    facts, epoch = records[offset]
+    around = range(offset - RECORDS_IN_A_BATCH, offset + RECORDS_IN_A_BATCH + 1)
+    return (
+        record[0] == facts
+        and record[1] != epoch
+        and any(record[1] == records[each][1] for each in around if each in records)
+    )
 
 
 def _judge_aborted(
