@@ -252,8 +252,8 @@ class Verdict:
     refused: int = 0
     offline: int = 0
     other_beginnings: int = 0
-    """Of aborted transactions, at another batch of their producer, of logs, and of leader epochs, at the batch
-    beside: no checksum covers them."""
+    """Of aborted transactions, at another batch of their producer, of logs, and of leader epochs, at the next
+    batch: no checksum covers them."""
 
 
 def examine(spoiled: Path, original: Original) -> Verdict:
