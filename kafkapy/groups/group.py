@@ -74,6 +74,8 @@ class Group:
         """Ids handed out and not yet used, each with the timer that forgets it."""
         self.pending_sync: set[str] = set()
         """Members of this generation whose SyncGroup has not come."""
+        self.storing_generation = -1
+        """The generation whose assignment is being stored."""
         self.awaiting_join = 0
         """How many members wait in JoinGroup."""
         self.subscribed: frozenset[str] | None = None

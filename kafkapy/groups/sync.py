@@ -51,14 +51,17 @@ class Syncs:
             )
             return
         member.await_sync(reply)
-        if group.leader == member.member_id:
+        if group.leader == member.member_id and group.storing_generation != group.generation:
             given = {each.member_id: bytes(each.assignment) for each in request.assignments}
             self._store(group, {member_id: given.get(member_id, b"") for member_id in group.members})
 
     def _store(self, group: Group, assignments: Mapping[str, bytes]) -> None:
-        generation = group.generation
+        # A leader that asks again meanwhile waits for this one: what is stored last is what is handed out.
+        generation = group.storing_generation = group.generation
 
         def stored(error: ErrorCode) -> None:
+            if group.storing_generation == generation:
+                group.storing_generation = -1
             if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
                 return
             if error is ErrorCode.NONE:
