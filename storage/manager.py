@@ -388,18 +388,19 @@ class LogManager:
         """Take a log that is not that of its topic out of the way, and keep it."""
         directory = log.log_directory
         directory.require_online()
-        target = f"{directory.path}/{stray_name(log.topic_partition)}"
+        name = stray_name(log.topic_partition)
         logger.error(
             "%s is not a log of this topic, which has the id %s, but of one with the id %s: it is kept as %s."
             " If that topic was deleted, remove it.",
-            *(log.path, uuid_to_text(topic_id), uuid_to_text(log.topic_id or ZERO_UUID), target),
+            *(
+                log.path,
+                uuid_to_text(topic_id),
+                uuid_to_text(log.topic_id or ZERO_UUID),
+                f"{directory.path}/{name}",
+            ),
         )
         log.abandon()
-        try:
-            self.files.rename(log.path, target)
-        except OSError as error:
-            raise directory.failed(f"renaming {log.path}", error) from error
-        log.moved_to(target)
+        log.moved_to(self._renamed(directory, log.path, name))
         directory.log_count -= 1
         del self._logs[log.topic_partition]
 
@@ -415,12 +416,17 @@ class LogManager:
         Raises:
             StorageError: the disk failed.
         """
-        target = f"{directory.path}/{deleted_name(topic_partition)}"
+        target = self._renamed(directory, path, deleted_name(topic_partition))
+        directory.delete_later([target], (config or self.defaults).file_delete_delay_ms)
+        return target
+
+    def _renamed(self, directory: LogDirectory, path: str, name: str) -> str:
+        """Give the directory of a log another name; the new path. Raises StorageError: the disk failed."""
+        target = f"{directory.path}/{name}"
         try:
             self.files.rename(path, target)
         except OSError as error:
             raise directory.failed(f"renaming {path}", error) from error
-        directory.delete_later([target], (config or self.defaults).file_delete_delay_ms)
         return target
 
     def delete_expired_files(self, now_ms: int) -> int:
