@@ -390,14 +390,10 @@ class LogManager:
         directory.require_online()
         name = stray_name(log.topic_partition)
         logger.error(
-            "%s is not a log of this topic, which has the id %s, but of one with the id %s: it is kept as %s."
-            " If that topic was deleted, remove it.",
-            *(
-                log.path,
-                uuid_to_text(topic_id),
-                uuid_to_text(log.topic_id or ZERO_UUID),
-                f"{directory.path}/{name}",
-            ),
+            "%s is not a log of this topic, which has the id %s, but of one with the id %s: it is kept as"
+            " %s/%s. If that topic was deleted, remove it.",
+            *(log.path, uuid_to_text(topic_id), uuid_to_text(log.topic_id or ZERO_UUID)),
+            *(directory.path, name),
         )
         log.abandon()
         log.moved_to(self._renamed(directory, log.path, name))
