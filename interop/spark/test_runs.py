@@ -21,6 +21,7 @@ from interop.support.waiting import wait_until
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
 from kafkapy.pipeline.audit import audit
 from kafkapy.pipeline.progress import BatchReport, Progress
+from kafkapy.pipeline.reset import plan_reset, reset
 from kafkapy.pipeline.run import RunResult, run
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import open_table
@@ -93,6 +94,15 @@ def forget_last_commit(definition: PipelineDefinition) -> None:
         Path(state.checkpoint, "commits", name).unlink(missing_ok=True)
 
 
+def restore_older_checkpoint(definition: PipelineDefinition) -> None:
+    """As a backup from before the last batch leaves it."""
+    state = State(definition.table.location)
+    last = checkpoint.planned_batch(state)
+    for folder in ("offsets", "commits"):
+        for name in (f"{last}", f".{last}.crc"):
+            Path(state.checkpoint, folder, name).unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
 def test_a_topic_is_appended_in_batches_and_a_further_run_goes_on(
     kind: str, spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
@@ -125,6 +135,33 @@ def test_a_topic_is_appended_in_batches_and_a_further_run_goes_on(
     row = rows(definition, spark).where("id = 7").head()
     record = {"_topic": topic, "_key": b"key 7", "_headers": None, "name": "name 7"}
     assert {name: row[name] for name in record} == record
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_a_batch_that_is_planned_over_other_offsets_is_refused_and_a_reset_goes_on(
+    kind: str, spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=2)
+    produce(bootstrap_servers, topic, numbered(range(100)), partition=0)
+    produce(bootstrap_servers, topic, numbered(range(100, 130)), partition=1)
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA)
+    definition = getattr(pipeline, f"to_{kind}")(tmp_path / "table").definition
+    run(definition, once=True, spark=spark)
+    produce(bootstrap_servers, topic, numbered(range(130, 150)), partition=0)
+    run(definition, once=True, spark=spark)
+    restore_older_checkpoint(definition)
+    produce(bootstrap_servers, topic, numbered(range(150, 160)), partition=0)
+    with pytest.raises(PipelineError) as refused:
+        run(definition, once=True, spark=spark)
+    assert "batch 1 is planned over other offsets" in str(refused.value)
+    assert "partition 0 is 100 to 129 here and 100 to 119 in the table" in str(refused.value)
+    assert f"kafkapy pipeline reset {definition.table.location} --to available" in str(refused.value)
+    assert ids(definition, spark) == list(range(150))
+
+    reset(plan_reset(definition, "available"), spark=spark)
+    assert run(definition, once=True, spark=spark).rows == 30
+    assert ids(definition, spark) == list(range(160))
+    assert audit(definition, spark).ok
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])

@@ -24,6 +24,7 @@ from kafkapy.pipeline.state import State
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
 from kafkapy.pipeline.tables import open_table
+from kafkapy.pipeline.tables.batch import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +48,11 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
 @pytest.fixture(params=["delta", "iceberg"])
 def upsert_target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
     return TableTarget(format=request.param, location=str(tmp_path / "orders"))
+
+
+def nth(number: int, app_id: str = APP) -> Batch:
+    """The batch of that number, with one offset of partition 0."""
+    return Batch(app_id, number, {0: (number, number + 1)})
 
 
 def record(partition: int, offset: int, key: str = "k", time: datetime.datetime = NOON) -> tuple[Any, ...]:
@@ -90,12 +96,12 @@ def test_a_batch_that_runs_again_is_there_once(spark: SparkSession, target: Tabl
     table = open_table(spark, target)
     assert not table.exists()
     for batch, places in enumerate([[(0, 0), (1, 0)], [], [(0, 1)]]):
-        table.append(numbered(spark, *places), batch, APP)
-        table.append(numbered(spark, *places), batch, APP)
+        table.append(numbered(spark, *places), nth(batch))
+        table.append(numbered(spark, *places), nth(batch))
     again = open_table(spark, target)
-    again.append(numbered(spark, (0, 1)), 2, APP)
+    again.append(numbered(spark, (0, 1)), nth(2))
     assert ids(again) == [0, 1, 100]
-    again.append(numbered(spark, (0, 2)), 0, "orders-2")
+    again.append(numbered(spark, (0, 2)), nth(0, "orders-2"))
     assert ids(again) == [0, 1, 2, 100]
 
 
@@ -108,7 +114,7 @@ def test_a_batch_in_a_stream_is_written_once_and_in_few_files(
 
     def write(batch: DataFrame, number: int) -> None:
         for _ in range(2):
-            table.append(batch, number, APP)
+            table.append(batch, nth(number))
 
     writer = source.option("maxFilesPerTrigger", "4").parquet(str(tmp_path / "in")).writeStream
     query = writer.foreachBatch(write).option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -118,10 +124,65 @@ def test_a_batch_in_a_stream_is_written_once_and_in_few_files(
     assert len(files_below(target.location)) <= 2 * spark.sparkContext.defaultParallelism + made_with_table
 
 
+def test_a_number_with_other_offsets_is_another_batch_and_refused(
+    spark: SparkSession, target: TableTarget
+) -> None:
+    table = open_table(spark, target)
+    for number in range(3):
+        table.append(numbered(spark, (0, number)), nth(number))
+    longer = Batch(APP, 2, {0: (2, 4), 1: (0, 1)})
+    where = "partition 0 is 2 to 3 here and 2 to 2 in the table, partition 1 is 0 to 0 here and nothing in"
+    with pytest.raises(PipelineError, match=f"batch 2 is planned over other offsets .*{where} the table"):
+        open_table(spark, target).append(numbered(spark, (0, 2), (0, 3), (1, 0)), longer)
+    with pytest.raises(PipelineError, match="batch 1 is planned over other offsets"):
+        table.append(numbered(spark, (0, 1), (0, 2)), Batch(APP, 1, {0: (1, 3)}))
+    assert ids(table) == [0, 1, 2]
+    for number in (1, 2, 3):
+        table.append(numbered(spark, (0, number)), nth(number))
+    assert ids(table) == [0, 1, 2, 3]
+
+
+def test_a_batch_of_unknown_offsets_is_known_by_its_rows(spark: SparkSession, target: TableTarget) -> None:
+    """Commits of a former version did not have them."""
+    table = open_table(spark, target)
+    table.append(numbered(spark, (0, 0), (1, 0)), Batch(APP, 0, None))
+    table.append(numbered(spark, (0, 0), (1, 0)), Batch(APP, 0, {0: (0, 1), 1: (0, 1)}))
+    with pytest.raises(PipelineError, match="the table has 2 of its 3 rows"):
+        table.append(numbered(spark, (0, 0), (1, 0), (1, 1)), Batch(APP, 0, {0: (0, 1), 1: (0, 2)}))
+    table.append(numbered(spark, (1, 1)), Batch(APP, 1, {1: (1, 2)}))
+    assert ids(table) == [0, 100, 101]
+
+
+def test_a_batch_that_delta_skips_for_another_driver_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one commits between this one's look at the table and its own commit."""
+    target = TableTarget(format="delta", location=str(tmp_path / "orders"))
+    first, second = open_table(spark, target), open_table(spark, target)
+    first.append(numbered(spark, (0, 0)), nth(0))
+    prepare = second._prepare
+
+    def meanwhile(rows: DataFrame) -> DataFrame:
+        first.append(numbered(spark, (0, 1)), nth(1))
+        return prepare(rows)
+
+    monkeypatch.setattr(second, "_prepare", meanwhile)
+    with pytest.raises(PipelineError, match="batch 1 is planned over other offsets"):
+        second.append(numbered(spark, (0, 1), (0, 2)), Batch(APP, 1, {0: (1, 3)}))
+    monkeypatch.undo()
+    # A former version, and whoever else uses the number, leaves no word of its offsets.
+    writer = numbered(spark, (0, 2)).write.format("delta").mode("append").option("txnAppId", APP)
+    writer.option("txnVersion", 2).save(target.location)
+    second.append(numbered(spark, (0, 2)), nth(2))
+    with pytest.raises(PipelineError, match="the table has 1 of its 2 rows"):
+        second.append(numbered(spark, (0, 2), (0, 3)), Batch(APP, 2, {0: (2, 4)}))
+    assert ids(second) == [0, 1, 2]
+
+
 def test_readers_of_parquet_see_only_whole_batches(spark: SparkSession, tmp_path: Path) -> None:
     target = TableTarget(format="parquet", location=str(tmp_path / "orders"))
     table = open_table(spark, target)
-    table.append(numbered(spark, (0, 0)), 0, APP)
+    table.append(numbered(spark, (0, 0)), nth(0))
     # As a killed driver leaves it: part of the next batch, and a file without its end.
     staging = tmp_path / "orders" / "_kafkapy" / "staging" / "batch=00000001"
     numbered(spark, (0, 1)).write.parquet(str(staging))
@@ -129,7 +190,7 @@ def test_readers_of_parquet_see_only_whole_batches(spark: SparkSession, tmp_path
     (staging / "part-00000.parquet").write_bytes(b"")
     assert pyarrow.dataset.dataset(target.location, partitioning="hive").to_table()["id"].to_pylist() == [0]
     assert [row.id for row in spark.read.parquet(target.location).collect()] == [0]
-    table.append(numbered(spark, (0, 1), (0, 2)), 1, APP)
+    table.append(numbered(spark, (0, 1), (0, 2)), nth(1))
     assert not staging.exists()
     read = pyarrow.dataset.dataset(target.location, partitioning="hive").to_table()
     assert sorted(read["id"].to_pylist()) == [0, 1, 2]
@@ -138,7 +199,7 @@ def test_readers_of_parquet_see_only_whole_batches(spark: SparkSession, tmp_path
 def test_parquet_finishes_or_undoes_what_a_killed_trim_left(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "orders"
     target = TableTarget(format="parquet", location=str(folder))
-    open_table(spark, target).append(numbered(spark, (0, 0), (0, 1)), 0, APP)
+    open_table(spark, target).append(numbered(spark, (0, 0), (0, 1)), nth(0))
     replaced = folder / "_kafkapy" / "replaced" / "batch=00000000"
     replaced.parent.mkdir(parents=True)
     (folder / "batch=00000000").rename(replaced)  # killed before the new one came to its place
@@ -147,7 +208,7 @@ def test_parquet_finishes_or_undoes_what_a_killed_trim_left(spark: SparkSession,
     table.trim({0: 1})
     assert ids(table) == [0]
     replaced.mkdir(parents=True)  # killed before the old one was deleted
-    table.append(numbered(spark, (0, 1)), 0, "orders-2")
+    table.append(numbered(spark, (0, 1)), nth(0, "orders-2"))
     assert not replaced.exists()
     assert ids(table) == [0, 1]
 
@@ -158,11 +219,11 @@ def test_parquet_finishes_or_undoes_what_a_killed_trim_left(spark: SparkSession,
 def test_columns_are_added_and_older_rows_have_null(spark: SparkSession, target: TableTarget) -> None:
     table = open_table(spark, target)
     first = [(1, {"a": 1}, [{"x": 1}], *record(0, 0))]
-    table.append(rows(spark, "id BIGINT, s STRUCT<a: INT>, many ARRAY<STRUCT<x: INT>>", first), 0, APP)
+    table.append(rows(spark, "id BIGINT, s STRUCT<a: INT>, many ARRAY<STRUCT<x: INT>>", first), nth(0))
     columns = "new STRING, id INT, S STRUCT<b: STRING, A: INT>, many ARRAY<STRUCT<y: INT, x: INT>>"
     second = [("n", 2, {"b": "b", "A": 2}, [{"y": 3, "x": 2}], *record(0, 1))]
-    table.append(rows(spark, columns, second), 1, APP)
-    table.append(rows(spark, "nothing VOID", [(None, *record(0, 2))]), 2, APP)
+    table.append(rows(spark, columns, second), nth(1))
+    table.append(rows(spark, "nothing VOID", [(None, *record(0, 2))]), nth(2))
     read = table.read().orderBy("_offset")
     assert [row.id for row in read.collect()] == [1, 2, None]
     assert [row.new for row in read.collect()] == [None, "n", None]
@@ -181,9 +242,9 @@ def test_columns_are_added_and_older_rows_have_null(spark: SparkSession, target:
 
 def test_a_changed_type_writes_nothing(spark: SparkSession, target: TableTarget) -> None:
     table = open_table(spark, target)
-    table.append(numbered(spark, (0, 0)), 0, APP)
+    table.append(numbered(spark, (0, 0)), nth(0))
     with pytest.raises(PipelineError, match="the column id is BIGINT in the table and STRING in the topic"):
-        table.append(rows(spark, "id STRING", [("x", *record(0, 1))]), 1, APP)
+        table.append(rows(spark, "id STRING", [("x", *record(0, 1))]), nth(1))
     assert ids(table) == [0]
 
 
@@ -193,14 +254,14 @@ def test_names_that_a_format_cannot_have_are_refused(spark: SparkSession, target
     for columns in (f"`{refused}` INT, b INT", "id INT, ID INT", "x INT, _OFFSET INT"):
         batch = rows(spark, columns, [(1, 2, *record(0, 0))])
         with pytest.raises(PipelineError) as raised:
-            table.append(batch, 0, APP)
+            table.append(batch, nth(0))
         assert "give the format a schema with" in str(raised.value)
         assert "\n" not in str(raised.value)
     assert not table.exists()
     taken = {"delta": "we.ird-`ü", "iceberg": "a b.c;=", "parquet": "a b.c;="}[target.format]
     quoted = "`" + taken.replace("`", "``") + "`"
-    table.append(rows(spark, f"{quoted} INT", [(7, *record(0, 0))]), 0, APP)
-    table.append(rows(spark, f"{quoted} INT, s STRUCT<`p.q`: INT>", [(8, (9,), *record(0, 1))]), 1, APP)
+    table.append(rows(spark, f"{quoted} INT", [(7, *record(0, 0))]), nth(0))
+    table.append(rows(spark, f"{quoted} INT, s STRUCT<`p.q`: INT>", [(8, (9,), *record(0, 1))]), nth(1))
     assert sorted(row[taken] for row in table.read().collect()) == [7, 8]
 
 
@@ -238,10 +299,10 @@ def test_partitions_are_of_utc_and_hide_in_the_rows(spark: SparkSession, target:
     spark.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
     try:
         table.check_shape(rows(spark, "id INT, country STRING", []).select("id", "country").schema)
-        table.append(rows(spark, "id INT, country STRING", values), 0, APP)
+        table.append(rows(spark, "id INT, country STRING", values), nth(0))
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
-    table.append(rows(spark, "id INT, country STRING", [(4, "de", *record(0, 3))]), 1, APP)
+    table.append(rows(spark, "id INT, country STRING", [(4, "de", *record(0, 3))]), nth(1))
     table.check_shape()
     assert table.schema().names[:2] == ["id", "country"]
     assert sorted(table.read().columns) == sorted(table.schema().names)
@@ -266,14 +327,14 @@ def test_partitions_that_the_data_does_not_allow_are_refused(
 ) -> None:
     table = open_table(spark, target, partition_by=by)
     with pytest.raises(PipelineError, match=problem):
-        table.append(numbered(spark, (0, 0)), 0, APP)
+        table.append(numbered(spark, (0, 0)), nth(0))
     assert not table.exists()
 
 
 def test_parquet_is_not_divided_into_folders_that_readers_skip(spark: SparkSession, tmp_path: Path) -> None:
     target = TableTarget(format="parquet", location=str(tmp_path / "orders"))
     with pytest.raises(PipelineError, match="readers of Parquet skip folders like _partition="):
-        open_table(spark, target, partition_by=["_partition"]).append(numbered(spark, (0, 0)), 0, APP)
+        open_table(spark, target, partition_by=["_partition"]).append(numbered(spark, (0, 0)), nth(0))
 
 
 # -- going back
@@ -281,14 +342,14 @@ def test_parquet_is_not_divided_into_folders_that_readers_skip(spark: SparkSessi
 
 def test_a_trim_deletes_what_lies_at_and_after_a_position(spark: SparkSession, target: TableTarget) -> None:
     table = open_table(spark, target)
-    table.append(numbered(spark, (0, 0), (1, 0), (2, 0)), 0, APP)
-    table.append(numbered(spark, (0, 1), (1, 1), (2, 1)), 1, APP)
-    table.append(numbered(spark, (0, 2)), 2, APP)
+    table.append(numbered(spark, (0, 0), (1, 0), (2, 0)), nth(0))
+    table.append(numbered(spark, (0, 1), (1, 1), (2, 1)), nth(1))
+    table.append(numbered(spark, (0, 2)), nth(2))
     table.trim({})
     table.trim({0: 1, 1: 0})
     table.trim({0: 1, 1: 0})
     assert ids(table) == [0, 200, 201]
-    table.append(numbered(spark, (0, 1), (1, 0)), 0, "orders-2")
+    table.append(numbered(spark, (0, 1), (1, 0)), nth(0, "orders-2"))
     assert ids(table) == [0, 1, 100, 200, 201]
 
 
@@ -340,7 +401,7 @@ def test_an_upsert_equals_one_record_after_the_other(
             model.apply(row)
         dice.shuffle(batch)
         for _ in range(dice.choice([1, 2])):
-            table.upsert(data_frame(spark, columns, batch), keys, number, APP)
+            table.upsert(data_frame(spark, columns, batch), keys)
         found = table.read().select("id", "text", "_partition", "_offset", "_key").collect()
         assert sorted(map(tuple, found)) == sorted(
             (identity, text, partition, offset, bytearray(key))
@@ -352,23 +413,22 @@ def test_an_older_record_changes_nothing(spark: SparkSession, upsert_target: Tab
     table = open_table(spark, upsert_target)
     columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
 
-    def upsert(number: int, *values: tuple[Any, ...]) -> dict[bytes, str]:
-        table.upsert(data_frame(spark, columns, values), (), number, APP)
+    def upsert(*values: tuple[Any, ...]) -> dict[bytes, str]:
+        table.upsert(data_frame(spark, columns, values), ())
         return {bytes(row._key): row.text for row in table.read().collect()}
 
     later = NOON + datetime.timedelta(seconds=1)
-    assert upsert(0, ("x5", *record(0, 5, "x"), False), ("y5", *record(0, 6, "y", later), False)) == {
+    assert upsert(("x5", *record(0, 5, "x"), False), ("y5", *record(0, 6, "y", later), False)) == {
         b"x": "x5",
         b"y": "y5",
     }
     # Of the same partition the offset counts, whatever the timestamps say; also for tombstones.
-    assert upsert(1, ("x3", *record(0, 3, "x", later), False), (None, *record(0, 4, "y", later), True)) == {
+    assert upsert(("x3", *record(0, 3, "x", later), False), (None, *record(0, 4, "y", later), True)) == {
         b"x": "x5",
         b"y": "y5",
     }
     # The key moved to another partition: the timestamp counts, then the partition. An absent key is no harm.
     moved = upsert(
-        2,
         ("x0", *record(1, 0, "x"), False),
         ("y1", *record(1, 1, "y"), False),
         (None, *record(1, 2, "z"), True),
@@ -380,7 +440,7 @@ def test_an_upsert_by_columns_that_are_missing_is_refused(spark: SparkSession, t
     table = open_table(spark, TableTarget(format="delta", location=str(tmp_path / "orders")))
     batch = data_frame(spark, f"id INT, {RECORD}, _deleted BOOLEAN", [(1, *record(0, 0), False)])
     with pytest.raises(PipelineError, match="key: the data has no column uid; it has id, _topic"):
-        table.upsert(batch, ("uid",), 0, APP)
+        table.upsert(batch, ("uid",))
 
 
 def test_parquet_refuses_to_upsert_and_says_what_can(spark: SparkSession, tmp_path: Path) -> None:
@@ -388,7 +448,7 @@ def test_parquet_refuses_to_upsert_and_says_what_can(spark: SparkSession, tmp_pa
     with pytest.raises(
         PipelineError, match="write delta:PATH or iceberg:PATH, or take every record with mode"
     ):
-        table.upsert(numbered(spark, (0, 0)), (), 0, APP)
+        table.upsert(numbered(spark, (0, 0)), ())
 
 
 # -- maintenance
@@ -399,7 +459,7 @@ def test_maintenance_merges_small_files_and_leaves_the_memory_of_the_pipeline(
 ) -> None:
     table = open_table(spark, target)
     for number in range(6):
-        table.append(numbered(spark, (0, number)), number, APP)
+        table.append(numbered(spark, (0, number)), nth(number))
     folder = Path(target.location)
     before = len(files_below(folder))
     memory = folder / "_kafkapy" / "checkpoint" / "offsets" / "0"
@@ -421,8 +481,8 @@ def test_maintenance_merges_small_files_and_leaves_the_memory_of_the_pipeline(
     assert merging.startswith("merged 6 files into 1 ")
     assert before >= 6
     assert table.maintain(datetime.timedelta(seconds=1))[0].startswith("merged 0 files into 0 ")
-    open_table(spark, target).append(numbered(spark, (0, 5)), 5, APP)  # the last batch is still known
-    open_table(spark, target).append(numbered(spark, (0, 6)), 6, APP)
+    open_table(spark, target).append(numbered(spark, (0, 5)), nth(5))  # the last batch is still known
+    open_table(spark, target).append(numbered(spark, (0, 6)), nth(6))
     assert ids(table) == list(range(7))
 
 
@@ -430,7 +490,7 @@ def test_a_batch_is_known_though_others_let_its_snapshot_expire(spark: SparkSess
     """As a nightly compaction does, while the driver is down that was killed before Spark's commit."""
     target = TableTarget(format="iceberg", location=str(tmp_path / "orders"))
     for number in range(2):
-        open_table(spark, target).append(numbered(spark, (0, number), (1, number)), number, APP)
+        open_table(spark, target).append(numbered(spark, (0, number), (1, number)), nth(number))
     catalog = "others"
     spark.conf.set(f"spark.sql.catalog.{catalog}", "org.apache.iceberg.spark.SparkCatalog")
     spark.conf.set(f"spark.sql.catalog.{catalog}.type", "hadoop")
@@ -441,14 +501,14 @@ def test_a_batch_is_known_though_others_let_its_snapshot_expire(spark: SparkSess
     ):
         spark.sql(f"CALL {catalog}.system.{procedure}").collect()
     for number in (1, 2, 2):
-        open_table(spark, target).append(numbered(spark, (0, number), (1, number)), number, APP)
+        open_table(spark, target).append(numbered(spark, (0, number), (1, number)), nth(number))
     assert ids(open_table(spark, target)) == [0, 1, 2, 100, 101, 102]
 
 
 def test_the_command_says_what_it_did(spark: SparkSession, tmp_path: Path) -> None:
     location = str(tmp_path / "orders")
     open_table(spark, TableTarget(format="iceberg", location=location)).append(
-        numbered(spark, (0, 0)), 0, APP
+        numbered(spark, (0, 0)), nth(0)
     )
     assert spark.read.format("iceberg").load(location).count() == 1  # as other readers find it
     State(location).begin()

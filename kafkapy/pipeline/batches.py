@@ -7,7 +7,8 @@
 4. progress.json is written.
 
 Killed before 3, Spark runs the batch again with the same records: dead letters may be there twice, the table
-has nothing. Killed after 3, Spark runs it again too; the table knows the batch by its id and stays as it is.
+has nothing. Killed after 3, Spark runs it again too; the table knows the batch by its number and offsets, and
+stays as it is (`tables/batch.py`).
 
 A batch without errors, the usual one, is computed once: it goes straight into the table, and Spark is told to
 fail at the first error (`_strictly`). Only when there is one do the executors keep the parsed batch, which is
@@ -29,12 +30,14 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
 
+from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.dead_letters import write_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.stream_failures import causes
+from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.topics import Topics
 
 if TYPE_CHECKING:
@@ -182,9 +185,10 @@ class Batches:
 
     def _store(self, rows: DataFrame, batch_id: int) -> None:
         if self._mode == "append":
-            self._table.append(rows, batch_id, self._app_id)
+            offsets = checkpoint.batch_offsets(self._state, batch_id)
+            self._table.append(rows, Batch(self._app_id, batch_id, offsets))
         else:
-            self._table.upsert(rows, self._definition.key, batch_id, self._app_id)
+            self._table.upsert(rows, self._definition.key)
 
     def _refusal(self, found: dict[str, object], batch_id: int) -> PipelineError:
         return PipelineError(

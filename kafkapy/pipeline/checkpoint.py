@@ -44,6 +44,17 @@ def planned_offsets(state: State) -> dict[int, int] | None:
     return _batch_offsets(state, planned_batch(state))
 
 
+def batch_offsets(state: State, batch: int) -> dict[int, tuple[int, int]]:
+    """What Spark has planned for a batch: [first, end) of each partition that has any."""
+    before = _batch_offsets(state, batch - 1) if batch else initial_offsets(state)
+    end = _batch_offsets(state, batch)
+    if before is None or end is None:
+        raise _damaged(state, batch)
+    # A partition that was added since is read from its beginning.
+    ranges = {partition: (before.get(partition, 0), offset) for partition, offset in end.items()}
+    return {partition: (first, offset) for partition, (first, offset) in ranges.items() if first != offset}
+
+
 def position(state: State) -> dict[int, int] | None:
     """Where the pipeline goes on: behind the last committed batch, else where it began or is to begin."""
     found = committed_offsets(state)
@@ -70,11 +81,15 @@ def _batch_offsets(state: State, batch: int | None) -> dict[int, int] | None:
     path = _path(state, f"offsets/{batch}")
     text = path and state.read_path(path)
     if not path or not text:
-        raise PipelineError(
-            f"{state.location}: the checkpoint has batch {batch} but not its offsets; it is damaged: "
-            "kafkapy pipeline reset --to earliest reads the topic again"
-        )
+        raise _damaged(state, batch)
     return _offsets(path, text, line=2)
+
+
+def _damaged(state: State, batch: int) -> PipelineError:
+    return PipelineError(
+        f"{state.location}: the checkpoint has batch {batch} but not its offsets; it is damaged: "
+        "kafkapy pipeline reset --to earliest reads the topic again"
+    )
 
 
 def _offsets(path: str, text: str, *, line: int) -> dict[int, int]:

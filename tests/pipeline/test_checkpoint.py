@@ -37,6 +37,24 @@ def test_a_batch_counts_when_it_is_committed(tmp_path: Path) -> None:
     assert checkpoint.committed_offsets(state) == {0: 9, 1: 3}
 
 
+def test_a_batch_is_of_the_offsets_between_two_plans(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    spark.begin(state, "orders", {0: 5, 1: 0})
+    spark.commit(state, "orders", 0, {0: 9, 1: 0})
+    assert checkpoint.batch_offsets(state, 0) == {0: (5, 9)}
+    spark.plan(state, "orders", 1, {0: 12, 1: 3, 2: 4})
+    assert checkpoint.batch_offsets(state, 1) == {0: (9, 12), 1: (0, 3), 2: (0, 4)}
+
+
+def test_a_batch_whose_plan_is_gone_is_named(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    with pytest.raises(PipelineError, match="the checkpoint has batch 0 but not its offsets"):
+        checkpoint.batch_offsets(state, 0)
+    spark.plan(state, "orders", 7, {0: 12})
+    with pytest.raises(PipelineError, match="the checkpoint has batch 6 but not its offsets"):
+        checkpoint.batch_offsets(state, 7)
+
+
 def test_batches_are_numbers_not_words(tmp_path: Path) -> None:
     state = State(tmp_path)
     for batch in (9, 10):

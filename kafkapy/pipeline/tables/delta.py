@@ -1,8 +1,9 @@
 """Tables in Delta Lake's format.
 
 An append carries the transaction identifier of the pipeline (`txnAppId`, the incarnation) with the batch id
-as its version, in the same commit as the rows: Delta skips a batch whose version is not above the last one,
-an empty batch included. An upsert is idempotent by its condition (`upserts.py`).
+as its version, and the batch as `userMetadata`, in the same commit as the rows. Delta skips a batch whose
+version is not above the last one, an empty batch included, and says nothing: so the log is read after the
+commit too, for a driver that came between. An upsert is idempotent by its condition (`upserts.py`).
 
 Names are limited by what Delta allows without column mapping, which readers of old would not understand.
 """
@@ -10,14 +11,18 @@ Names are limited by what Delta allows without column mapping, which readers of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from kafkapy.pipeline.tables.batch import Batch
+from kafkapy.pipeline.tables.delta_log import DeltaLog
 from kafkapy.pipeline.tables.evolution import AddedColumn
+from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings
 from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
@@ -42,7 +47,7 @@ class DeltaTable(Table):
         tables = self.spark._jvm.io.delta.tables.DeltaTable
         return bool(tables.isDeltaTable(self.spark._jsparkSession, self.location))
 
-    def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
+    def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         with settings(rows.sparkSession, self.session_settings):
             Upsert(self._sql, keys).run(self._prepare(rows, marked=True))
 
@@ -87,9 +92,19 @@ class DeltaTable(Table):
         columns = ", ".join(f"{dotted(one.path)} {ddl(one.kind)}" for one in added)
         session.sql(f"ALTER TABLE {self._sql} ADD COLUMNS ({columns})")
 
-    def _append(self, rows: DataFrame, batch_id: int, app_id: str) -> None:
+    @cached_property
+    def _log(self) -> DeltaLog:
+        return DeltaLog(Files(self.spark, self.location))
+
+    def _batches(self, session: SparkSession) -> Iterator[Batch | None]:
+        return self._log.batches()
+
+    def _append(self, rows: DataFrame, batch: Batch) -> None:
         writer = rows.write.format("delta").mode("append")
-        writer.option("txnAppId", app_id).option("txnVersion", batch_id).save(self.location)
+        writer = writer.option("txnAppId", batch.app_id).option("txnVersion", batch.id)
+        writer.option("userMetadata", batch.to_json()).save(self.location)
+        if next(self._log.batches(), None) != batch:
+            self._has(rows, batch, numbered=True)
 
     def _problem(self, schema: StructType) -> str | None:
         for name in _names(schema):

@@ -4,11 +4,11 @@ Readers take the path (`spark.read.format("iceberg").load(path)`); a catalog is 
 CALL need. It is configured in the session when a table is first used there, without a cache: inside
 foreachBatch the session is a clone, and a cached table would not show the last commit.
 
-An append carries `kafkapy.app-id` and `kafkapy.batch-id` in the summary of its snapshot, in the same commit
-as the rows. Before a batch is written, the newest such snapshot among the ancestors of the current one tells
-the last batch; `maintain` writes it into the table's properties before it lets snapshots expire. Where others
-have let it expire, behind a compaction of theirs, the table is asked for the batch's first offsets. An
-upsert is idempotent by its condition (`upserts.py`).
+An append carries `kafkapy.app-id`, `kafkapy.batch-id` and `kafkapy.offsets` in the summary of its snapshot,
+in the same commit as the rows. Before a batch is written, the newest such snapshots among the ancestors of
+the current one tell the last batches; `maintain` writes the last one into the table's properties before it
+lets snapshots expire. Where others have let it expire, after a compaction of theirs, the table is asked for
+the batch's rows. An upsert is idempotent by its condition (`upserts.py`).
 
 The record's partition is the column `_kafka_partition`: Iceberg keeps the name `_partition` for itself.
 
@@ -18,8 +18,9 @@ where one driver at a time must write, as it does for a pipeline.
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.partitioning import PartitionField
@@ -38,6 +40,7 @@ from kafkapy.pipeline.tables.upserts import Upsert
 
 _APP_ID: Final = "kafkapy.app-id"
 _BATCH_ID: Final = "kafkapy.batch-id"
+_OFFSETS: Final = "kafkapy.offsets"
 # Iceberg has metadata columns of every table, and reads none that has a column of such a name.
 _PARTITION: Final = "_kafka_partition"
 _RESERVED: Final = frozenset(
@@ -58,7 +61,7 @@ class IcebergTable(Table):
             name.endswith(".metadata.json") for name in files.names("metadata")
         )
 
-    def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
+    def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         with settings(rows.sparkSession, self.session_settings):
             prepared = _stored_names(self._prepare(rows, marked=True))
             Upsert(self._in_catalog(rows.sparkSession), keys, _PARTITION).run(prepared)
@@ -114,45 +117,32 @@ class IcebergTable(Table):
 
     # -- exactly once
 
-    def _append(self, rows: DataFrame, batch_id: int, app_id: str) -> None:
-        table = self._in_catalog(rows.sparkSession)
-        last, expired = self._last_batch(rows.sparkSession)
-        if last is not None and last[0] == app_id and last[1] >= batch_id:
-            return
-        if expired and self._holds(rows):
-            return
-        writer = _stored_names(rows).writeTo(table)
-        writer = writer.option(f"snapshot-property.{_APP_ID}", app_id)
-        writer.option(f"snapshot-property.{_BATCH_ID}", str(batch_id)).append()
+    def _append(self, rows: DataFrame, batch: Batch) -> None:
+        writer = _stored_names(rows).writeTo(self._in_catalog(rows.sparkSession))
+        for name, value in _properties(batch).items():
+            writer = writer.option(f"snapshot-property.{name}", value)
+        writer.append()
 
-    def _last_batch(self, session: SparkSession) -> tuple[tuple[str, int] | None, bool]:
-        """The application and the number of the last batch that was appended, as far as the table tells; and
-        whether snapshots have expired that might tell of a later one."""
+    def _batches(self, session: SparkSession) -> Iterator[Batch | None]:
+        if not self.exists():
+            return
         table = self._loaded(session)
         snapshot, parent = table.currentSnapshot(), None
         while snapshot is not None:
             if _BATCH_ID in snapshot.summary():
-                return (snapshot.summary()[_APP_ID], int(snapshot.summary()[_BATCH_ID])), False
+                yield _batch(snapshot.summary())
             parent = snapshot.parentId()
             snapshot = None if parent is None else table.snapshot(parent)
-        properties = table.properties()
-        known = (properties[_APP_ID], int(properties[_BATCH_ID])) if _BATCH_ID in properties else None
-        return known, parent is not None
-
-    def _holds(self, rows: DataFrame) -> bool:
-        """Whether the batch is there, by its first row of each partition: it is there whole or not at all."""
-        place = ["_partition", "_offset"]
-        first = rows.groupBy("_partition").agg(f.min("_offset").alias("_offset"))
-        stored = self._read(rows.sparkSession).select(*place)
-        return not stored.join(f.broadcast(first), place, "left_semi").isEmpty()
+        if parent is not None:
+            if _BATCH_ID in table.properties():
+                yield _batch(table.properties())
+            yield None
 
     def _remember_last_batch(self, table: str) -> None:
-        last, _ = self._last_batch(self.spark)
+        last = next(self._batches(self.spark), None)
         if last is not None:
-            self.spark.sql(
-                f"ALTER TABLE {table} SET TBLPROPERTIES "
-                f"({text(_APP_ID)} = {text(last[0])}, {text(_BATCH_ID)} = {text(str(last[1]))})"
-            )
+            values = ", ".join(f"{text(name)} = {text(value)}" for name, value in _properties(last).items())
+            self.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({values})")
 
     # -- the table
 
@@ -196,6 +186,21 @@ class IcebergTable(Table):
 
     def _wanted_partitioning(self) -> list[str]:
         return [str(field) for field in self.partitioning.fields]
+
+
+def _properties(batch: Batch) -> dict[str, str]:
+    """As a snapshot's summary and a table's properties have it."""
+    known = {_APP_ID: batch.app_id, _BATCH_ID: str(batch.id)}
+    if batch.offsets is not None:
+        known[_OFFSETS] = json.dumps(batch.offsets, separators=(",", ":"))
+    return known
+
+
+def _batch(properties: Any) -> Batch:
+    offsets = json.loads(properties[_OFFSETS]) if _OFFSETS in properties else None
+    return Batch.from_mapping(
+        {"app_id": properties[_APP_ID], "batch_id": properties[_BATCH_ID], "offsets": offsets}
+    )
 
 
 def _stored_names(rows: DataFrame) -> DataFrame:

@@ -1,8 +1,9 @@
 """Tables of plain Parquet files, one folder for each batch, for any reader that takes a folder.
 
     batch=00000012/part-....parquet        a batch, its partition columns as folders within
-    batch=00000012/_kafkapy.json           {"app_id", "batch_id", "schema"}: which batch it is, and all
-                                           columns of the table so far, as Spark writes a schema
+    batch=00000012/_kafkapy.json           {"app_id", "batch_id", "offsets", "schema"}: which batch it is
+                                           (`batch.py`), and all columns of the table so far, as Spark writes
+                                           a schema
     _kafkapy/staging/                      what is being written; hidden from readers
 
 A batch is written in the staging folder and published by one rename, so readers see all of it or nothing, and
@@ -25,7 +26,7 @@ Columns that came later are missing in older files; other readers must be told t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Final
@@ -36,6 +37,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.table import Table
@@ -56,9 +58,13 @@ class ParquetTable(Table):
 
     def exists(self) -> bool:
         # The only batch may be aside, by a trim that was killed.
-        return bool(self._batches() or self._files.names(_REPLACED))
+        return bool(self._folders() or self._files.names(_REPLACED))
 
-    def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
+    def append(self, rows: DataFrame, batch: Batch) -> None:
+        self._restore_replaced()
+        super().append(rows, batch)
+
+    def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         raise PipelineError(
             f"{self.name}: Parquet files cannot be updated by key; write delta:PATH or iceberg:PATH, "
             "or take every record with mode: append"
@@ -67,7 +73,7 @@ class ParquetTable(Table):
     def trim(self, positions: Mapping[int, int]) -> None:
         condition = at_or_after(positions)
         self._restore_replaced()
-        if not condition or not self._batches():
+        if not condition or not self._folders():
             return
         rows = self._read(self.spark)
         counted = rows.groupBy(f.col("_metadata.file_path").alias("path")).agg(
@@ -90,28 +96,26 @@ class ParquetTable(Table):
         self._restore_replaced()
         return [
             f"deleted {len(leftovers)} unfinished batches",
-            f"left {len(self._batches())} batches as they are: plain Parquet files cannot be merged without "
+            f"left {len(self._folders())} batches as they are: plain Parquet files cannot be merged without "
             "readers seeing rows twice or not at all; Delta and Iceberg tables can",
         ]
 
     # -- batches
 
-    def _batches(self) -> list[str]:
+    def _folders(self) -> list[str]:
         return [name for name in self._files.names() if name.startswith(f"{_BATCH}=")]
 
-    def _append(self, rows: DataFrame, batch_id: int, app_id: str) -> None:
-        self._restore_replaced()
-        files, batches = self._files, self._batches()
-        number = 0
-        if batches:
-            newest = self._marker(batches[-1])
-            if newest["app_id"] == app_id and newest["batch_id"] >= batch_id:
-                return
-            number = int(batches[-1].partition("=")[2]) + 1
+    def _batches(self, session: SparkSession) -> Iterator[Batch | None]:
+        """Without those that brought no row: they leave no folder."""
+        for folder in reversed(self._folders()):
+            yield Batch.from_mapping(self._marker(folder))
+
+    def _append(self, rows: DataFrame, batch: Batch) -> None:
+        files, folders = self._files, self._folders()
+        number = int(folders[-1].partition("=")[2]) + 1 if folders else 0
         files.delete(_STAGING)
         name = f"{_BATCH}={number:08d}"
-        marker = {"app_id": app_id, "batch_id": batch_id, "schema": rows.schema.jsonValue()}
-        self._stage(rows, name, marker)
+        self._stage(rows, name, {**batch.to_mapping(), "schema": rows.schema.jsonValue()})
         if any(one.endswith(".parquet") or "=" in one for one in files.names(f"{_STAGING}/{name}")):
             files.rename(f"{_STAGING}/{name}", name)
 
@@ -147,7 +151,7 @@ class ParquetTable(Table):
 
     def _stored_schema(self, session: SparkSession) -> StructType:
         aside = [f"{_REPLACED}/{name}" for name in self._files.names(_REPLACED)]
-        return StructType.fromJson(self._marker((aside + self._batches())[-1])["schema"])
+        return StructType.fromJson(self._marker((aside + self._folders())[-1])["schema"])
 
     def _marker(self, folder: str) -> dict[str, Any]:
         try:
@@ -158,7 +162,7 @@ class ParquetTable(Table):
             ) from None
 
     def _present_partitioning(self) -> list[str]:
-        names, folder = [], self._batches()[-1]
+        names, folder = [], self._folders()[-1]
         while inner := [name for name in self._files.names(folder) if "=" in name]:
             names.append(inner[0].partition("=")[0])
             folder = f"{folder}/{inner[0]}"

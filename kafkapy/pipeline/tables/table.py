@@ -7,9 +7,9 @@ A row is the parsed columns and, from the record:
 
 **Exactly once.** Spark runs a batch again, with the same id and the same rows, when the driver died before it
 noted the batch as done. `append` and `upsert` may be killed between any two steps; done again, with the same
-`app_id` and `batch_id`, they leave the table as if done once, and no reader ever sees part of a batch (an
-upsert by columns is two commits, `upserts.py`). Batches come in order, and `app_id` stands for one
-incarnation of the pipeline: batch ids repeat only in another.
+batch, they leave the table as if done once, and no reader ever sees part of a batch (an upsert by columns is
+two commits, `upserts.py`). Batches come in order. The commit of an append says which batch it holds
+(`batch.py`): one of a number that the table has is left out if it is of the same offsets, and refused if not.
 
 Statements run in the session of the rows: `foreachBatch` gets a clone of the session that opened the table.
 """
@@ -17,7 +17,7 @@ Statements run in the session of the rows: `foreachBatch` gets a clone of the se
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import ClassVar, Final
 
@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 
 from kafkapy.pipeline.definition import TableTarget
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.tables.batch import Batch, differences
 from kafkapy.pipeline.tables.evolution import AddedColumn, Evolution, fitted
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
 from kafkapy.pipeline.tables.sql import ddl, quoted, settings
@@ -110,13 +111,17 @@ class Table(ABC):
 
     # -- writing
 
-    def append(self, rows: DataFrame, batch_id: int, app_id: str) -> None:
-        """Adds a batch, unless it is there already. `rows`: the parsed columns and RECORD_COLUMNS."""
+    def append(self, rows: DataFrame, batch: Batch) -> None:
+        """Adds a batch, unless it is there already. `rows`: the parsed columns and RECORD_COLUMNS.
+
+        Raises PipelineError when the table has another batch of that number.
+        """
         with settings(rows.sparkSession, self.session_settings):
-            self._append(self._in_few_files(self._prepare(rows)), batch_id, app_id)
+            if not self._has(rows, batch):
+                self._append(self._in_few_files(self._prepare(rows)), batch)
 
     @abstractmethod
-    def upsert(self, rows: DataFrame, keys: Sequence[str], batch_id: int, app_id: str) -> None:
+    def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         """Brings the table to the last record of each key. `keys`: columns, or none for the record's key.
 
         The last column of `rows` is `_deleted BOOLEAN`: true for a tombstone, whose parsed columns are null.
@@ -147,7 +152,11 @@ class Table(ABC):
     def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None: ...
 
     @abstractmethod
-    def _append(self, rows: DataFrame, batch_id: int, app_id: str) -> None: ...
+    def _append(self, rows: DataFrame, batch: Batch) -> None: ...
+
+    @abstractmethod
+    def _batches(self, session: SparkSession) -> Iterator[Batch | None]:
+        """The appended batches, newest first; None at the end where the table has forgotten older ones."""
 
     def _problem(self, schema: StructType) -> str | None:
         """Why the format cannot have a table with these names."""
@@ -157,6 +166,48 @@ class Table(ABC):
         return self.partitioning.names
 
     # -- what is common
+
+    def _has(self, rows: DataFrame, batch: Batch, *, numbered: bool = False) -> bool:
+        """Whether the batch is there. `numbered`: the table has said that it has that number or a later one.
+
+        Raises PipelineError when what is there under the number is another batch.
+        """
+        forgotten = False
+        for written in self._batches(rows.sparkSession):
+            if written is None:
+                forgotten = True
+                break
+            if written.app_id != batch.app_id or written.id < batch.id:
+                break
+            if written.id == batch.id and written.offsets is not None:
+                if written.offsets != batch.offsets:
+                    raise self._planned_anew(batch, differences(batch.offsets or {}, written.offsets))
+                return True
+            numbered = True
+        if not (numbered or forgotten):
+            return False
+        present, planned = self._present(rows)
+        if present == planned:
+            return True
+        if present or numbered:
+            raise self._planned_anew(batch, f"the table has {present:,} of its {planned:,} rows")
+        return False
+
+    def _present(self, rows: DataFrame) -> tuple[int, int]:
+        """How many of the rows are in the table, by their offsets, and how many there are."""
+        place = ["_partition", "_offset"]
+        stored = self._read(rows.sparkSession).select(*place).distinct().withColumn("_present", f.lit(True))
+        joined = rows.select(*place).join(stored, place, "left")
+        present, planned = joined.agg(f.count("_present"), f.count(f.lit(1))).collect()[0]
+        return present, planned
+
+    def _planned_anew(self, batch: Batch, how: str) -> PipelineError:
+        return PipelineError(
+            f"{self.name}: batch {batch.id} is planned over other offsets than it was written with ({how}): "
+            "the checkpoint was restored from an older copy, or another driver uses it; nothing was written. "
+            "To delete the rows from where the checkpoint stands and read them again: "
+            f"kafkapy pipeline reset {self.location} --to available"
+        )
 
     def _stored_schema(self, session: SparkSession) -> StructType:
         return self._read(session).schema

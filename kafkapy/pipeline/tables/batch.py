@@ -1,0 +1,62 @@
+"""Which records a batch is of, as the commit of its rows says it.
+
+Spark numbers batches by its checkpoint, and plans one again when the checkpoint does not have it: an older
+copy was restored, or two drivers used one checkpoint on a store without locks. The number then stands for
+other records, so a commit carries the offsets too, and a batch is known to the table by both.
+
+    {"app_id": "kafkapy-orders-5f0c", "batch_id": 12, "offsets": {"0": [4000, 5000]}}
+
+Offsets are [first, end) by partition; partitions without new records are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Offsets = Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`app_id` stands for one incarnation of the pipeline, within which `id` rises from batch to batch.
+
+    `offsets` is None in a commit that was made before commits had them.
+    """
+
+    app_id: str
+    id: int
+    offsets: Offsets | None
+
+    @classmethod
+    def from_mapping(cls, value: Mapping[str, Any]) -> Batch:
+        """Raises KeyError, TypeError or ValueError for what no pipeline has written."""
+        return cls(value["app_id"], int(value["batch_id"]), _offsets(value.get("offsets")))
+
+    def to_mapping(self) -> dict[str, Any]:
+        return {"app_id": self.app_id, "batch_id": self.id, "offsets": self.offsets}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_mapping(), separators=(",", ":"))
+
+
+def differences(planned: Offsets, written: Offsets) -> str:
+    """`partition 0 is 100 to 129 here and 100 to 119 in the table`, for the first few that differ."""
+    differing = [one for one in sorted({*planned, *written}) if planned.get(one) != written.get(one)]
+    told = [
+        f"partition {one} is {_shown(planned.get(one))} here and {_shown(written.get(one))} in the table"
+        for one in differing[:3]
+    ]
+    return ", ".join(told) + (", ..." if len(differing) > 3 else "")
+
+
+def _shown(offsets: tuple[int, int] | None) -> str:
+    return "nothing" if offsets is None else f"{offsets[0]} to {offsets[1] - 1}"
+
+
+def _offsets(value: Mapping[str, Any] | None) -> Offsets | None:
+    if value is None:
+        return None
+    return {int(partition): (int(first), int(end)) for partition, (first, end) in value.items()}

@@ -1,0 +1,69 @@
+"""Which batches the commits of a Delta table hold, read from its transaction log.
+
+    _delta_log/00000000000000000012.json     a commit: an action a line; `commitInfo` has the `userMetadata`
+    _delta_log/_last_checkpoint              {"version": 10, ...}, of a recent version, once there is one
+
+Commits older than the table's log retention are deleted. Format: Delta's PROTOCOL.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkapy.pipeline.tables.batch import Batch
+
+if TYPE_CHECKING:
+    from kafkapy.pipeline.tables.files import Files
+
+_LAST_CHECKPOINT: Final = "_delta_log/_last_checkpoint"
+
+
+class DeltaLog:
+    """`files` are those of the table's folder."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._newest = -1
+        self._newest_batch: Batch | None = None
+
+    def batches(self) -> Iterator[Batch | None]:
+        """Newest first, without commits that others made; then None if older commits were deleted."""
+        self._look()
+        if self._newest_batch is not None:
+            yield self._newest_batch
+        for version in range(self._newest - 1, -1, -1):
+            if not self._files.exists(_name(version)):
+                yield None
+                return
+            if (found := self._batch(version)) is not None:
+                yield found
+
+    def _look(self) -> None:
+        """Listing would take long: a log keeps the commits of thirty days."""
+        newest = self._newest
+        if newest < 0 and self._files.exists(_LAST_CHECKPOINT):
+            newest = int(json.loads(self._files.read_text(_LAST_CHECKPOINT))["version"])
+        while self._files.exists(_name(newest + 1)):
+            newest += 1
+        if newest > self._newest:
+            self._newest, self._newest_batch = newest, self._batch(newest)
+
+    def _batch(self, version: int) -> Batch | None:
+        for line in self._files.read_text(_name(version)).splitlines():
+            if (info := json.loads(line).get("commitInfo")) is not None:
+                return _written(info.get("userMetadata"))
+        return None
+
+
+def _name(version: int) -> str:
+    return f"_delta_log/{version:020d}.json"
+
+
+def _written(metadata: Any) -> Batch | None:
+    """None for what others have written there."""
+    try:
+        return Batch.from_mapping(json.loads(metadata))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
