@@ -376,6 +376,18 @@ def test_records_that_expired_unread_are_named_and_a_reset_goes_on_without_them(
         future.result(30)
     with pytest.raises(PipelineError, match=r"partition 0 10 to 13 \(4 offsets\).*reset .* --to available"):
         run(definition, once=True, spark=spark)
+    unread = audit(definition, spark)
+    reset(plan_reset(definition, "available"), spark=spark)
+    assert run(definition, once=True, spark=spark).rows == 6
+    assert ids(definition, spark) == [*range(10), *range(14, 20)]
+    skipped = audit(definition, spark)
+    for report, matching in ((unread, 0), (skipped, 6)):
+        assert (report.ok, report.count("lost"), report.count("matching")) == (True, 4, matching)
+        assert str(report).splitlines()[:2] == [
+            "4 offsets expired before the pipeline read them, and the table does not have them:",
+            f"  {topic}-0: 10..13",
+        ]
+        assert "Not whole: 4 offsets expired unread." in str(report)
 
 
 def test_a_run_outlasts_a_broker_that_is_away_for_longer_than_its_clients_wait(

@@ -212,7 +212,8 @@ class _Comparison:
 
     def _notes(self, counts: dict[str, int], **more: int) -> dict[str, int]:
         expired, not_read = sum(b.expired for b in self._bounds), sum(b.not_read for b in self._bounds)
-        noted = {**counts, "expired_offsets": expired, "not_read": not_read, **more}
+        lost = sum(end - first for b in self._bounds for first, end in b.lost)
+        noted = {**counts, "lost": lost, "expired_offsets": expired, "not_read": not_read, **more}
         return {kind: noted[kind] for kind in NOTES if noted.get(kind)}
 
 

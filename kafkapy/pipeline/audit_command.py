@@ -33,7 +33,8 @@ def audit(
     """Compare the table of PIPELINE, a YAML file or a table, with its topic, offset by offset.
 
     Says which records are missing, duplicated, stale or foreign, up to the last committed batch; the pipeline
-    may go on meanwhile. Exit status: 0 clean, 1 something found, 2 no audit possible.
+    may go on meanwhile. Offsets that expired before they were read are said first; they change no status.
+    Exit status: 0 clean, 1 something found, 2 no audit possible.
     """
     from kafkapy.pipeline.audit import audit as compare
     from kafkapy.spark.cli import notes

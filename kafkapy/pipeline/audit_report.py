@@ -3,7 +3,8 @@
 A finding is a kind, how often it occurs, and its first examples. In append tables an example is a range of
 consecutive offsets of one partition; in upsert tables it is one key, with the offset of its row and that of
 the record which should have decided. Everything else that the audit saw (rows whose records have expired,
-compacted away, sent to the dead-letter topic, …) is fine and only counted: the notes.
+compacted away, sent to the dead-letter topic, …) is only counted: the notes. One of them is a loss, though no
+fault of the table: offsets that expired before they were read. A report begins with it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 # kind: what it means, as the report says it
 FINDINGS = {
@@ -24,6 +25,7 @@ FINDINGS = {
     "changed": "in the table with another content than the record's",
 }
 NOTES = {
+    "lost": "offsets that expired before the pipeline read them",
     "matching": "rows as the topic has them",
     "dead_letters": "records in the dead-letter topic",
     "deleted": "keys deleted by their last record",
@@ -35,6 +37,8 @@ NOTES = {
     "later": "rows or keys of batches that came after the audit began",
     "no_record": "offsets without a record (transaction markers, aborted or compacted away)",
 }
+
+_MOST_LOST: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,13 @@ class Bounds:
         """How many were read and are in the topic no more."""
         skipped = self._skipped_from(0) - self._skipped_from(self.log_start)
         return max(min(self.log_start, self.committed) - self.start, 0) - skipped
+
+    @property
+    def lost(self) -> tuple[tuple[int, int], ...]:
+        """What had expired before it was read: skipped by a reset since, or next to be read."""
+        unread = (*self.skipped, (self.committed, self.log_start))
+        below = ((first, min(end, self.log_start)) for first, end in unread)
+        return tuple((first, end) for first, end in below if first < end)
 
     @property
     def not_read(self) -> int:
@@ -150,7 +161,7 @@ class AuditReport:
 
     def __str__(self) -> str:
         upto = "before its first batch" if self.batch is None else f"up to batch {self.batch}"
-        lines = [f"{self.topic} -> {self.table} ({self.mode}), {upto}", ""]
+        lines = [*self._lost(), f"{self.topic} -> {self.table} ({self.mode}), {upto}", ""]
         lines += _columns(
             [("partition", "from", "committed", "log start", "end")]
             + [(f"{self.topic}-{b.partition}", b.start, b.committed, b.log_start, b.end) for b in self.bounds]
@@ -166,11 +177,26 @@ class AuditReport:
         lines += ["", self._verdict()]
         return "\n".join(lines)
 
+    def _lost(self) -> list[str]:
+        if not (lost := self.count("lost")):
+            return []
+        ranges = [
+            Example(b.partition, first, end - 1, self.topic) for b in self.bounds for first, end in b.lost
+        ]
+        lines = [f"{lost:,} offsets expired before the pipeline read them, and the table does not have them:"]
+        lines += [f"  {each}" for each in ranges[:_MOST_LOST]]
+        if len(ranges) > _MOST_LOST:
+            lines.append(f"  … the first {_MOST_LOST} only")
+        return [*lines, ""]
+
     def _verdict(self) -> str:
+        lost, not_read = self.count("lost"), self.count("not_read")
         if not self.ok:
-            return f"Not clean: {self.summary}."
-        not_read = self.count("not_read")
+            also = f", and {lost:,} offsets expired unread" if lost else ""
+            return f"Not clean: {self.summary}{also}."
         but = f", but for {not_read:,} offsets that are not compared" if not_read else ""
+        if lost:
+            return f"Not whole: {lost:,} offsets expired unread. For the rest table and topic agree{but}."
         return f"Clean: table and topic agree{but}."
 
     @property

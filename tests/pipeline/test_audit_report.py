@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 from kafkapy.pipeline.audit_report import AuditReport, Bounds, Example, Finding
@@ -87,6 +88,33 @@ def test_offsets_that_are_not_compared_are_said_beside_clean() -> None:
     assert "before the pipeline's start, or skipped by a reset" in text
 
 
+def test_offsets_that_expired_unread_are_said_first_and_such_a_table_is_not_called_clean() -> None:
+    bounds = (
+        Bounds(0, start=0, committed=100, planned=100, log_start=80, end=100, skipped=((40, 90),)),
+        Bounds(1, start=0, committed=10, planned=10, log_start=5, end=30),
+        Bounds(2, start=0, committed=10, planned=10, log_start=14, end=30),
+    )
+    found = dataclasses.replace(report(lost=44, matching=20, not_read=10), bounds=bounds)
+    assert found.ok
+    lines = str(found).splitlines()
+    assert lines[:4] == [
+        "44 offsets expired before the pipeline read them, and the table does not have them:",
+        "  orders-0: 40..79",
+        "  orders-2: 10..13",
+        "",
+    ]
+    assert lines[-1] == (
+        "Not whole: 44 offsets expired unread. For the rest table and topic agree, but for 10 offsets that "
+        "are not compared."
+    )
+    assert "lean" not in str(found)
+
+
+def test_a_finding_beside_offsets_that_expired_unread_is_no_excuse() -> None:
+    text = str(report(Finding("missing", 3, ()), lost=44))
+    assert text.endswith("\nNot clean: 3 missing, and 44 offsets expired unread.")
+
+
 def test_each_offset_was_compared_or_has_expired_or_was_not_read() -> None:
     def counts(start: int, log_start: int, *skipped: tuple[int, int]) -> tuple[int, int, int]:
         bounds = Bounds(0, start, 100, 120, log_start, 200, skipped)
@@ -98,6 +126,16 @@ def test_each_offset_was_compared_or_has_expired_or_was_not_read() -> None:
     assert counts(10, 0, (20, 25), (90, 100)) == (75, 0, 25)
     assert counts(10, 22, (20, 25), (90, 100)) == (65, 10, 13)
     assert counts(10, 110, (20, 25)) == (0, 85, 0)
+
+
+def test_what_expired_unread_was_skipped_since_or_is_next_to_be_read() -> None:
+    def lost(log_start: int, *skipped: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        return Bounds(0, 10, 100, 120, log_start, 200, skipped).lost
+
+    assert lost(0, (20, 25)) == ()
+    assert lost(20, (20, 25)) == ()
+    assert lost(22, (20, 25), (90, 100)) == ((20, 22),)
+    assert lost(130, (20, 25), (90, 100)) == ((20, 25), (90, 100), (100, 130))
 
 
 def test_comparing_begins_where_both_the_pipeline_and_the_topic_begin() -> None:
