@@ -114,22 +114,31 @@ def test_a_folder_of_jars_is_enough_without_a_network_and_nothing_is_said(tmp_pa
     jars = tmp_path / "jars"
     fetch_to(jars, find_spark(), ["delta"], JARS_CACHE)
     program = """
-import kafkapy.spark
+import kafkapy.spark, pathlib
+secret = {"spark.hadoop.fs.s3a.secret.key": "hunter-2"}
 small = {"spark.ui.enabled": "false", "spark.driver.memory": "1g"}
-spark = kafkapy.spark.session("delta", master="local[1]", conf=small)
+spark = kafkapy.spark.session("delta", master="local[1]", conf=small | secret)
+started_with = pathlib.Path("/proc", str(spark.sparkContext._gateway.proc.pid), "cmdline").read_text()
+print("spark.driver.memory" in started_with, "hunter-2" in started_with)
+print(spark.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key"))
 spark.range(5).write.format("delta").save("%s")
 print(spark.read.format("delta").load("%s").count())
-try:
-    kafkapy.spark.session("iceberg")
-except kafkapy.spark.SparkSetupError as error:
-    print(error)
+for asked in ({"lake": "iceberg"}, {"conf": {"spark.hadoop.fs.s3a.secret.key": "hunter-3"}}):
+    try:
+        kafkapy.spark.session(**asked)
+    except kafkapy.spark.SparkSetupError as error:
+        print(error)
 spark.stop()
 """
     table = tmp_path / "table"
     ended = run(program % (table, table), tmp_path / "home", KAFKAPY_SPARK_JARS=str(jars))
     assert ended.stdout.splitlines() == [
+        "True False",
+        "hunter-2",
         "5",
         "the running Spark lacks iceberg: stop it (spark.stop()) before kafkapy.spark.session(['iceberg'])",
+        "a Spark session already runs with another spark.hadoop.fs.s3a.secret.key: stop it first "
+        "(spark.stop()), or leave the setting out",
     ]
     # Java itself announces the options in its environment.
     assert [line for line in ended.stderr.splitlines() if "JDK_JAVA_OPTIONS" not in line] == []

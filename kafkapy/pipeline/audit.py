@@ -52,7 +52,7 @@ def audit(
         definition = PipelineDefinition.load(definition)
     state = State(definition.table.location)
     start = _start(definition, state)
-    topics = Topics(definition.bootstrap, definition.kafka)
+    topics = Topics(definition.bootstrap, definition.kafka_options)
     topics.partitions(definition.topic)  # fails before Spark starts
     if problem := created_anew(definition, state, topics):
         raise problem

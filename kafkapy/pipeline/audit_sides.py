@@ -140,7 +140,7 @@ class AuditSides:
             bootstrap=self._definition.bootstrap,
             starting=starting,
             ending=ending,
-            options={f"kafka.{name}": value for name, value in self._definition.kafka.items()},
+            options={f"kafka.{name}": value for name, value in self._definition.kafka_options.items()},
         )
 
     def _parsed(self, records: DataFrame) -> DataFrame:

@@ -118,7 +118,7 @@ class Batches:
 
     @cached_property
     def _topics(self) -> Topics:
-        return Topics(self._definition.bootstrap, self._definition.kafka)
+        return Topics(self._definition.bootstrap, self._definition.kafka_options)
 
     def _check_topic(self) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,10 @@ def create(topic: str, kind: str, file: Path | None, name: str | None, **given: 
     definition = PipelineDefinition.from_mapping(asked, source="create", folder=Path.cwd())
     click.echo(f"{definition.topic} {_check(definition)} -> {definition.table}")
     written = definition if elsewhere else PipelineDefinition.from_mapping(asked)
+    readable = 0o644 if written == written.without_secrets() else 0o600
     try:
-        with file.open("x", encoding="utf-8") as stream:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, readable)
+        with open(descriptor, "w", encoding="utf-8") as stream:
             stream.write(written.to_yaml())
     except OSError as error:
         raise PipelineError(f"{file}: cannot be written: {error.strerror}") from None
@@ -83,7 +86,7 @@ def _check(definition: PipelineDefinition) -> str:
 
     check_location(definition.table)
     open_format(definition, State(definition.table.location)).check()
-    topics = Topics(definition.bootstrap, definition.kafka)
+    topics = Topics(definition.bootstrap, definition.kafka_options)
     partitions = topics.partitions(definition.topic)
     policy = topics.cleanup_policy(definition.topic)
     mode = definition.mode_for(policy)

@@ -75,7 +75,7 @@ def replay_dead_letters(
     target = to or definition.topic
     if target == dead_letter_topic(definition):
         raise PipelineError(f"--to {target}: is where the dead letters are; name another topic")
-    topics, state = Topics(definition.bootstrap, definition.kafka), State(definition.table.location)
+    topics, state = Topics(definition.bootstrap, definition.kafka_options), State(definition.table.location)
     partitions = topics.partitions(target)
     with state.lock("dlq.lock", held="its dead letters are being replayed"):
         replayed = _read(state, target)

@@ -54,9 +54,9 @@ def write_dead_letters(bad: DataFrame, definition: PipelineDefinition, incarnati
     """Writes records of which `Format.parse` has told an `_error` to the dead-letter topic."""
     topic = definition.dead_letter
     assert topic is not None
-    make_topic(Topics(definition.bootstrap, definition.kafka), definition)
+    make_topic(Topics(definition.bootstrap, definition.kafka_options), definition)
     options = {
-        **{f"kafka.{name}": value for name, value in definition.kafka.items()},
+        **{f"kafka.{name}": value for name, value in definition.kafka_options.items()},
         "kafka.bootstrap.servers": definition.bootstrap,
         "kafka.acks": "all",
         # The limit of a topic counts compressed bytes: what came in compressed must go out compressed.

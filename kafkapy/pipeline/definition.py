@@ -24,6 +24,9 @@ As YAML, with only `topic` and `table` required:
     spark: {spark.executor.memory: 4g}
     master: spark://host:7077
 
+Values of `kafka` and `spark`, and the registry's URL, may name a secret instead of having it: ${NAME} is an
+environment variable, ${file:PATH} a file's content (`secret_options.py`).
+
 Relative paths are relative to the file. A definition is checked when it is made: what can be known to be
 wrong without a broker and without Spark is one line that names the file, the key and the remedy.
 """
@@ -42,6 +45,17 @@ import yaml
 from kafkapy.pipeline.client_options import misspelt
 from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
+from kafkapy.pipeline.secret_options import (
+    check_references,
+    hidden_url,
+    kept,
+    kept_url,
+    redacted,
+    resolved,
+    resolved_url,
+    secrets_of,
+    with_absolute_files,
+)
 from kafkapy.topic_names import why_invalid
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
@@ -106,7 +120,7 @@ class FormatDefinition:
     kind: str = "raw"
     schema: str | None = None
     message: str | None = None
-    registry: str | None = None
+    registry: str | None = field(default=None, repr=False)
     schemas: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -128,10 +142,13 @@ class FormatDefinition:
                 "format: protobuf needs a schema: the file of a descriptor set "
                 "(protoc --include_imports --descriptor_set_out=FILE)"
             )
-        if self.registry and not self.registry.startswith(("http://", "https://")):
-            raise PipelineError(
-                f"format.registry: expected an http:// or https:// URL, not {self.registry!r}"
-            )
+        if self.registry:
+            check_references("format.registry", self.registry)
+            if not self.registry.startswith(("http://", "https://", "${")):
+                shown_url = hidden_url(self.registry)
+                raise PipelineError(
+                    f"format.registry: expected an http:// or https:// URL, not {shown_url!r}"
+                )
 
     @classmethod
     def from_value(cls, value: object, folder: Path | None = None) -> FormatDefinition:
@@ -143,14 +160,19 @@ class FormatDefinition:
             isinstance(number, int) and isinstance(path, str) for number, path in listed.items()
         ):
             raise PipelineError(f"format.schemas: expected ID: FILE, not {shown(listed)}")
-        schema = fields.text("schema")
+        schema, registry = fields.text("schema"), fields.text("registry")
         return cls(
             kind=fields.required("kind", "json"),
             schema=_absolute_schema(schema, folder),
             message=fields.text("message"),
-            registry=fields.text("registry"),
+            registry=registry and with_absolute_files(registry, folder),
             schemas={number: _absolute_schema(path, folder) or "" for number, path in listed.items()},
         )
+
+    @property
+    def registry_url(self) -> str | None:
+        """With its secrets."""
+        return None if self.registry is None else resolved_url("format.registry", self.registry)
 
     def value(self) -> object:
         """What `from_value` takes."""
@@ -179,8 +201,8 @@ class PipelineDefinition:
     every: str | None = None
     group: str | None = None
     max_offsets_per_trigger: int | None = None
-    kafka: Mapping[str, str] = field(default_factory=dict)
-    spark: Mapping[str, str] = field(default_factory=dict)
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     master: str | None = None
 
     def __post_init__(self) -> None:
@@ -216,6 +238,10 @@ class PipelineDefinition:
         for option in self.spark:
             if not option.startswith("spark."):
                 raise PipelineError(f"spark.{option}: Spark's options begin with 'spark.'")
+        for option, value in self.kafka.items():
+            check_references(f"kafka.{option}", value)
+        for option, value in self.spark.items():
+            check_references(option, value)
 
     def _check_mode(self) -> None:
         if self.mode is not None and self.mode not in MODES:
@@ -244,6 +270,26 @@ class PipelineDefinition:
     def lake(self) -> str | None:
         """What `kafkapy.spark.session` needs for the table."""
         return None if self.table.format == "parquet" else self.table.format
+
+    @property
+    def kafka_options(self) -> dict[str, str]:
+        """`kafka` with its secrets."""
+        return {option: resolved(f"kafka.{option}", value) for option, value in self.kafka.items()}
+
+    @property
+    def spark_options(self) -> dict[str, str]:
+        """`spark` with its secrets."""
+        return {option: resolved(option, value) for option, value in self.spark.items()}
+
+    def redacted(self, text: str) -> str:
+        """A message of others, which may quote what it was given, without secrets."""
+        return redacted(text, secrets_of({**self.kafka, **self.spark}, self.format.registry))
+
+    def without_secrets(self) -> PipelineDefinition:
+        """What may be written down: secrets that stand in it are left out, references to secrets stay."""
+        registry = None if self.format.registry is None else kept_url(self.format.registry)
+        kind = dataclasses.replace(self.format, registry=registry)
+        return dataclasses.replace(self, format=kind, kafka=kept(self.kafka), spark=kept(self.spark))
 
     @property
     def every_seconds(self) -> float | None:
@@ -293,6 +339,8 @@ class PipelineDefinition:
             mark = getattr(error, "problem_mark", None)
             where = f"{source}, line {mark.line + 1}" if mark else source
             problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+            if re.search(r"\b(alias|tag)\b", problem):  # it would quote the value, a password perhaps
+                problem = "a value that begins with '*', '&' or '!' must stand in quotes"
             raise PipelineError(f"{where}: not YAML: {problem}") from None
         return cls.from_mapping(mapping, source=source, folder=folder)
 
@@ -324,8 +372,8 @@ class PipelineDefinition:
             every=fields.text("every"),
             group=fields.text("group"),
             max_offsets_per_trigger=fields.positive("max_offsets_per_trigger"),
-            kafka=fields.options("kafka"),
-            spark=fields.options("spark"),
+            kafka=_options(fields, "kafka", folder),
+            spark=_options(fields, "spark", folder),
             master=fields.text("master"),
         )
 
@@ -382,6 +430,10 @@ def _absolute_schema(schema: str | None, folder: Path | None) -> str | None:
     if schema is None or not is_schema_file(schema):
         return schema
     return _absolute(schema, folder)
+
+
+def _options(fields: Fields, key: str, folder: Path | None) -> dict[str, str]:
+    return {name: with_absolute_files(value, folder) for name, value in fields.options(key).items()}
 
 
 def _divisions(fields: Fields) -> tuple[str, ...]:

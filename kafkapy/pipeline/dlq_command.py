@@ -41,7 +41,7 @@ def list_(pipeline: str, former: bool, as_json: bool) -> None:
     from kafkapy.pipeline.topics import Topics
 
     definition = PipelineDefinition.load(pipeline)
-    topics = Topics(definition.bootstrap, definition.kafka)
+    topics = Topics(definition.bootstrap, definition.kafka_options)
     replayed, repeats = replayed_sources(definition), Counter[Any]()
     counts: dict[tuple[str, int], dict[str, Any]] = {}
     others = 0
@@ -110,7 +110,7 @@ def show(pipeline: str, limit: int, source: str | None, former: bool) -> None:
     definition = PipelineDefinition.load(pipeline)
     if source is not None and Source.parse(source) is None:
         raise PipelineError(f"--source: expected TOPIC-PARTITION-OFFSET, not {source!r}")
-    topics = Topics(definition.bootstrap, definition.kafka)
+    topics = Topics(definition.bootstrap, definition.kafka_options)
     letters = (one for one in dead_letters(definition, topics) if one.former == former)
     chosen = deque((one for one in letters if source in (None, str(one.source))), maxlen=limit)
     if not chosen:

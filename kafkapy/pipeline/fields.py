@@ -73,12 +73,18 @@ class Fields:
         value = self._given(key)
         if value is None:
             return {}
+        # What is there instead is not quoted: a secret may be in it.
         if not isinstance(value, Mapping):
-            raise self.error(key, f"expected options and values, not {shown(value)}")
+            raise self.error(key, f"expected options and values, not {_kind(value)}")
         for name, one in value.items():
             if not isinstance(name, str) or not isinstance(one, str | int | float):
-                raise self.error(key, f"expected {name}: VALUE, not {shown(one)}")
+                raise self.error(key, f"expected {name}: VALUE, not {_kind(one)}")
         return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in value.items()}
+
+
+def _kind(value: object) -> str:
+    names = {type(None): "nothing", list: "a list", dict: "a mapping"}
+    return names.get(type(value), "a text")
 
 
 def shown(value: object) -> str:

@@ -116,5 +116,5 @@ def _remedy(definition: PipelineDefinition, state: State) -> str:
 def publish(definition: PipelineDefinition, offsets: Mapping[int, int]) -> None:
     """Commits the position as the consumer group `group:`, so that lag tools show it; else does nothing."""
     if definition.group is not None:
-        topics = Topics(definition.bootstrap, definition.kafka)
+        topics = Topics(definition.bootstrap, definition.kafka_options)
         topics.commit_group_offsets(definition.group, definition.topic, offsets)

@@ -82,7 +82,7 @@ def replay(
         definition = PipelineDefinition.load(definition)
     if reason := why_invalid(to):
         raise PipelineError(f"--to: {reason}")
-    target = Topics(bootstrap or definition.bootstrap, definition.kafka)
+    target = Topics(bootstrap or definition.bootstrap, definition.kafka_options)
     if to == definition.topic and bootstrap in (None, definition.bootstrap) and not force:
         raise PipelineError(
             f"--to: {to} is the topic that the table is made from, and its pipeline would read the rows "
@@ -106,7 +106,7 @@ def replay(
         task = ReplayTask(
             target=to,
             partitions=len(target.partitions(to)),
-            client={**librdkafka_options(definition.kafka), "bootstrap.servers": target.bootstrap},
+            client={**librdkafka_options(definition.kafka_options), "bootstrap.servers": target.bootstrap},
             rates=plan.rates,
             encode=_encoder(definition),
         )

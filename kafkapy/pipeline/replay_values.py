@@ -67,7 +67,7 @@ def _avro_schemas(definition: PipelineDefinition) -> list[tuple[int | None, Avro
     if not wanted.registry and not wanted.schemas:
         assert wanted.schema is not None
         return [(None, read_schema(wanted.schema))]
-    known = WriterSchemas(wanted.schemas, wanted.registry, State(definition.table.location)).known()
+    known = WriterSchemas(wanted.schemas, None, State(definition.table.location)).known()
     if not known:
         raise PipelineError("no schema of its records is known: there is nothing to replay")
     return list(known.items())

@@ -79,7 +79,7 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
     incarnation = state.incarnation
     if incarnation is None:
         raise PipelineError(f"{definition.name} has not run yet: set start: instead of resetting it")
-    topics = Topics(definition.bootstrap, definition.kafka)
+    topics = Topics(definition.bootstrap, definition.kafka_options)
     topic_id = topics.topic_id(definition.topic)
     before = positions(definition, state, topics)
     # The table is as it was written, though the topic's policy or the file may have been changed since.

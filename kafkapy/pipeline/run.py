@@ -110,7 +110,7 @@ class _Job:
         )
         self.state = State(definition.table.location)
         self._format = open_format(definition, self.state)
-        self._topics = Topics(definition.bootstrap, definition.kafka)
+        self._topics = Topics(definition.bootstrap, definition.kafka_options)
         self._mode = ""
 
     def check(self, *, with_setup: bool) -> None:
@@ -205,7 +205,7 @@ class _Job:
         self.check_position()
         definition = self.definition
         most = definition.max_offsets_per_trigger or DEFAULT_MAX_OFFSETS
-        options = {f"kafka.{name}": value for name, value in definition.kafka.items()}
+        options = {f"kafka.{name}": value for name, value in definition.kafka_options.items()}
         # A large batch of few partitions keeps all cores busy.
         tasks = spark.sparkContext.defaultParallelism
         options["maxRecordsPerPartition"] = str(max(most // tasks, 100_000))

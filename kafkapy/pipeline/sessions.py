@@ -34,7 +34,7 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
         definition.lake,
         master=definition.master,
         app_name=f"kafkapy {definition.name}",
-        conf=definition.spark,
+        conf=definition.spark_options,
     )
     try:
         yield found

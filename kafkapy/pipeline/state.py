@@ -1,6 +1,6 @@
 """What a pipeline remembers, in the folder `_kafkapy` of its table.
 
-    pipeline.yaml      the definition as it was last run
+    pipeline.yaml      the definition as it was last run, without secrets (`secret_options.py`)
     incarnation.json   {"id", "starting_offsets": {partition: offset} | null, "trim": bool, "topic_id" | null,
                        "copied_from": [topic_id, ...], "table_id", "read": {partition: [[first, end], ...]}}
     checkpoint/ID/     Spark's checkpoint of that incarnation
@@ -194,7 +194,7 @@ class State:
 
     @property
     def definition(self) -> PipelineDefinition | None:
-        """As it was last run, its paths absolute."""
+        """As it was last run, its paths absolute, without secrets that stood in it."""
         text = self.read_text("pipeline.yaml")
         if text is None:
             return None
@@ -202,7 +202,7 @@ class State:
 
     @definition.setter
     def definition(self, definition: PipelineDefinition) -> None:
-        self.write_text("pipeline.yaml", definition.to_yaml())
+        self.write_text("pipeline.yaml", definition.without_secrets().to_yaml())
 
     @property
     def progress(self) -> Progress | None:

@@ -109,5 +109,5 @@ def status_of(definition: PipelineDefinition) -> Status:
         process=state.running,
         batch=checkpoint.committed_batch(state),
         progress=state.progress,
-        partitions=positions(definition, state, Topics(definition.bootstrap, definition.kafka)),
+        partitions=positions(definition, state, Topics(definition.bootstrap, definition.kafka_options)),
     )

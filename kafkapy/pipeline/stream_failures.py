@@ -105,6 +105,11 @@ _AWAY: Final = re.compile(
 
 def explain(error: BaseException, definition: PipelineDefinition) -> Failure:
     """`error` is what a batch raised, or what the query ended with."""
+    found = _explain(error, definition)
+    return Failure(PipelineError(definition.redacted(str(found.error))), found.passing)
+
+
+def _explain(error: BaseException, definition: PipelineDefinition) -> Failure:
     if isinstance(error, UserError):
         return Failure(PipelineError(str(error)), passing=_AWAY.search(str(error)) is not None)
     found = list(causes(error))

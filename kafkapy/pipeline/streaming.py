@@ -139,7 +139,7 @@ class Streaming:
 
     def _ends(self) -> dict[int, int]:
         """Spark does not ask for them when it runs a batch again."""
-        topics = Topics(self._definition.bootstrap, self._definition.kafka)
+        topics = Topics(self._definition.bootstrap, self._definition.kafka_options)
         try:
             return topics.end_offsets(self._definition.topic)
         except PipelineError:

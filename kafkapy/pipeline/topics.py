@@ -31,6 +31,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from kafkapy.pipeline.client_options import librdkafka_options
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
+from kafkapy.pipeline.secret_options import redacted, secrets_of
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 Offsets = Mapping[int, int]
@@ -40,10 +41,11 @@ TIMEOUT: Final = 5.0
 
 
 class Topics:
-    """`options` are those of the pipeline's `kafka:`."""
+    """`options` are those of the pipeline's `kafka:`, with their secrets."""
 
     def __init__(self, bootstrap: str, options: Mapping[str, str] | None = None) -> None:
         self.bootstrap = bootstrap
+        self._secrets = secrets_of(options or {})
         self._options: dict[str, Any] = {
             **librdkafka_options(options or {}),
             "bootstrap.servers": bootstrap,
@@ -54,7 +56,8 @@ class Topics:
         try:
             self._admin = AdminClient(self._options)
         except KafkaException as error:
-            raise PipelineError(f"kafka: {error.args[0].str()}; correct it in the definition") from None
+            told = redacted(error.args[0].str(), self._secrets)
+            raise PipelineError(f"kafka: {told}; correct it in the definition") from None
 
     def _remember(self, error: KafkaError) -> None:
         """Called within poll and result; the last of them tells why a request timed out."""
@@ -240,10 +243,10 @@ class Topics:
             self._admin.poll(0)
             reason = f" ({self._reason})" if self._reason else ""
             return PipelineError(
-                f"cannot reach a Kafka broker at {self.bootstrap}{reason}; "
+                f"cannot reach a Kafka broker at {self.bootstrap}{redacted(reason, self._secrets)}; "
                 "start it, or name another (bootstrap)"
             )
-        return PipelineError(f"{doing} failed: {error.str()}")
+        return PipelineError(f"{doing} failed: {redacted(error.str(), self._secrets)}")
 
 
 class _AlreadyExistsError(PipelineError):

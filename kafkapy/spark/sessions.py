@@ -16,6 +16,7 @@ Settings, each of which `conf` overrides:
     spark.driver.defaultJavaOptions    log4j2.properties beside this file; Spark's default logs warnings
     spark.*.defaultJavaOptions         no Avro string of more than 100 MB: a damaged length ends the JVM else
     spark.ui.showConsoleProgress       false: the bar would be drawn into the caller's output
+    spark.redaction.regex              what Spark's own outputs hide, by the names in secret_names.py
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkapy.secret_names import SECRET_NAMES, is_secret
 from kafkapy.spark.checks import as_lakes, check_setup, jars_folder
 from kafkapy.spark.installation import Spark, find_spark
 from kafkapy.spark.jars import IVY_SETTINGS, default_cache, find_jars
@@ -124,7 +126,9 @@ def _start(
     try:
         if not _submitted():
             spark_conf = SparkConf().setAll(list(settings.items()))
-            SparkContext(conf=spark_conf, gateway=launch(spark_conf))
+            # What the JVM is started with stands in its command line, for everybody on the machine.
+            public = [(name, value) for name, value in settings.items() if not is_secret(name)]
+            SparkContext(conf=spark_conf, gateway=launch(SparkConf().setAll(public)))
         started: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
     except (Py4JError, PySparkException) as error:
         reason = _reason(error)
@@ -146,7 +150,11 @@ def _reason(error: Exception) -> str:
 
 
 def _defaults(spark: Spark, lakes: Sequence[str], master: str) -> dict[str, str]:
-    defaults = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
+    defaults = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.redaction.regex": SECRET_NAMES,
+    }
     if lakes:
         defaults["spark.sql.extensions"] = ",".join(_EXTENSIONS[lake] for lake in lakes)
     if "delta" in lakes:
@@ -210,8 +218,9 @@ def _adjust(running: SparkSession, settings: Mapping[str, str]) -> None:
                 raise PySparkException("fixed when the context starts")
             running.conf.set(name, value)
         except PySparkException:
+            differing = f"another {name}" if is_secret(name) else f"{name}={current}, not {value}"
             raise SparkSetupError(
-                f"a Spark session already runs with {name}={current}, not {value}",
+                f"a Spark session already runs with {differing}",
                 "stop it first (spark.stop()), or leave the setting out",
             ) from None
 

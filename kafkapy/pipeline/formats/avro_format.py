@@ -38,7 +38,7 @@ class AvroFormat(Format):
     def __init__(self, definition: FormatDefinition, state: State) -> None:
         self._definition = definition
         framed = bool(definition.registry or definition.schemas)
-        self._writers = WriterSchemas(definition.schemas, definition.registry, state) if framed else None
+        self._writers = WriterSchemas(definition.schemas, definition.registry_url, state) if framed else None
 
     def check(self) -> None:
         self._given  # noqa: B018 - reads and checks it

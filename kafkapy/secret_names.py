@@ -1,0 +1,27 @@
+"""Which settings of Kafka's clients, Spark and Hadoop hold secrets, told by their names.
+
+Sources: the options of type PASSWORD in Kafka's SaslConfigs and SslConfigs, `spark.redaction.regex` of Spark,
+the credentials of Hadoop's S3A, ABFS and GCS connectors.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+HIDDEN: Final = "[hidden]"  # Kafka's word in place of a password
+
+# Java reads it too.
+SECRET_NAMES: Final = (
+    "(?i)secret|password|passphrase|passwd|token|credential|jaas"
+    "|(access|account|api|auth|encryption|keystore|private|shared)[._-]?key|[._]sas[._]"
+)
+# Where a secret is, which class finds it, how long it lives: not the secret itself.
+_ABOUT_ONE: Final = (
+    "(?i)(algorithm|bits|class|enabled|endpoint|file|length|location|mechanism|[.]ms|path|providers?|seconds"
+    "|tokenauth|type|uri|url)$"
+)
+
+
+def is_secret(name: str) -> bool:
+    return bool(re.search(SECRET_NAMES, name)) and not re.search(_ABOUT_ONE, name)
