@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from kafkapy.protocol.records import NO_TIMESTAMP
 from kafkapy.storage.batches import BadBatchError
-from kafkapy.storage.files import Buffer, is_disk_full
+from kafkapy.storage.files import Buffer, is_disk_full, is_exhausted
 from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
 from kafkapy.storage.producers import CachedBatch, ProducerUpdates
 from kafkapy.storage.segment import Segment
@@ -83,11 +83,12 @@ def append_batches(
             last_offset,
             max_timestamp,
             offset_of_max_timestamp,
+            updates is not None and any(txn.aborted for txn in updates.completed),
         )
         while not write(now_ms):
             if not privileged or not log.log_directory.space.release_reserve():
                 raise OSError(errno.ENOSPC, "no space left on the device")
-    except (OSError, BadBatchError) as error:
+    except (OSError, MemoryError, BadBatchError) as error:
         raise log.translated("writing to", error) from error
     log.log_end_offset = last_offset + 1
     epochs = log.leader_epochs
@@ -130,6 +131,7 @@ def _write(
     last_offset: int,
     max_timestamp: int,
     offset_of_max_timestamp: int,
+    aborts: bool,
     now_ms: int,
 ) -> bool:
     """Write to the active segment, or to a new one if the batches do not belong there; False on a full disk.
@@ -143,10 +145,13 @@ def _write(
     try:
         if segment.should_roll(config, nbytes, last_offset, max_timestamp, now_ms):
             segment = roll(log, _base_of_next(log, first_offset, last_offset))
+        if aborts and segment.txn_index.make():
+            # Before the marker is in the log: without the entry its transaction would stay open.
+            log.unsynced.directories[log.path] = None
         segment.append(buffers, nbytes, last_offset, max_timestamp, offset_of_max_timestamp)
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         log.segments.active.cut_back()
-        if not is_disk_full(error):
+        if not isinstance(error, OSError) or not is_disk_full(error):
             raise
         return False
     return True
@@ -201,7 +206,7 @@ def roll(log: PartitionLog, first_offset: int) -> Segment:
     try:
         snapshot = log.snapshots.take(log.producers, durable=False)
     except OSError as error:
-        if not is_disk_full(error):
+        if not is_disk_full(error) and not is_exhausted(error):
             raise
         snapshot = None  # A snapshot saves time after a crash, no more.
     if snapshot is not None:

@@ -13,6 +13,11 @@ whose bytes are still being sent. Counts change on the event loop only.
 Crash story: nothing is on disk before `sync_data` of the file and `sync_directory` of its directory have
 returned. A failed sync is never repeated: the kernel may have dropped the dirty pages and call the next one a
 success.
+
+Exhaustion: a lack of descriptors, threads or memory (`is_exhausted`) is no failure of a disk. What meets it
+leaves nothing behind, raises ExhaustedError (log_directory.py), and is tried again: by the client, which is
+told KAFKA_STORAGE_ERROR or COORDINATOR_NOT_AVAILABLE, or by the broker's next round. It takes no directory
+offline, and needs no restart.
 """
 
 from __future__ import annotations
@@ -25,14 +30,17 @@ import os
 import shutil
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.open_files import UNBOUNDED
 
 Buffer = bytes | bytearray | memoryview
+
+T = TypeVar("T")
 
 _MAX_BUFFERS = 1024
 """IOV_MAX of Linux: more buffers than this in one pwritev is EINVAL."""
@@ -41,6 +49,11 @@ _FICLONE = 0x40049409
 """The ioctl that makes a file share another's blocks (linux/fs.h)."""
 
 _COPY_CHUNK = 1 << 20
+
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+
+_NO_THREAD = "can't start new thread"
+"""What CPython's RuntimeError says."""
 
 _F_FULLFSYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 _F_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
@@ -54,9 +67,18 @@ class StorageError(KafkaError):
         self.log_dir = Path(log_dir)
 
 
-class DiskFullError(StorageError):
-    """No space is left. Nothing of the append remains; the log directory stays online and takes writes again
-    when there is space."""
+class TransientStorageError(StorageError):
+    """The operation left nothing behind, and nothing is wrong with the disk: the log directory stays online,
+    and the same operation may succeed later."""
+
+
+class DiskFullError(TransientStorageError):
+    """No space is left. Nothing of the append remains; the log directory takes writes again when there is
+    space."""
+
+
+class ExhaustedError(TransientStorageError):
+    """The process, or the system, has no descriptor, thread or memory left (`is_exhausted`)."""
 
 
 class CorruptLogError(StorageError):
@@ -68,9 +90,32 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
+class SyncFailedError(OSError):
+    """A sync failed. Whatever the reason, the kernel may have dropped what was to be synced: there is no
+    second try."""
+
+
 def is_out_of_descriptors(error: OSError) -> bool:
-    """The process, or the system, may open no more files: that says nothing about the disk."""
+    """The process, or the system, may open no more files."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def is_exhausted(error: BaseException) -> bool:
+    """Whether the process, or the system, lacks descriptors, threads or memory. That says nothing about the
+    disk, and passes: an operation that met it is tried again later."""
+    if isinstance(error, OSError):
+        return error.errno in _EXHAUSTED and not isinstance(error, SyncFailedError)
+    # Python has no type of its own for the missing thread.
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == _NO_THREAD)
+
+
+def what_is_lacking(error: BaseException) -> str:
+    """What `is_exhausted` found, and what to do about it."""
+    if isinstance(error, OSError) and is_out_of_descriptors(error):
+        return f"{error.strerror}. Raise the limit of open files (ulimit -n)."
+    if isinstance(error, RuntimeError):
+        return "no thread can be started. Raise the limit of processes and threads (ulimit -u)."
+    return "out of memory. Give the process more."
 
 
 @cache
@@ -146,19 +191,34 @@ class FileSystem:
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and writing; `create` makes the file where it is missing."""
-        flags = os.O_RDWR | os.O_CLOEXEC
-        if create:
-            flags |= os.O_CREAT
+        return File(self._descriptor(path, os.O_RDWR | (os.O_CREAT if create else 0)))
+
+    def _descriptor(self, path: str, flags: int) -> int:
+        return self._with_room(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
+
+    def _with_room(self, opens: Callable[[], T]) -> T:
+        """Call `opens`; as long as there is no descriptor left, something that is open is closed for it."""
+        while True:
+            try:
+                return opens()
+            except OSError as error:
+                if not is_out_of_descriptors(error) or not self.open_files.make_room():
+                    raise
+
+    @contextlib.contextmanager
+    def _opened(self, path: str, flags: int) -> Iterator[int]:
+        """A descriptor for a moment."""
+        fd = self._descriptor(path, flags)
         try:
-            return File(os.open(path, flags, 0o644))
-        except OSError as error:
-            if not is_out_of_descriptors(error) or not self.open_files.make_room():
-                raise
-            return File(os.open(path, flags, 0o644))
+            yield fd
+        finally:
+            os.close(fd)
+            self.open_files.refill()
 
     def create(self, path: str) -> None:
         """Make an empty file, or empty the one that is there."""
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        with self._opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
+            pass
 
     def read_at(self, file: File, nbytes: int, position: int) -> bytes:
         """Up to `nbytes` bytes; fewer only at the end of the file."""
@@ -210,26 +270,26 @@ class FileSystem:
             self.write_at(file, [bytes(size)], 0)
 
     def sync_data(self, file: File) -> None:
-        """Put the file's data, and its size, on disk."""
-        if _F_FULLFSYNC is not None:
-            fcntl.fcntl(file.fd, _F_FULLFSYNC)
-        elif hasattr(os, "fdatasync"):
-            os.fdatasync(file.fd)
-        else:
-            os.fsync(file.fd)
+        """Put the file's data, and its size, on disk. Raises SyncFailedError."""
+        try:
+            if _F_FULLFSYNC is not None:
+                fcntl.fcntl(file.fd, _F_FULLFSYNC)
+            elif hasattr(os, "fdatasync"):
+                os.fdatasync(file.fd)
+            else:
+                os.fsync(file.fd)
+        except OSError as error:
+            raise SyncFailedError(error.errno, error.strerror) from error
 
     can_sync_file_system = sys.platform == "linux"
     """Whether `sync_file_system` exists here."""
 
     def sync_file_system(self, path: str) -> None:
         """Put everything on disk that was written to the file system of the directory `path`, whoever did."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
             if _libc().syncfs(fd) != 0:
                 code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code), path)
-        finally:
-            os.close(fd)
+                raise SyncFailedError(code, os.strerror(code), path)
 
     def sync_path(self, path: str) -> None:
         """Put on disk what was written to a file that is not open here."""
@@ -241,11 +301,8 @@ class FileSystem:
 
     def sync_directory(self, path: str) -> None:
         """Put the names in a directory on disk."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
+            _fsync(fd)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -260,17 +317,13 @@ class FileSystem:
         None where the file system could have the two share their blocks (btrfs, XFS). Holes stay holes:
         Kafka's index files are 10 MiB of them.
         """
-        reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-            try:
-                written = None if _clone(reading, writing) else _copy_data(reading, writing)
-                os.fsync(writing)
-                return written
-            finally:
-                os.close(writing)
-        finally:
-            os.close(reading)
+        with (
+            self._opened(source, os.O_RDONLY) as reading,
+            self._opened(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as writing,
+        ):
+            written = None if _clone(reading, writing) else _copy_data(reading, writing)
+            _fsync(writing)
+            return written
 
     def unlink(self, path: str) -> None:
         """Remove a file; one that is gone already is no error."""
@@ -287,15 +340,22 @@ class FileSystem:
     def remove(self, path: str) -> None:
         """Remove a file, or a directory and all in it; what is gone already is no error."""
         with contextlib.suppress(FileNotFoundError):
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path)
-            else:
+            if not os.path.isdir(path) or os.path.islink(path):
                 os.unlink(path)
+                return
+            try:
+                os.rmdir(path)  # which takes no descriptor
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
+                self._with_room(lambda: shutil.rmtree(path))
 
     def scan(self, path: str) -> list[os.DirEntry[str]]:
         """The entries of a directory, by name."""
-        with os.scandir(path) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+        with self._with_room(lambda: os.scandir(path)) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        self.open_files.refill()
+        return found
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -323,7 +383,7 @@ class FileSystem:
 
     def read(self, path: str) -> bytes:
         """The whole of a small file."""
-        with open(path, "rb") as file:
+        with self._opened(path, os.O_RDONLY) as fd, open(fd, "rb", closefd=False) as file:
             return file.read()
 
     def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
@@ -333,18 +393,16 @@ class FileSystem:
         on disk is the file system's; a reader must then bear an empty file after a power cut.
         """
         temporary = path + ".tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(fd, rest) :]
-            if durable:
-                os.fsync(fd)
+            with self._opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(fd, rest) :]
+                if durable:
+                    _fsync(fd)
         except BaseException:
-            os.close(fd)
             self.unlink(temporary)
             raise
-        os.close(fd)
         self.rename(temporary, path)
         if durable:
             self.sync_directory(os.path.dirname(path))
@@ -371,6 +429,14 @@ class FileSystem:
                 raise BlockingIOError(error.errno, "locked by another process", path) from None
             raise
         return file
+
+
+def _fsync(fd: int) -> None:
+    """Put all of a file, or the names in a directory, on disk."""
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        raise SyncFailedError(error.errno, error.strerror) from error
 
 
 def _clone(reading: int, writing: int) -> bool:

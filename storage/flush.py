@@ -16,7 +16,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 
-from kafkapy.storage.files import File, StorageError, release_all
+from kafkapy.storage.files import File, StorageError, is_exhausted, release_all
 from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.segment import Segment
 
@@ -45,6 +45,7 @@ class FlushTicket:
         the log directory itself to sync when many partitions are new.
 
         Raises:
+            ExhaustedError: try again later: what was synced may be synced again.
             StorageError: the disk failed. Do not try again.
         """
         files = self.log_directory.files
@@ -67,9 +68,11 @@ class FlushTicket:
                 if directory not in done:
                     files.sync_directory(directory)
                     done.add(directory)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             if isinstance(error, FileNotFoundError) and self.abandoned:
                 return
+            if is_exhausted(error):
+                raise self.log_directory.exhausted("syncing to disk", error) from error
             raise StorageError(self.log_directory.path, f"syncing to disk failed: {error}") from error
 
     def release(self) -> None:
@@ -105,11 +108,19 @@ class UnsyncedFiles:
         self.paths = tuple(path.replace(old + "/", new + "/", 1) for path in self.paths)
 
     def take(self) -> tuple[list[File], tuple[str, ...], list[str]]:
-        """Open files (each with a reference), paths and directories to sync; nothing is left here."""
+        """Open files (each with a reference), paths and directories to sync; nothing is left here.
+
+        Raises:
+            OSError: a file cannot be opened; everything is left here.
+        """
         handles: list[File] = []
-        for segment in self.segments:
-            handles += segment.flush_handles(with_indexes=True)
-            segment.close_files()
+        try:
+            for segment in self.segments:
+                handles += segment.flush_handles(with_indexes=True)
+                segment.close_files()
+        except BaseException:
+            release_all(handles)
+            raise
         taken = handles, self.paths, list(self.directories)
         self.segments, self.paths, self.directories = (), (), {}
         return taken

@@ -21,15 +21,19 @@ def rebuild_indexes(segment: Segment) -> None:
     Raises:
         OSError: the disk failed.
     """
-    builder = IndexBuilder(segment)
     lowest, highest = segment.base_offset, segment.base_offset + MAX_RELATIVE_OFFSET
     try:
-        for place in segment.places():
-            if lowest <= place.base_offset <= place.last_offset <= highest:  # else it has rotted
-                builder.add(place.position, place.size, place.last_offset, place.max_timestamp)
-    except BadBatchError as error:
-        logger.warning("%s is indexed up to damage: %s", segment.path, error)
-    builder.finish()
+        builder = IndexBuilder(segment)
+        try:
+            for place in segment.places():
+                if lowest <= place.base_offset <= place.last_offset <= highest:  # else it has rotted
+                    builder.add(place.position, place.size, place.last_offset, place.max_timestamp)
+        except BadBatchError as error:
+            logger.warning("%s is indexed up to damage: %s", segment.path, error)
+        builder.finish()
+    except BaseException:
+        segment.forget_indexes()  # half an index would be taken for a whole one
+        raise
 
 
 class IndexBuilder:

@@ -180,6 +180,14 @@ class IndexFile:
         self._loaded()
         self._pending = bytearray()
 
+    def forget(self) -> None:
+        """Have no file, and no entries that are known: it is to be rebuilt."""
+        self._pending = None
+        self.close()
+        self._files.unlink(self.path)
+        self._preallocated = False
+        self.entries = -1
+
     def trim(self) -> None:
         """Cut the file behind its last entry."""
         if self._preallocated:
@@ -203,9 +211,10 @@ class IndexFile:
             self._files.open_files.closed(self)
             self.close_file()
 
-    def close_file(self) -> None:
-        """Release the open file (open_files.py)."""
+    def close_file(self) -> File | None:
+        """Release the open file, and return it (open_files.py)."""
         file = self._file
         if file is not None:
             self._file = None
             file.release()
+        return file

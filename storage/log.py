@@ -10,10 +10,10 @@ the high watermark, and when a flush is due, is for the broker to say: this clas
 One thread uses a log, the event loop's. Only `FlushTicket.run` goes elsewhere.
 
 Crash story: batches above the recovery point may be missing or torn after a crash; recovery.py keeps the good
-prefix. An append that fails leaves nothing behind: the file is cut back to its last batch. With no space left
-the append is refused and the log goes on when there is space; any other error of the disk takes the whole log
-directory offline (log_directory.py). A batch is never visible in part: the end of the log moves after the
-write.
+prefix. An append that fails leaves nothing behind: the file is cut back to its last batch. With no space, no
+descriptor or no memory left the append is refused and the log goes on when there is some; any other error of
+the disk takes the whole log directory offline (log_directory.py). A batch is never visible in part: the end
+of the log moves after the write.
 
 Source: UnifiedLog, LocalLog.
 """
@@ -36,7 +36,7 @@ from kafkapy.storage.cleaning.plan import SourceSegment
 from kafkapy.storage.cleaning.swap import replace
 from kafkapy.storage.cleaning.task import CleaningTask
 from kafkapy.storage.epochs import LeaderEpochCache
-from kafkapy.storage.files import DiskFullError, StorageError, is_disk_full
+from kafkapy.storage.files import DiskFullError, StorageError, is_disk_full, release_all
 from kafkapy.storage.flush import FlushTicket, UnsyncedFiles
 from kafkapy.storage.index_file import CorruptIndexError
 from kafkapy.storage.invariants import check_log
@@ -233,8 +233,13 @@ class PartitionLog:
         active, end_offset = self.segments.active, self.log_end_offset
         if end_offset <= self.flushed_offset and not self.unsynced:
             return None
-        handles, paths, directories = self.unsynced.take()
-        handles += active.flush_handles(with_indexes=False)
+        of_active = active.flush_handles(with_indexes=False)
+        try:
+            handles, paths, directories = self.unsynced.take()
+        except BaseException:
+            release_all(of_active)
+            raise
+        handles += of_active
         self.reader.remember(end_offset, active, active.size)
         epochs = self.leader_epochs
         ticket = FlushTicket(
@@ -278,7 +283,7 @@ class PartitionLog:
             self.complete_flush(ticket)
 
     def mark_offline(self, error: StorageError) -> None:
-        """A flush failed: take the log directory offline."""
+        """A flush failed: take the log directory offline, unless the process lacked something."""
         if self._ticket is not None:
             self._ticket.release()
         self.log_directory.failed(f"flushing {self.path}", error)
@@ -319,7 +324,7 @@ class PartitionLog:
                 rest = (max_bytes, upper_bound, end_offset, min_one_batch, whole)
                 found = self.reader.past_empty(found, *rest)
             return found
-        except (OSError, *DAMAGE) as error:
+        except (OSError, MemoryError, *DAMAGE) as error:
             raise self.translated("reading", error) from error
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
@@ -488,7 +493,7 @@ class PartitionLog:
         self.log_directory.require_online()
         try:
             return call()
-        except (OSError, *DAMAGE) as error:
+        except (OSError, MemoryError, *DAMAGE) as error:
             raise self.translated(what, error) from error
 
     def _all_or_offline(self, what: str, call: Callable[[], T]) -> T:
@@ -497,17 +502,17 @@ class PartitionLog:
         def whole() -> T:
             try:
                 return call()
-            except OSError as error:
+            except (OSError, MemoryError) as error:
                 raise self.log_directory.failed(f"{what} {self.path}", error) from error
 
         return self.guarded(what, whole)
 
     def translated(self, what: str, error: Exception) -> KafkaError:
         """What to answer. An error of the disk takes the log directory offline, unless the disk is only
-        full."""
+        full, or the process has reached a limit."""
         log_directory = self.log_directory
-        if isinstance(error, OSError):
-            if is_disk_full(error):
+        if isinstance(error, (OSError, MemoryError)):
+            if isinstance(error, OSError) and is_disk_full(error):
                 return DiskFullError(log_directory.path, f"{what} {self.path}: {error}")
             return log_directory.failed(f"{what} {self.path}", error)
         logger.error("%s is damaged: %s: %s", self.path, what, error)

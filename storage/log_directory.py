@@ -1,9 +1,10 @@
 """One of the broker's log directories: a disk, as far as the broker can tell. It fails as a whole or not at
 all.
 
-An error of the disk (anything but a lack of space) takes the directory offline until the broker restarts, and
-with it every log inside; logs in other directories go on. This is Apache Kafka's LogDirFailureChannel. A
-failed sync counts as such an error and is never tried again.
+An error of the disk takes the directory offline until the broker restarts, and with it every log inside; logs
+in other directories go on. This is Apache Kafka's LogDirFailureChannel. A failed sync counts as such an error
+and is never tried again. A lack of space is none, and neither is one of descriptors, threads or memory
+(files.py); Apache Kafka's broker takes those for failed disks too.
 
 `durability` says what the broker promises. With "fsync" every name this directory gets is synced before a
 record in it counts as flushed. With "os" nothing waits for the disk; what is synced, is synced in the
@@ -27,7 +28,14 @@ from kafkapy.storage.checkpoints import (
     write_meta_properties,
 )
 from kafkapy.storage.disk_space import DiskSpace
-from kafkapy.storage.files import File, FileSystem, StorageError, is_out_of_descriptors
+from kafkapy.storage.files import (
+    ExhaustedError,
+    File,
+    FileSystem,
+    StorageError,
+    is_exhausted,
+    what_is_lacking,
+)
 
 if TYPE_CHECKING:
     from kafkapy.storage.log import PartitionLog
@@ -35,6 +43,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOCK_FILE = ".lock"
+_COMPLAIN_EVERY_MS = 5000
+
 _UUID_LENGTH = 22
 """Characters of a generated cluster id: 16 random bytes in base64."""
 
@@ -64,6 +74,7 @@ class LogDirectory:
     """What the logs of one directory share."""
 
     __slots__ = (
+        "_complain_at_ms",
         "_lock",
         "_space",
         "_written",
@@ -101,6 +112,8 @@ class LogDirectory:
         """Logs that are recovered, or closed, need not be synced one by one: `sync_at_once` follows."""
         self.log_count = 0
         """Logs and copies in here: a new one goes where the fewest are."""
+        self._complain_at_ms = 0
+        """When a lack is logged again: every client meets it."""
         self._space: DiskSpace | None = None
         self._lock: File | None = None
         self.meta = MetaProperties()
@@ -173,14 +186,15 @@ class LogDirectory:
         """Sync all that was not synced since `syncs_at_once` was set.
 
         Raises:
+            ExhaustedError: it is still to be done.
             StorageError: the disk failed, and the directory is offline.
         """
         if self.syncs_at_once:
-            self.syncs_at_once = False
             try:
                 self.files.sync_file_system(self.path)
             except OSError as error:
                 raise self.failed("syncing all logs", error) from error
+            self.syncs_at_once = False
 
     @property
     def syncs_each(self) -> bool:
@@ -195,12 +209,12 @@ class LogDirectory:
     def failed(self, what: str, cause: Exception) -> StorageError:
         """Take the directory offline because `what` failed; the error to raise.
 
-        It stays online where only the process may open no more files: the same call may succeed later.
+        It stays online where the process lacked something: ExhaustedError is returned then.
         """
-        if isinstance(cause, OSError) and is_out_of_descriptors(cause):
-            message = f"{what}: {cause.strerror}. Raise the limit of open files (ulimit -n)."
-            logger.error("%s", message)
-            return StorageError(self.path, message)
+        if isinstance(cause, ExhaustedError):
+            return cause
+        if is_exhausted(cause):
+            return self.exhausted(what, cause)
         error = cause if isinstance(cause, StorageError) else StorageError(self.path, f"{what}: {cause}")
         if self.error is None:
             self.error = error
@@ -211,6 +225,16 @@ class LogDirectory:
             )
             self.on_failure(self, error)
         return error
+
+    def exhausted(self, what: str, cause: BaseException) -> ExhaustedError:
+        """`what` met a lack of descriptors, threads or memory (`is_exhausted`); the error to raise. In any
+        thread."""
+        message = f"{what}: {what_is_lacking(cause)}"
+        now_ms = self.clock.now_ms()
+        if now_ms >= self._complain_at_ms:
+            self._complain_at_ms = now_ms + _COMPLAIN_EVERY_MS
+            logger.error("%s It is tried again.", message)
+        return ExhaustedError(self.path, message)
 
     def delete_later(self, paths: list[str], delay_ms: int) -> None:
         """Remove `paths` when readers have had `delay_ms` to let go of them."""
@@ -228,6 +252,8 @@ class LogDirectory:
                     removed += 1
                 except OSError as error:
                     logger.warning("%s was not removed: %s", path, error)
+                    if is_exhausted(error):
+                        self.deletions.append(PendingDeletion(now_ms + _COMPLAIN_EVERY_MS, [path]))
         return removed
 
 

@@ -14,9 +14,9 @@ Source: LogManager.loadLogs, LocalLog.parseTopicPartitionName.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import CLEAN_SHUTDOWN, take_clean_shutdown
 from kafkapy.storage.directory_names import DELETED_NAME, LOG_NAME
-from kafkapy.storage.files import StorageError, is_disk_full
+from kafkapy.storage.files import StorageError, is_disk_full, is_exhausted
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import Clock, LogDirectory
@@ -41,6 +41,12 @@ Progress = Callable[[int, int], None]
 _KRAFT_METADATA = "__cluster_metadata"
 
 _REPORT_EVERY_MS: Final = 3000
+
+_RETRY_SECONDS: Final = 0.25
+
+_ATTEMPTS: Final = 120
+"""So often a log is loaded that meets a lack of descriptors or memory. Then the start ends: without the log
+its directory must not be served."""
 
 MANY: Final = 200
 """So many logs of a directory are synced at once."""
@@ -153,10 +159,25 @@ class LogLoading:
     def _sync(self) -> None:
         for directory in self._jobs:
             if directory.error is None:
-                with contextlib.suppress(StorageError):  # the directory is offline then
+                try:
                     directory.sync_at_once()
+                except StorageError:
+                    if directory.error is None:
+                        raise
 
     def _load(self, job: LoadJob) -> PartitionLog:
+        """Load a log; without descriptors or memory wait for some."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._load_with_room(job)
+            except (OSError, MemoryError) as error:
+                if not is_exhausted(error):
+                    raise
+                job.directory.exhausted(f"loading {job.path}", error)
+            time.sleep(_RETRY_SECONDS)
+        return self._load_with_room(job)
+
+    def _load_with_room(self, job: LoadJob) -> PartitionLog:
         try:
             return self._load_once(job)
         except OSError as error:

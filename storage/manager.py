@@ -37,7 +37,14 @@ from kafkapy.storage.checkpoints import (
     write_clean_shutdown,
 )
 from kafkapy.storage.directory_names import deleted_name, stray_name
-from kafkapy.storage.files import CorruptLogError, DiskFullError, FileSystem, StorageError, is_disk_full
+from kafkapy.storage.files import (
+    CorruptLogError,
+    DiskFullError,
+    FileSystem,
+    StorageError,
+    is_disk_full,
+    is_exhausted,
+)
 from kafkapy.storage.future_log import is_marked, newer, unmark
 from kafkapy.storage.identity import Identity, identity_of
 from kafkapy.storage.log import PartitionLog
@@ -48,7 +55,7 @@ from kafkapy.storage.log_loading import MANY, LoadJob, LogLoading, Progress
 from kafkapy.storage.log_moves import LogMoves
 from kafkapy.storage.new_log import adopt_topic_id, create_log, rotted
 from kafkapy.storage.offset_checkpoint import CLEANER_OFFSETS
-from kafkapy.storage.open_files import OpenFiles, default_limit
+from kafkapy.storage.open_files import OpenFiles, share_descriptors
 from kafkapy.storage.siblings import Siblings
 
 logger = logging.getLogger(__name__)
@@ -74,7 +81,7 @@ class LogManager:
         max_open_files: int | None = None,
     ) -> None:
         self.files = files or FileSystem()
-        self.files.open_files = OpenFiles(max_open_files or default_limit())
+        self.files.open_files = OpenFiles(share_descriptors(max_open_files).log_files)
         self.clock = clock
         self.defaults = defaults
         """Settings of a log until it is given its topic's."""
@@ -130,17 +137,20 @@ class LogManager:
             LogDirectoryError: a directory is in use, or they belong to several brokers.
             StorageError: no directory can be used.
         """
+        self.files.open_files.keep_reserve()
         for directory in self.directories:
             directory.on_failure = self._directory_failed
             directory.before_truncation = self.checkpoints.before_truncation
             try:
                 directory.open()
             except OSError as error:
-                directory.failed("opening it", error)
+                _require_offline(directory, directory.failed("opening it", error))
         identity = identity_of(each for each in self.directories if each.error is None)
         try:
             siblings = Siblings(self.directories)
         except OSError as error:
+            if is_exhausted(error):
+                raise self.directories[0].exhausted("opening the log directories", error) from error
             raise StorageError(self.directories[0].path, f"opening the log directories: {error}") from error
         siblings.introduce()
         self.missing_dirs = siblings.missing
@@ -166,7 +176,7 @@ class LogManager:
                     directory.claim(node_id=node_id, cluster_id=cluster_id)
                     loading.find(directory, self.checkpoints.read(directory))
                 except OSError as error:
-                    directory.failed("loading its logs", error)
+                    _require_offline(directory, directory.failed("loading its logs", error))
         for job, outcome in loading.run(progress):
             if isinstance(outcome, PartitionLog):
                 self._loaded_log(job, outcome)
@@ -202,8 +212,8 @@ class LogManager:
                 self._rename_deleted(job.directory, job.topic_partition, job.path)
             else:
                 self._damaged[job.topic_partition] = (job.directory, error)
-        elif isinstance(error, OSError):
-            job.directory.failed(f"loading {job.path}", error)
+        elif isinstance(error, OSError) or is_exhausted(error):
+            _require_offline(job.directory, job.directory.failed(f"loading {job.path}", error))
         else:
             raise error
 
@@ -295,7 +305,7 @@ class LogManager:
                 return create_log(
                     directory, path, topic_partition, topic_id, config, producer_expiration_ms=expiration_ms
                 )
-            except OSError:
+            except (OSError, MemoryError):
                 directory.log_count -= 1
                 return None
 
@@ -333,8 +343,8 @@ class LogManager:
                 config,
                 producer_expiration_ms=self._producer_expiration_ms,
             )
-        except OSError as error:
-            if is_disk_full(error):
+        except (OSError, MemoryError) as error:
+            if isinstance(error, OSError) and is_disk_full(error):
                 raise DiskFullError(directory.path, f"creating {path}: {error}") from error
             if isinstance(error, FileExistsError):
                 raise StorageError(directory.path, f"{path} is in the way: remove it") from error
@@ -479,6 +489,7 @@ class LogManager:
             self._close_logs(broker_epoch)
         for directory in self.directories:
             directory.close()
+        self.files.open_files.close()
 
     def _close_logs(self, broker_epoch: int) -> None:
         failed: set[str] = set()
@@ -505,6 +516,13 @@ class LogManager:
                     write_clean_shutdown(self.files, path, broker_epoch, durable=directory.durable)
             except (OSError, StorageError) as error:
                 logger.error("%s is not closed in order: %s", directory.path, error)
+
+
+def _require_offline(directory: LogDirectory, error: StorageError) -> None:
+    """See that a directory whose logs are not all known is offline: the next start would take what was not
+    loaded for clean. Raises `error` where that is no reason to go offline."""
+    if directory.error is None:
+        raise error
 
 
 def _nobody(_: StorageError) -> None:

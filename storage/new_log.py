@@ -15,7 +15,7 @@ from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.producer_snapshots import ProducerSnapshots
 from kafkapy.storage.producers import ProducerStates
-from kafkapy.storage.segment import Segment
+from kafkapy.storage.segment import SUFFIXES, Segment, segment_stem
 from kafkapy.storage.segments import Segments
 
 
@@ -54,7 +54,11 @@ def create_log(
         log.unsynced.directories = dict.fromkeys((log_directory.path, path))
         if topic_id != ZERO_UUID:
             adopt_topic_id(log, topic_id)
-    except OSError:
+    except (OSError, MemoryError):
+        # By their names: it takes a descriptor to list a directory, and there may be none.
+        for suffix in SUFFIXES:
+            files.unlink(segment_stem(path, 0) + suffix)
+        files.unlink(f"{path}/{PARTITION_METADATA}")
         files.remove(path)
         raise
     return log

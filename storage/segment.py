@@ -12,18 +12,28 @@ Only the last segment of a log is written; its index files are preallocated, tho
 
 Crash story: the `.log` file is the truth. What was not synced may be missing or torn after a crash;
 recovery.py keeps the good prefix and rebuilds the indexes. An index entry that could not be written (a full
-disk) is left out: indexes are sparse, and a search then scans further. See Apache Kafka's LogSegment.
+disk, no descriptor) is left out: indexes are sparse, and a search then scans further. See Apache Kafka's
+LogSegment.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Iterator
 from itertools import chain
 
 from kafkapy.storage.batches import BatchPlace, iter_batches, iter_places
 from kafkapy.storage.damage import DamagedRange, good_runs
-from kafkapy.storage.files import Buffer, File, FileSlice, FileSystem, is_disk_full
+from kafkapy.storage.files import (
+    Buffer,
+    File,
+    FileSlice,
+    FileSystem,
+    is_disk_full,
+    is_exhausted,
+    release_all,
+)
 from kafkapy.storage.first_read import Unchecked
 from kafkapy.storage.index_builder import rebuild_indexes
 from kafkapy.storage.index_file import CorruptIndexError
@@ -211,7 +221,7 @@ class Segment:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
         except OSError as error:
-            if not is_disk_full(error):
+            if not is_disk_full(error) and not is_exhausted(error):
                 raise
             return
         self._bytes_since_index_entry = 0
@@ -345,7 +355,13 @@ class Segment:
         return end, next_offset
 
     def slice(self, position: int, nbytes: int) -> FileSlice:
-        """A piece of the file, to be sent."""
+        """A piece of the file, to be sent.
+
+        Raises:
+            OSError: the file cannot be opened, or answers that nobody reads hold too many already.
+        """
+        if self._files.open_files.crowded:
+            raise OSError(errno.EMFILE, "answers that nobody reads hold too many files", self.path)
         self.used = True
         return FileSlice(self._file or self.file, position, nbytes)
 
@@ -409,9 +425,13 @@ class Segment:
         """The timestamp of the first batch, NO_TIMESTAMP while the segment is empty or where it has none."""
         if self._rolling_timestamp == _UNKNOWN:
             self._rolling_timestamp = NO_TIMESTAMP
-            for place in self.places():
-                self._rolling_timestamp = place.max_timestamp
-                break
+            try:
+                for place in self.places():
+                    self._rolling_timestamp = place.max_timestamp
+                    break
+            except OSError:
+                self._rolling_timestamp = _UNKNOWN
+                raise
         return self._rolling_timestamp
 
     @property
@@ -434,6 +454,12 @@ class Segment:
             except (CorruptIndexError, FileNotFoundError) as error:
                 logger.warning("Rebuilding the indexes of %s: %s", self.path, error)
                 rebuild_indexes(self)
+
+    def forget_indexes(self) -> None:
+        """Have no indexes, and nothing that comes from them: they are rebuilt when they are needed."""
+        self.offset_index.forget()
+        self.time_index.forget()
+        self._max_timestamp = self._rolling_timestamp = _UNKNOWN
 
     def check_indexes(self) -> None:
         """Load the indexes from their files.
@@ -467,11 +493,15 @@ class Segment:
     def flush_handles(self, *, with_indexes: bool) -> list[File]:
         """The files to sync, each with a reference that the caller releases."""
         handles = [self.file.acquire()]
-        if with_indexes:
-            handles.append(self.offset_index.flush_handle())
-            handles.append(self.time_index.flush_handle())
-            if self.txn_index.file is not None:
-                handles.append(self.txn_index.file.acquire())
+        try:
+            if with_indexes:
+                handles.append(self.offset_index.flush_handle())
+                handles.append(self.time_index.flush_handle())
+                if self.txn_index.file is not None:
+                    handles.append(self.txn_index.file.acquire())
+        except BaseException:
+            release_all(handles)
+            raise
         return handles
 
     def close_files(self) -> None:
@@ -485,12 +515,13 @@ class Segment:
             self._files.open_files.closed(self)
             self.close_file()
 
-    def close_file(self) -> None:
-        """Release the open `.log` file (open_files.py)."""
+    def close_file(self) -> File | None:
+        """Release the open `.log` file, and return it (open_files.py)."""
         file = self._file
         if file is not None:
             self._file = None
             file.release()
+        return file
 
     def moved_to(self, directory: str) -> None:
         """Take note that the partition's directory was renamed."""

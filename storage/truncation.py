@@ -93,9 +93,14 @@ def remove_oldest(log: PartitionLog, count: int) -> None:
 
 def _forget_flushed_from(log: PartitionLog, offset: int) -> None:
     """Nothing at or above `offset` counts as flushed from now on, in the checkpoint neither."""
-    if offset < log.flushed_offset:
+    flushed_offset = log.flushed_offset
+    if offset < flushed_offset:
         log.flushed_offset = offset
-        log.log_directory.before_truncation(log)
+        try:
+            log.log_directory.before_truncation(log)
+        except BaseException:
+            log.flushed_offset = flushed_offset  # nothing was cut, and whoever tries again has to write it
+            raise
     log.generation += 1
     log.reader.forget()
 

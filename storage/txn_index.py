@@ -68,11 +68,12 @@ class TransactionIndex:
         """The open file, to sync with the segment; None where there is none."""
         if self._size == _UNKNOWN:
             try:
-                self._size = self._files.size(self.path)
+                size = self._files.size(self.path)
             except FileNotFoundError:
-                self._size = 0
+                size = 0
             else:
                 self._opened(self._files.open(self.path))
+            self._size = size  # last: with a size and no file there would be nothing in the index
         self.used = True
         return self._file
 
@@ -95,6 +96,16 @@ class TransactionIndex:
             if version != _VERSION:
                 raise CorruptTransactionIndexError(f"{self.path}: unknown version {version}")
             yield AbortedTxn(*fields)
+
+    def make(self) -> bool:
+        """Have the file open, so that the next `append` needs no descriptor; whether it is new.
+
+        Where nothing is appended after all the file stays empty, and the next start recovers the segment.
+        """
+        new = self.file is None
+        if new:
+            self._opened(self._files.open(self.path, create=True))
+        return new
 
     def append(self, txn: AbortedTxn) -> bool:
         """Add the transaction that has just been aborted; whether the file is new, so that its directory has
@@ -155,12 +166,13 @@ class TransactionIndex:
         self._files.open_files.closed(self)
         self.close_file()
 
-    def close_file(self) -> None:
-        """Release the open file (open_files.py)."""
+    def close_file(self) -> File | None:
+        """Release the open file, and return it (open_files.py)."""
         file, self._file = self._file, None
         self._size = _UNKNOWN
         if file is not None:
             file.release()
+        return file
 
     def _cut(self, size: int) -> None:
         file = self.file

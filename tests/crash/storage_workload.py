@@ -178,7 +178,7 @@ class Workload:
         if tp not in self._models:
             topic_id = random_uuid()
             model = Model(topic_id)
-            self._logs.create(tp, topic_id, CONFIG)
+            self._logs.create(tp, topic_id, CONFIG, new=True)
             self._models[tp] = model
             self.contents[topic_id] = model.contents
 

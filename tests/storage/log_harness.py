@@ -151,7 +151,7 @@ class Logs:
         self.manager = self._start()
 
     def _start(self) -> LogManager:
-        manager = LogManager(
+        manager = self.manager = LogManager(
             [self.root / name for name in self.dirs],
             defaults=self.config,
             clock=self.clock,

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import resource
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kafkapy.storage.files import StorageError
+from kafkapy.storage.files import File
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.open_files import OpenFiles, default_limit
-from tests.storage.log_harness import TOPIC_ID, TP, Fault, Logs, append, batch, fill, offsets
+from kafkapy.storage.open_files import OpenFiles, share_descriptors
+from tests.storage.descriptors import no_descriptors_left, open_files_limit
+from tests.storage.log_harness import TOPIC_ID, TP, Logs, append, batch, fill, offsets
 
 
 class User:
@@ -28,6 +27,19 @@ class User:
 
     def close_file(self) -> None:
         self.is_open = False
+
+
+class Held(User):
+    """Has a file that somebody else holds too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.file = File(os.open(os.devnull, os.O_RDONLY)).acquire()
+
+    def close_file(self) -> File:  # type: ignore[override]
+        self.is_open = False
+        self.file.release()
+        return self.file
 
 
 def open_descriptors(root: Path) -> int:
@@ -96,9 +108,77 @@ def test_files_that_other_threads_open_are_theirs() -> None:
     assert len(files) == 0
 
 
-def test_half_of_the_descriptors_are_for_logs() -> None:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert default_limit() == max((soft - 256) // 2, 64)
+@pytest.mark.parametrize(
+    ("limit", "setting", "logs", "connections"),
+    [
+        (20_000, None, 9872, 9872),
+        (1024, None, 384, 384),
+        (400, None, 150, 150),
+        (64, None, 24, 24),
+        (1024, 100, 100, 668),
+        (1024, 5000, 576, 192),
+    ],
+)
+def test_logs_and_connections_share_the_descriptors_that_the_broker_does_not_need(
+    limit: int, setting: int | None, logs: int, connections: int
+) -> None:
+    with open_files_limit(limit):
+        assert share_descriptors(setting) == (logs, connections)
+
+
+def test_files_that_unread_answers_hold_leave_room_for_fewer_others() -> None:
+    files = OpenFiles(20)
+    files.serve_this_thread()
+    held, others = [Held() for _ in range(20)], [User() for _ in range(60)]
+    for user in held[:4]:
+        files.opened(user)
+    for other in others[:20]:
+        files.opened(other)
+    assert len(files) == 16
+    assert not files.crowded
+    for user in held[4:]:
+        files.opened(user)
+    for other in others[20:]:
+        files.opened(other)
+    assert files.crowded, "as many files are held as may be open"
+    for user in held:
+        user.file.release()
+    assert not files.crowded
+
+
+def test_a_thread_that_finds_no_descriptor_takes_one_of_the_reserve(logs: Logs) -> None:
+    path = str(logs.root / "data" / "small")
+    with no_descriptors_left():
+        with pytest.raises(OSError, match="Too many"):
+            os.open(os.devnull, os.O_RDONLY)
+        logs.manager.files.write_atomically(path, b"whole")
+        assert logs.manager.files.read(path) == b"whole"
+        names = [entry.name for entry in logs.manager.files.scan(os.path.dirname(path))]
+    assert "small" in names
+
+
+def test_the_reserve_is_full_again_when_there_are_descriptors(logs: Logs) -> None:
+    files = logs.manager.files
+    with no_descriptors_left():
+        held = [files.open(os.devnull) for _ in range(16)]
+        with pytest.raises(OSError, match="Too many"):
+            files.open(os.devnull)
+        for file in held:
+            file.release()
+        assert files.scan(str(logs.root))
+        for _ in range(2):  # what was released is the reserve's again
+            held = [files.open(os.devnull) for _ in range(16)]
+            for file in held:
+                file.release()
+            files.open_files.refill()
+
+
+def test_a_broker_that_stops_gives_up_its_reserve(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    logs = Logs(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) >= before + 16
+    logs.crash()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_more_partitions_than_open_files_are_written_and_read(logs: Logs, tmp_path: Path) -> None:
@@ -135,27 +215,7 @@ def test_without_descriptors_others_are_closed_first(logs: Logs) -> None:
     serve(logs, 100)
     for log in partitions(logs, 9):
         append(log, batch(b"x"))
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = open_descriptors(logs.root)
-    held = [os.open("/dev/null", os.O_RDONLY)]
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (held[0] + 10, hard))
-        with contextlib.suppress(OSError):
-            while True:
-                held.append(os.open("/dev/null", os.O_RDONLY))
+    with no_descriptors_left():
         logs.manager.files.open(str(logs.root / "data" / ".lock")).release()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for fd in held:
-            os.close(fd)
     assert open_descriptors(logs.root) < before
-
-
-def test_a_lack_of_descriptors_takes_no_directory_offline(logs: Logs) -> None:
-    (log,) = partitions(logs, 1)
-    logs.files.faults = [Fault("open", errno.EMFILE, ".log", times=1)]
-    with pytest.raises(StorageError, match="open files"):
-        append(log, batch(b"x"))
-    assert logs.manager.offline_dirs == []
-    append(log, batch(b"x"))
-    assert offsets(log) == [0]
