@@ -7,17 +7,18 @@ past it) only after the flush that covers it has ended well.
 
 A failed flush is never retried: after an error the kernel may drop the dirty pages and report success next
 time ("fsyncgate"), so the partition's log directory goes offline and its waiting requests get
-KAFKA_STORAGE_ERROR."""
+KAFKA_STORAGE_ERROR. A flush that could not be made for want of descriptors, threads or memory is tried again
+until it can."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.protocol.errors import KafkaError
-from kafkapy.storage.files import StorageError
+from kafkapy.storage.files import ExhaustedError, StorageError, TransientStorageError, is_exhausted
 
 if TYPE_CHECKING:
     from kafkapy.partition import Partition
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
 MAX_GROUP = 200
 """Partitions in one flush: each holds at least one file open until it ends, and is prepared on the loop."""
 
+RETRY_SECONDS: Final = 0.25
+
 Blocking = Callable[..., Awaitable[list[StorageError | None]]]
+
+
+_Ticket = tuple["Partition", "PartitionLog", "FlushTicket"]
 
 
 class GroupCommit:
@@ -57,23 +63,47 @@ class GroupCommit:
                 group = list(islice(self._asking, MAX_GROUP))
                 for partition in group:
                     del self._asking[partition]
-                tickets = list(_tickets(group))
-                errors = await self._blocking(_run_tickets, [ticket for *_, ticket in tickets])
-                for (partition, log, ticket), error in zip(tickets, errors, strict=True):
-                    if error is None:
-                        partition.flushed(log, ticket)
-                    else:
-                        log.mark_offline(error)
+                put_off: list[Partition] = []
+                tickets = list(_tickets(group, put_off))
+                while tickets:
+                    tickets = await self._flush(tickets)
+                    if tickets:
+                        await asyncio.sleep(RETRY_SECONDS)
+                if put_off:
+                    self._asking |= dict.fromkeys(put_off)
+                    await asyncio.sleep(RETRY_SECONDS)
         finally:
             self._running = None
 
+    async def _flush(self, tickets: list[_Ticket]) -> list[_Ticket]:
+        """Run tickets; those to be run again, as they met a lack of descriptors, threads or memory."""
+        left = []
+        try:
+            errors = await self._blocking(_run_tickets, [ticket for *_, ticket in tickets])
+        except RuntimeError as error:
+            if not is_exhausted(error):
+                raise
+            return tickets
+        for each, error_or_none in zip(tickets, errors, strict=True):
+            partition, log, ticket = each
+            if error_or_none is None:
+                partition.flushed(log, ticket)
+            elif isinstance(error_or_none, ExhaustedError):
+                left.append(each)
+            else:
+                log.mark_offline(error_or_none)
+        return left
 
-def _tickets(group: list[Partition]) -> Iterator[tuple[Partition, PartitionLog, FlushTicket]]:
-    """What each partition has to sync; one whose disk fails does not stop the others."""
+
+def _tickets(group: list[Partition], put_off: list[Partition]) -> Iterator[_Ticket]:
+    """What each partition has to sync; one whose disk fails does not stop the others. Those whose files
+    cannot be opened now go to `put_off`."""
     for partition in group:
         try:
             log = partition.log
             ticket = log.prepare_flush()
+        except TransientStorageError:
+            put_off.append(partition)
         except KafkaError as error:
             # Its log directory is offline, or the log damaged: nothing of this partition is acknowledged.
             partition.close(error.code)

@@ -9,6 +9,8 @@
     flush.ms (of topics)                          sync what has waited so long
     file.delete.delay.ms (of topics)              remove the files of deleted segments and partitions
 
+And every second, the partitions are opened for which there was no descriptor or no room.
+
 A job that fails is logged and comes again at its next time.
 """
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 FLUSH_CHECK_SECONDS: Final = 0.5
 DELETION_CHECK_SECONDS: Final = 1.0
+REOPEN_SECONDS: Final = 1.0
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +60,7 @@ class Housekeeping:
         self._every(config["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
         self._every(FLUSH_CHECK_SECONDS, self._flush_old)
         self._every(DELETION_CHECK_SECONDS, self._delete_files)
+        self._every(REOPEN_SECONDS, self._reopen)
 
     async def stop(self) -> None:
         """Stop all jobs; a job in the middle of its work ends it first in its thread."""
@@ -98,6 +102,12 @@ class Housekeeping:
         now_ms = self._broker.clock.now_ms()
         for partition in self._broker.replicas:
             partition.flush_if_older(now_ms)
+
+    async def _reopen(self) -> None:
+        more = True
+        while more:
+            more = self._broker.replicas.reopen(self._broker.metadata.image)
+            await asyncio.sleep(0)
 
     async def _delete_files(self) -> None:
         await self._broker.blocking(self._broker.logs.delete_expired_files, self._broker.clock.now_ms())

@@ -6,8 +6,8 @@ is in storage/future_log.py. At most `num.replica.alter.log.dirs.threads` copy a
 
 A move ends by itself when it is done or a disk fails. It is ended by another request for the same partition
 and by the deletion of its topic, which take the copy away, and by the stop of the broker, which leaves it for
-the next start. On a full disk it waits for space. All together they copy at most
-`replica.alter.log.dirs.io.max.bytes.per.second`.
+the next start. On a full disk it waits for space, and for descriptors where there are none. All together they
+copy at most `replica.alter.log.dirs.io.max.bytes.per.second`.
 
 Compaction leaves a log that moves alone: otherwise tombstones could go before the copy has read them, but
 after it has read what they delete.
@@ -23,7 +23,7 @@ from typing import Any, Final
 from kafkapy.partition import Partition
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.files import DiskFullError, StorageError
+from kafkapy.storage.files import StorageError, TransientStorageError
 from kafkapy.storage.future_log import FutureLog
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_directory import LogDirectory
@@ -32,8 +32,8 @@ from kafkapy.storage.manager import LogManager
 PIECES_ON_THE_LOOP: Final = 2
 """How many pieces may be missing in the end: they are copied between two requests."""
 
-FULL_DISK_SECONDS: Final = 5.0
-"""After which a move looks again whether its disk has space."""
+ROOM_SECONDS: Final = 5.0
+"""After which a move that met a full disk, or a lack of descriptors, is tried again."""
 
 MIN_WAIT_SECONDS: Final = 0.01
 
@@ -162,12 +162,15 @@ class LogMover:
     async def _copy(self, move: _Move) -> bool:
         """Bring the copy to the end of the log and let it take over; False where the move is to stop."""
         future = move.future
+        is_cut = not move.resumed
         async with self._turns:
-            if move.resumed and not move.stopping.is_set():
-                future.resume()
             while not move.stopping.is_set():
-                piece = future.next_piece()
+                piece = None
                 try:
+                    if not is_cut:
+                        future.resume()
+                        is_cut = True
+                    piece = future.next_piece()
                     if piece is not None:
                         await self._blocking(future.write, piece)
                         await self._keep_rate(move, piece.nbytes)
@@ -176,9 +179,9 @@ class LogMover:
                     await self._blocking(future.mark)
                     if not move.stopping.is_set() and self._take_over(move):
                         return True
-                except DiskFullError as error:
-                    logger.error("%s waits for space: %s", move.partition.topic_partition, error.message)
-                    await _wait(move.stopping, FULL_DISK_SECONDS)
+                except TransientStorageError as error:
+                    logger.error("%s waits to be moved: %s", move.partition.topic_partition, error.message)
+                    await _wait(move.stopping, ROOM_SECONDS)
                 finally:
                     if piece is not None:
                         piece.release()

@@ -19,7 +19,7 @@ from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.partition import Partition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.files import StorageError
+from kafkapy.storage.files import StorageError, TransientStorageError
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectory
@@ -29,6 +29,9 @@ from kafkapy.waiters import Waiters
 MANY_PARTITIONS: Final = 50
 """So many new partitions of a topic have their logs made in worker threads, in pieces of as many; so many
 deleted ones have them deleted in such pieces."""
+
+REOPENED_AT_ONCE: Final = 10
+"""Partitions whose logs are made between two looks at who else wants something."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +67,9 @@ class ReplicaManager:
         """Partitions that are gone, and whose logs are to go."""
         self._unavailable: dict[tuple[str, int], ErrorCode] = {}
         """Partitions assigned to this broker whose log cannot be opened."""
+        self._put_off: dict[TopicPartition, bool] = {}
+        """Those of them that may be opened later, as there is no room or no descriptor now; whether they are
+        new."""
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -131,6 +137,22 @@ class ReplicaManager:
             if not partition.offline and partition.log.log_directory is log_directory:
                 partition.close(error.code)
 
+    def reopen(self, image: MetadataImage) -> bool:
+        """Open some of the partitions for which there was no room or no descriptor; whether to go on at once.
+
+        One that fails ends the attempt: the others would lack the same.
+        """
+        for key in list(self._put_off)[:REOPENED_AT_ONCE]:
+            topic, index = image.topics[key.topic], key.partition
+            epoch, config = topic.partitions[index].leader_epoch, self.log_config(topic.configs)
+            self._open(topic, index, epoch, config, new=self._put_off[key])
+            if key not in self._partitions:
+                return False
+            del self._unavailable[key], self._put_off[key]
+            if not self._put_off:
+                logger.info("The partitions that were offline for want of room are online.")
+        return bool(self._put_off)
+
     def drop_stray_copies(self) -> None:
         """Give up copies of partitions that this broker has not: their topics were deleted."""
         for topic_partition in list(self.logs.moves.copies):
@@ -184,9 +206,19 @@ class ReplicaManager:
                 self.logs.moves.promote(topic_partition, topic.id)
             log = self.logs.create(topic_partition, topic.id, config, new=new)
             log.log_directory.require_online()
+        except TransientStorageError as error:
+            if not self._put_off:
+                logger.error(
+                    "%s-%d, and maybe others, are offline until there is room: %s", *topic_partition, error
+                )
+            self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+            self._put_off.pop(topic_partition, None)
+            self._put_off[topic_partition] = new  # behind those that may be for another directory
+            return
         except (StorageError, KafkaError) as error:
             logger.error("%s-%d stays offline: %s", topic.name, index, error)
             self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+            self._put_off.pop(topic_partition, None)
             return
         log.config = config
         # One name and one id for all partitions: thousands of copies count.
@@ -213,6 +245,7 @@ class ReplicaManager:
         for index in range(len(topic.partitions)):
             key = TopicPartition(topic.name, index)
             self._unavailable.pop(key, None)
+            self._put_off.pop(key, None)
             partition = self._partitions.pop(key, None)
             if partition is not None:
                 partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -94,9 +94,9 @@ class FutureLog:
             StorageError: the disk failed.
         """
         source, copy = self.source, self.copy
+        generation = source.generation
         if source.config.is_compacted:
             copy.leader_epochs.clear()
-        self._generation = source.generation
         while entries := copy.leader_epochs.entries:
             latest, first_offset = entries[-1]
             epoch, end = source.end_offset_for_epoch(latest)
@@ -107,6 +107,7 @@ class FutureLog:
             copy.truncate_to(first_offset if epoch < 0 else min(first_offset, end))
         else:
             copy.truncate_fully_and_start_at(source.log_start_offset)
+        self._generation = generation  # last: a cut that found no descriptor is made again
         self.hand_over()
 
     def next_piece(self) -> FileSlice | None:
@@ -160,7 +161,7 @@ class FutureLog:
         copy, source = self.copy, self.source
         try:
             data = bytearray(piece.read())
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             raise source.translated("reading", error) from error
         now_ms = copy.log_directory.clock.now_ms()
         copy.append_as_follower(memoryview(data), now_ms=now_ms)

@@ -209,20 +209,27 @@ async def test_a_copy_whose_topic_is_gone_goes_with_the_start(tmp_path: Path, wo
     assert not again.logs.manager.moves.copies
 
 
-async def test_a_full_target_is_waited_for(
-    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [("write", errno.ENOSPC), ("open", errno.EMFILE), ("write", errno.ENOMEM)],
+    ids=["space", "descriptors", "memory"],
+)
+async def test_what_a_move_lacks_is_waited_for(
+    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch, operation: str, code: int
 ) -> None:
-    monkeypatch.setattr("kafkapy.log_mover.FULL_DISK_SECONDS", 0.01)
+    monkeypatch.setattr("kafkapy.log_mover.ROOM_SECONDS", 0.01)
     worlds.append(world := World(tmp_path))
     moving = Moving(world)
     there = moving.there
-    fault = Fault("write", errno.ENOSPC, suffix=".log")
+    moving.partition.log.close_files()
+    fault = Fault(operation, code, suffix=".log")
     world.logs.files.faults.append(fault)
     await moving.mover.move(moving.partition, there)
     await until(lambda: fault.times < 999_990)
     world.logs.files.faults.clear()
     await moving.done()
     assert moving.here is there
+    assert world.logs.manager.offline_dirs == []
     assert offsets(moving.partition.log) == list(range(50))
 
 

@@ -209,3 +209,66 @@ async def test_what_could_not_be_prepared_is_made_when_it_is_needed(
     assert len(world.logs.manager.logs) == 57
     world.apply(new)
     assert all(world.error_of("large", index) is ErrorCode.NONE for index in range(60))
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC], ids=["descriptors", "space"])
+@pytest.mark.parametrize("partitions", [3, 60], ids=["a few", "made in threads"])
+async def test_partitions_that_could_not_be_made_are_made_when_there_is_room(
+    tmp_path: Path, worlds: list[World], code: int, partitions: int
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.logs.files.faults.append(Fault("create", code))
+    image = world.image.with_topics([topic("events", partitions)])
+    await world.replicas.prepare(world.image, image)
+    world.apply(image)
+    assert {world.error_of("events", index) for index in range(partitions)} == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert world.replicas.is_offline("events", 0)
+    assert not world.replicas.reopen(world.image), "one that fails stands for the others"
+    world.logs.files.faults.clear()
+    while world.replicas.reopen(world.image):
+        pass
+    assert [world.error_of("events", index) for index in range(partitions)] == [ErrorCode.NONE] * partitions
+    assert not world.replicas.any_offline
+    assert append(world.replicas.partition("events", 0)) == 1
+
+
+async def test_a_deleted_partition_is_not_made_when_there_is_room(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.logs.files.faults.append(Fault("create", errno.EMFILE))
+    world.create(topic("events", 1))
+    world.delete("events")
+    world.logs.files.faults.clear()
+    assert not world.replicas.reopen(world.image)
+    assert world.error_of("events", 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_flush_that_finds_no_descriptor_is_made_when_there_is_one(
+    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkapy.group_commit.RETRY_SECONDS", 0.001)
+    worlds.append(world := World(tmp_path))
+    world.create(topic("events", 2))
+    fault = Fault("sync", errno.EMFILE, "events-0", times=5)
+    world.logs.files.faults.append(fault)
+    partition = world.replicas.partition("events", 0)
+    committed = partition.watch_commit(append(partition), 10)
+    assert await committed, "in the end"
+    assert fault.times == 0
+    assert world.error_of("events", 0) == ErrorCode.NONE
+    assert partition.log.flushed_offset == 1
+
+
+async def test_a_partition_whose_files_cannot_be_opened_to_be_flushed_stays_open(
+    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkapy.group_commit.RETRY_SECONDS", 0.001)
+    worlds.append(world := World(tmp_path))
+    world.create(topic("events", 1))
+    partition = world.replicas.partition("events", 0)
+    committed = partition.watch_commit(append(partition), 10)
+    partition.log.close_files()
+    world.logs.files.faults.append(Fault("open", errno.EMFILE, ".log", times=5))
+    assert await committed
+    assert world.error_of("events", 0) == ErrorCode.NONE
