@@ -6,6 +6,7 @@ append that was given up and is committed after all would leave the coordinator 
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from functools import partial
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from kafkapy.groups.offsets_topic import Done
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.storage.files import DiskFullError
+from kafkapy.storage.damage import DamagedOffsetsError
+from kafkapy.storage.files import TransientStorageError
 from kafkapy.storage.validate import AppendOrigin, prepare_batches
 from kafkapy.topic_names import GROUP_METADATA_TOPIC
 
@@ -27,6 +29,8 @@ WATCH_SECONDS: Final = 60.0
 """After which a watch that nothing has woken is renewed."""
 
 READ_BYTES: Final = 1 << 20
+
+logger = logging.getLogger(__name__)
 
 
 class LocalOffsetsLog:
@@ -70,8 +74,9 @@ class LocalOffsetsLog:
                 self._waiting[partition] = deque([(end_offset, done)])
                 self._watch(partition, target)
                 return
-        except DiskFullError:
-            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # the partition is not lost: there may be space again
+        except (TransientStorageError, MemoryError):
+            # The partition is as it was, and takes writes again when there is space, or a descriptor.
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         except KafkaError as error:
             done(error.code)
@@ -104,12 +109,32 @@ class LocalOffsetsLog:
             del self._waiting[partition]
 
     async def read(self, partition: int) -> AsyncIterator[bytes]:
-        """All batches of a partition, whole and in order. Raises KafkaError where they cannot be read."""
-        log = self._broker.replicas.partition(GROUP_METADATA_TOPIC, partition).log
+        """All batches of a partition, whole and in order. Raises KafkaError where they cannot be read.
+
+        What a coordinator before this one has written may still be on its way to the disk: that is waited
+        for. Damaged offsets are passed by: what they said is lost, and groups are as they were before.
+        """
+        target = self._broker.replicas.partition(GROUP_METADATA_TOPIC, partition)
+        log = target.log
+        while log.high_watermark < log.log_end_offset:
+            await target.watch_commit(log.log_end_offset, WATCH_SECONDS)
         offset = log.log_start_offset
-        while (found := log.read(offset, READ_BYTES, upper_bound=log.high_watermark)) is not None:
+        while True:
+            try:
+                found = log.read(offset, READ_BYTES, upper_bound=log.high_watermark)
+            except DamagedOffsetsError as error:
+                logger.error(
+                    "__consumer_offsets-%d: groups that offsets %d to %d were about are as they were before",
+                    *(partition, offset, error.end_offset - 1),
+                )
+                offset = error.end_offset
+                continue
+            if found is None:
+                return
             try:
                 data = await self._broker.blocking(found.slice.read)
+            except (OSError, MemoryError) as error:
+                raise log.translated("reading", error) from error
             finally:
                 found.slice.release()
             offset = found.end_offset

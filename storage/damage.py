@@ -51,6 +51,8 @@ class DamagedOffsetsError(KafkaError):
             ErrorCode.CORRUPT_MESSAGE,
             f"Offsets {damaged.first_offset} to {damaged.end_offset - 1} of {path} are damaged.",
         )
+        self.end_offset = damaged.end_offset
+        """Where a reader can go on."""
 
 
 def good_runs(damage: Iterable[DamagedRange], start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -5,8 +5,13 @@ is first read to its end; until then its groups answer COORDINATOR_LOAD_IN_PROGR
 taken for good, as in Apache Kafka, so that a restart of the broker starts no rebalance. Groups come back
 Stable with the members they had, who have one session timeout to be heard of.
 
+Whatever keeps a partition from being read, or written, its groups answer NOT_COORDINATOR from then on, and
+it is read again after a second, then after two, and so on up to half a minute. (In Apache Kafka it stays
+FAILED until another broker leads it.) It counts as failed meanwhile, not as loading, so that ListGroups
+answers with the groups of the other partitions.
+
 Waiting requests return a future, all others their answer. Source: Apache Kafka's
-GroupCoordinatorService.
+GroupCoordinatorService, CoordinatorRuntime.
 """
 
 from __future__ import annotations
@@ -15,8 +20,9 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from kafkapy.clock import Clock
 from kafkapy.groups.answer import Answer
@@ -25,7 +31,7 @@ from kafkapy.groups.environment import Timers
 from kafkapy.groups.group import Group, GroupState
 from kafkapy.groups.join import NO_MEMBER_ID, Joining, Joins
 from kafkapy.groups.leave import leave
-from kafkapy.groups.loading import LoadedPartition, PartitionFold, restore_group
+from kafkapy.groups.loading import LoadedPartition, PartitionFold, describe, restore_group
 from kafkapy.groups.member import Cancellable
 from kafkapy.groups.offset_writes import OffsetWrites
 from kafkapy.groups.offsets import CommittedOffset, Offsets
@@ -39,7 +45,11 @@ from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.files import is_exhausted
 from kafkapy.topic_names import GROUP_METADATA_TOPIC
+
+RETRY_SECONDS: Final = 1.0
+MAX_RETRY_SECONDS: Final = 30.0
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +59,17 @@ class PartitionState(Enum):
 
     LOADING = "loading"
     ACTIVE = "active"
-    LOST = "lost"
-    """It cannot be read or written: somebody else, or a restart, has to coordinate its groups."""
+    FAILED = "failed"
+    """It could not be read or written, and is read again by and by."""
+
+
+@dataclass(slots=True)
+class _Failure:
+    """Why a partition is FAILED, and when it is read again."""
+
+    why: str
+    retry_seconds: float
+    timer: Cancellable
 
 
 def _random_id() -> str:
@@ -81,6 +100,8 @@ class GroupCoordinator:
         self._partitions: list[PartitionState] = []
         """The partitions of the offsets topic; none while it does not exist."""
         self._loading: set[asyncio.Task[None]] = set()
+        self._failures: dict[int, _Failure] = {}
+        """Of the partitions that are FAILED."""
         self._expiry: Cancellable | None = None
         self._topic = OffsetsTopic(log, clock, self._lose)
         self._writes = OffsetWrites(self.offsets, self._topic)
@@ -119,26 +140,37 @@ class GroupCoordinator:
 
     def open_topic(self) -> None:
         """Take over the offsets topic as it exists now."""
-        self._topic.partitions = self._log.partition_count()
-        self._partitions = [self._open(partition) for partition in range(self._topic.partitions)]
+        count = self._topic.partitions = self._log.partition_count()
+        self._partitions = [PartitionState.LOADING] * count
+        for partition in range(count):
+            self._open(partition)
 
-    def _open(self, partition: int) -> PartitionState:
+    def _open(self, partition: int) -> None:
+        """Read a partition, in the background if there is anything in it."""
         try:
             if self._log.is_empty(partition):
-                return PartitionState.ACTIVE
-        except KafkaError as error:
-            logger.error("__consumer_offsets-%d cannot be read, nor its groups: %s", partition, error)
-            return PartitionState.LOST
+                self._opened(partition)
+                return
+        except Exception as error:
+            self._fail(partition, error)
+            return
         task = asyncio.get_running_loop().create_task(self._load(partition))
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)
-        return PartitionState.LOADING
+
+    def _opened(self, partition: int) -> None:
+        self._partitions[partition] = PartitionState.ACTIVE
+        if self._failures.pop(partition, None) is not None:
+            logger.info("__consumer_offsets-%d and its groups are there again", partition)
 
     def close_topic(self) -> None:
         """Give up all groups, and send everybody who waits to look for the coordinator again: the broker
         stops, or the topic was deleted. Writes that were begun end as they end."""
         for task in self._loading:
             task.cancel()
+        for failure in self._failures.values():
+            failure.timer.cancel()
+        self._failures.clear()
         for group_id in tuple(self.groups):
             self._unload(group_id)
         self._partitions = []
@@ -172,11 +204,10 @@ class GroupCoordinator:
                 await self._blocking(fold.add, batches)
             loaded: LoadedPartition = await self._blocking(fold.result)
             self._install(loaded)
-        except (KafkaError, DecodeError) as error:
-            logger.error("__consumer_offsets-%d cannot be loaded, nor its groups: %s", partition, error)
-            self._partitions[partition] = PartitionState.LOST
+        except Exception as error:
+            self._fail(partition, error)
         else:
-            self._partitions[partition] = PartitionState.ACTIVE
+            self._opened(partition)
             logger.info(
                 "__consumer_offsets-%d: %d groups, offsets of %d",
                 partition,
@@ -188,8 +219,10 @@ class GroupCoordinator:
         for group_id, value in loaded.groups.items():
             try:
                 group = restore_group(group_id, value)
-            except DecodeError as error:
-                logger.error("Group %s starts anew: %s", group_id, error)
+            except Exception as error:
+                if is_exhausted(error):
+                    raise
+                logger.error("Group %s starts anew: %s", group_id, describe(error))
                 continue
             self.groups[group_id] = group
             for member in group.members.values():
@@ -203,11 +236,29 @@ class GroupCoordinator:
                 self.offsets.put(group_id, key, committed)
 
     def _lose(self, partition: int) -> None:
-        """The partition cannot be written any more. Its groups are given up once the event at hand is
-        over."""
-        if self._partitions and self._partitions[partition] is not PartitionState.LOST:
-            self._partitions[partition] = PartitionState.LOST
-            self._timers.call_later(0, lambda: self._unload_partition(partition))
+        """The partition cannot be written any more."""
+        if self._partitions and self._partitions[partition] is not PartitionState.FAILED:
+            self._fail(partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it could not be written"))
+
+    def _fail(self, partition: int, error: Exception) -> None:
+        """Give up the partition's groups once the event at hand is over, and read it again later."""
+        self._partitions[partition] = PartitionState.FAILED
+        why, before = describe(error), self._failures.get(partition)
+        if before is None or before.why != why:
+            is_known = isinstance(error, (KafkaError, DecodeError, OSError)) or is_exhausted(error)
+            logger.error(
+                "__consumer_offsets-%d cannot be used, nor its groups, until it can be read again: %s",
+                *(partition, why),
+                exc_info=None if is_known else error,
+            )
+        seconds = RETRY_SECONDS if before is None else min(before.retry_seconds * 2, MAX_RETRY_SECONDS)
+        timer = self._timers.call_later(0, lambda: self._give_up(partition))
+        self._failures[partition] = _Failure(why, seconds, timer)
+
+    def _give_up(self, partition: int) -> None:
+        self._unload_partition(partition)
+        failure = self._failures[partition]
+        failure.timer = self._timers.call_later(failure.retry_seconds, lambda: self._open(partition))
 
     def _unload_partition(self, partition: int) -> None:
         for group_id in tuple(self.groups):
@@ -220,7 +271,7 @@ class GroupCoordinator:
 
     def _state_of(self, group_id: str) -> PartitionState:
         if not self._partitions:
-            return PartitionState.LOST
+            return PartitionState.FAILED
         return self._partitions[self._topic.partition_of(group_id)]
 
     def require_coordinated(self, group_id: str) -> None:
@@ -229,7 +280,7 @@ class GroupCoordinator:
         state = self._state_of(group_id)
         if state is PartitionState.LOADING:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if state is PartitionState.LOST:
+        if state is PartitionState.FAILED:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     @property

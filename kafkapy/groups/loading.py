@@ -6,6 +6,9 @@ marker on, unless a later record of the same key is there already (its order in 
 compaction may have removed records in between); without a marker, or with an abort marker, they do not
 count.
 
+What cannot be read is logged and left out, whatever is wrong with it: one odd record must not take the groups
+of the whole partition away. (Apache Kafka's loader gives up the partition.)
+
 Runs in a worker thread: nothing here is shared. Source: Apache Kafka's CoordinatorLoaderImpl, the replay
 methods of GroupMetadataManager and OffsetMetadataManager.
 """
@@ -20,10 +23,11 @@ from kafkapy.groups.member import Member
 from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.groups.records import OffsetKey, decode_group_value, decode_key, decode_offset_value
 from kafkapy.protocol.control_records import ControlType, parse_control_record_key
-from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.errors import DecodeError, KafkaError
 from kafkapy.protocol.messages.group_records import GroupMetadataValue
-from kafkapy.protocol.records import decode_records, iter_headers
+from kafkapy.protocol.records import BatchHeader, Record, decode_records, iter_headers
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.files import is_exhausted
 
 logger = logging.getLogger(__name__)
 
@@ -47,30 +51,34 @@ class PartitionFold:
         """The same for transactions that have not ended, by producer id."""
 
     def add(self, batches: bytes) -> None:
-        """Take in whole batches.
-
-        Raises:
-            DecodeError: a batch is broken.
-        """
+        """Take in whole batches. Raises DecodeError where the bytes are not batches."""
         view = memoryview(batches)
         for position, header in iter_headers(view):
-            records = decode_records(view, position, header)
-            if header.is_control:
-                for record in records:
-                    self._end_transaction(header.producer_id, parse_control_record_key(record.key))
-                continue
-            target = (
-                self._open.setdefault(header.producer_id, {}) if header.is_transactional else self._latest
-            )
+            try:
+                self._add(header, decode_records(view, position, header))
+            except Exception as error:
+                if is_exhausted(error):
+                    raise
+                logger.error(
+                    "%s: offsets %d to %d cannot be read and are skipped: %s",
+                    *(self._name, header.base_offset, header.last_offset, describe(error)),
+                )
+
+    def _add(self, header: BatchHeader, records: list[Record]) -> None:
+        if header.is_control:
             for record in records:
-                if record.key is None:
-                    logger.error("%s: offset %d has no key and is skipped", self._name, record.offset)
-                elif record.value is None:
-                    self._latest.pop(record.key, None)
-                    for pending in self._open.values():
-                        pending.pop(record.key, None)
-                else:
-                    target[record.key] = (record.offset, record.value)
+                self._end_transaction(header.producer_id, parse_control_record_key(record.key))
+            return
+        target = self._open.setdefault(header.producer_id, {}) if header.is_transactional else self._latest
+        for record in records:
+            if record.key is None:
+                logger.error("%s: offset %d has no key and is skipped", self._name, record.offset)
+            elif record.value is None:
+                self._latest.pop(record.key, None)
+                for pending in self._open.values():
+                    pending.pop(record.key, None)
+            else:
+                target[record.key] = (record.offset, record.value)
 
     def _end_transaction(self, producer_id: int, control: int) -> None:
         pending = self._open.pop(producer_id, {})
@@ -91,9 +99,19 @@ class PartitionFold:
                     loaded.offsets.setdefault(key.group_id, {})[key.partition] = committed
                 elif key is not None:
                     loaded.groups[key.group_id] = decode_group_value(value)
-            except DecodeError as error:
-                logger.error("%s: the record at offset %d cannot be read: %s", self._name, offset, error)
+            except Exception as error:
+                if is_exhausted(error):
+                    raise
+                logger.error(
+                    "%s: the record at offset %d cannot be read: %s", self._name, offset, describe(error)
+                )
         return loaded
+
+
+def describe(error: Exception) -> str:
+    """What to log of an error of any type."""
+    known = isinstance(error, (KafkaError, DecodeError, OSError))
+    return str(error) if known else f"{type(error).__name__}: {error}"
 
 
 def restore_group(group_id: str, value: GroupMetadataValue) -> Group:

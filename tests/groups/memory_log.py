@@ -26,8 +26,11 @@ class MemoryLog:
         self.ends: list[int] = []
         self.hold = False
         self.error = ErrorCode.NONE
-        self.unreadable = False
+        self.unreadable: Exception | None = None
+        """What whoever looks into the log meets."""
         self.created: Callable[[], None] = lambda: None
+        self.reads = 0
+        """How often a partition was read."""
         self._held: list[tuple[int, bytes, Done]] = []
 
     def partition_count(self) -> int:
@@ -40,8 +43,8 @@ class MemoryLog:
             self.created()
 
     def is_empty(self, partition: int) -> bool:
-        if self.unreadable:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if isinstance(self.unreadable, KafkaError):
+            raise self.unreadable
         return not self.batches[partition]
 
     def append(self, partition: int, batch: bytearray, done: Done) -> None:
@@ -64,9 +67,10 @@ class MemoryLog:
         done(error)
 
     async def read(self, partition: int) -> AsyncIterator[bytes]:
+        self.reads += 1
         for batch in tuple(self.batches[partition]):
-            if self.unreadable:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+            if self.unreadable is not None:
+                raise self.unreadable
             yield batch
 
     def replay(self, partition: int) -> LoadedPartition:

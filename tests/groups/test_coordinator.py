@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterable
 
 import pytest
@@ -61,6 +62,13 @@ class Cluster:
             await asyncio.sleep(0)
         raise TimeoutError
 
+    async def time_passes(self, seconds: float) -> None:
+        """And what falls due is done."""
+        self.timers.advance(seconds)
+        while reading := tuple(self.groups._loading):
+            await asyncio.wait(reading)
+        self.timers.advance(0)
+
     def commit(self, *offsets: tuple[TopicPartition, int], group: str = "g") -> list[ErrorCode]:
         """Commit from outside of the group; the list gets the answer."""
         self.groups.check_commit(group, "", None, -1)
@@ -98,6 +106,11 @@ class Cluster:
         return self.groups.heartbeat(
             HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
         )
+
+
+def another_group() -> str:
+    """A group of another partition than that of g."""
+    return next(f"g{n}" for n in range(100) if partition_of(f"g{n}", 4) != partition_of("g", 4))
 
 
 def joining(member_id: str = "", topics: Iterable[str] = ("t",), session_ms: int = 10_000) -> Joining:
@@ -149,13 +162,64 @@ class TestTheTopic:
         await cluster.loaded()
         assert cluster.heartbeat(member_id) is ErrorCode.NONE
 
-    async def test_a_partition_that_cannot_be_read_leaves_the_others_alone(self, cluster: Cluster) -> None:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a disk"),
+            OSError(errno.EIO, "a disk"),
+            MemoryError(),
+            RuntimeError("can't start new thread"),
+            ZeroDivisionError("a mistake"),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    async def test_a_partition_that_cannot_be_read_leaves_the_others_alone_and_is_read_again(
+        self, cluster: Cluster, error: Exception, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        elsewhere = another_group()
+        cluster.commit((T0, 7), group=elsewhere)
         cluster.commit((T0, 5))
-        cluster.log.unreadable = True
+        member_id = await cluster.join()
+        kept = cluster.log.batches[partition_of(elsewhere, 4)][:]
+        cluster.log.batches[partition_of(elsewhere, 4)].clear()
+        cluster.log.unreadable = error
         await cluster.restart()
+        assert not cluster.groups.is_loading, "ListGroups would answer for no group at all"
         with pytest.raises(KafkaError) as refused:
             cluster.groups.require_coordinated("g")
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
+        assert f"__consumer_offsets-{partition_of('g', 4)} cannot be used" in caplog.text
+        if not isinstance(error, KafkaError):
+            cluster.groups.require_coordinated(elsewhere)
+        cluster.log.batches[partition_of(elsewhere, 4)] = kept
+        cluster.log.unreadable = None
+        await cluster.time_passes(1)
+        cluster.groups.require_coordinated("g")
+        assert cluster.committed() == {T0: 5}
+        assert cluster.heartbeat(member_id) is ErrorCode.NONE
+
+    async def test_a_partition_that_stays_unreadable_is_read_ever_more_seldom_and_logged_once(
+        self, cluster: Cluster, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cluster.commit((T0, 5))
+        cluster.log.unreadable = OSError(errno.EIO, "a disk")
+        await cluster.restart()
+        for _ in range(60):
+            await cluster.time_passes(1)
+        assert cluster.log.reads == 1 + len([1, 3, 7, 15, 31]), "and the next after 61 s"
+        assert len([each for each in caplog.records if "cannot be used" in each.message]) == 1
+        cluster.log.unreadable = None
+        await cluster.time_passes(30)
+        assert cluster.committed() == {T0: 5}
+
+    async def test_a_topic_that_is_deleted_is_not_read_again(self, cluster: Cluster) -> None:
+        cluster.commit((T0, 5))
+        cluster.log.unreadable = OSError(errno.EIO, "a disk")
+        await cluster.restart()
+        reads = cluster.log.reads
+        cluster.groups.metadata_changed(MetadataImage().with_topics([cluster.log.topic]), MetadataImage())
+        await cluster.time_passes(60)
+        assert cluster.log.reads == reads
 
     async def test_deleting_it_ends_all_groups(self, cluster: Cluster) -> None:
         waiting = cluster.groups.join_group("g", joining())
@@ -165,10 +229,13 @@ class TestTheTopic:
         assert not cluster.groups.has_topic
         assert not cluster.groups.groups
 
-    async def test_a_partition_whose_disk_fails_gives_its_groups_up(self, cluster: Cluster) -> None:
-        member_id = await cluster.join()
-        elsewhere = next(f"g{n}" for n in range(100) if partition_of(f"g{n}", 4) != partition_of("g", 4))
+    async def test_a_partition_that_cannot_be_written_gives_its_groups_up_until_it_is_read_again(
+        self, cluster: Cluster
+    ) -> None:
+        elsewhere = another_group()
         cluster.commit((T0, 7), group=elsewhere)
+        cluster.commit((T0, 3))
+        member_id = await cluster.join()
         waiting = cluster.groups.join_group("g", joining())
         cluster.log.error = ErrorCode.KAFKA_STORAGE_ERROR
         cluster.groups.commit_offsets("g", [(T0, CommittedOffset(5, -1, "", 0))], lambda _: None)
@@ -178,6 +245,10 @@ class TestTheTopic:
         assert cluster.heartbeat(member_id) is ErrorCode.NOT_COORDINATOR
         assert cluster.committed(elsewhere) == {T0: 7}
         cluster.groups.require_coordinated(elsewhere)
+        cluster.log.error = ErrorCode.NONE
+        await cluster.time_passes(1)
+        assert cluster.committed() == {T0: 3}
+        assert cluster.heartbeat(member_id) is ErrorCode.NONE
 
 
 class TestCommits:

@@ -6,9 +6,15 @@ import logging
 
 import pytest
 
+from kafkapy.groups import loading
 from kafkapy.groups.loading import LoadedPartition, PartitionFold, restore_group
 from kafkapy.groups.offsets import CommittedOffset
-from kafkapy.groups.records import encode_group_key, encode_offset_key, encode_offset_value
+from kafkapy.groups.records import (
+    decode_offset_value,
+    encode_group_key,
+    encode_offset_key,
+    encode_offset_value,
+)
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import DecodeError
@@ -127,12 +133,58 @@ def test_a_record_that_cannot_be_read_is_logged_and_left_out(caplog: pytest.LogC
     assert "offset 1 cannot be read" in caplog.text
 
 
-def test_a_batch_that_cannot_be_read_is_an_error() -> None:
-    log = Log()
-    batch = build_batch([Record(-1, 0, b"k", b"v", [])])
+def test_a_batch_that_cannot_be_read_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    log = Log().offset(T0, 1)
+    batch = build_batch([Record(-1, 0, b"k", b"v", [])], base_offset=1)
     batch[-3] = 0x7F
-    with pytest.raises(DecodeError):
-        log.fold.add(bytes(batch))
+    log.fold.add(bytes(batch))
+    log.end = 2
+    assert log.offset(T1, 7).offsets == {T0: 1, T1: 7}
+    assert "offsets 1 to 1 cannot be read" in caplog.text
+
+
+def test_a_control_record_of_nothing_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    log = Log().offset(T0, 9, producer=4)
+    log._add(
+        build_batch(
+            [Record(-1, 0, None, b"", [])],
+            base_offset=1,
+            producer_id=4,
+            producer_epoch=0,
+            transactional=True,
+            control=True,
+        )
+    )
+    log.end = 2
+    assert log.end_transaction(4, ControlType.COMMIT).offsets == {T0: 9}
+    assert "offsets 1 to 1 cannot be read" in caplog.text
+
+
+def test_a_mistake_in_one_record_costs_that_record(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def decode(value: bytes) -> CommittedOffset:
+        committed = decode_offset_value(value)
+        if committed.offset == 7:
+            raise ZeroDivisionError("a mistake")
+        return committed
+
+    monkeypatch.setattr(loading, "decode_offset_value", decode)
+    assert Log().offset(T0, 1).offset(T1, 7).offsets == {T0: 1}
+    assert "ZeroDivisionError: a mistake" in caplog.text
+
+
+def test_a_lack_of_memory_is_no_odd_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decode(*_: object) -> None:
+        raise MemoryError
+
+    log = Log().offset(T0, 1)
+    monkeypatch.setattr(loading, "decode_offset_value", decode)
+    with pytest.raises(MemoryError):
+        log.fold.result()
+    monkeypatch.setattr(loading, "decode_records", decode)
+    with pytest.raises(MemoryError):
+        log.offset(T1, 7)
 
 
 @pytest.mark.parametrize(

@@ -226,5 +226,25 @@ def test_offsets_and_members_survive_a_restart(tmp_path: Path, durability: str) 
             assert committed(fetch_offsets(client, f"g{number}", None)) == {("t", 0): number}
 
 
+def test_damage_in_the_offsets_topic_costs_what_lay_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with kafkapy.Broker(data_dir=tmp_path) as broker, connect(broker) as client:
+        find_coordinator(client, "g")
+        create_topic(client, "t")
+        for number in range(9):
+            commit(client, f"g{number}", {("t", 0): 7}, metadata=f"kept {number}")
+        commit(client, "g4", {("t", 0): 8}, metadata="rotten")
+        commit(client, "g5", {("t", 0): 9}, metadata="newest")
+    log = tmp_path / "__consumer_offsets-0" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes().replace(b"rotten", b"ROTTEN"))
+    with kafkapy.Broker(data_dir=tmp_path) as broker, connect(broker) as client:
+        eventually(lambda: client.ask(ListGroupsRequest(), 5).error_code == NONE, "groups are loaded")
+        found = [committed(fetch_offsets(client, f"g{number}", None))[("t", 0)] for number in range(9)]
+        assert found == [7, 7, 7, 7, 7, 9, 7, 7, 7], "g4 is where it was before"
+        assert commit(client, "g4", {("t", 0): 10}) == {("t", 0): NONE}
+    assert "groups that offsets 9 to 9 were about are as they were before" in caplog.text
+
+
 def connect(broker: kafkapy.Broker) -> RawClient:
     return RawClient(broker.bootstrap_servers)
