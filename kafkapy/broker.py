@@ -54,6 +54,7 @@ from kafkapy.storage.files import StorageError
 from kafkapy.storage.log_config import NEVER, LogConfig
 from kafkapy.storage.log_directory import LogDirectory, LogDirectoryError
 from kafkapy.storage.manager import LogManager
+from kafkapy.storage.open_files import share_descriptors
 from kafkapy.timers import Timers
 from kafkapy.waiters import Waiters
 
@@ -155,6 +156,7 @@ class BrokerCore:
         self.server.bind(self.config.listeners)
         self.config.on_change(self.server.configure)
         self._warn_of_relaxed_syncs()
+        self._report_descriptors()
         image = await self._open_data()
         self.group_commit = GroupCommit(self.blocking)
         self.log_mover = LogMover(
@@ -218,6 +220,22 @@ class BrokerCore:
                     "%s=%s relaxes durability=fsync for all topics: a power cut may take what was"
                     " acknowledged and not synced yet.",
                     *(name, value),
+                )
+
+    def _report_descriptors(self) -> None:
+        """Say what the limit of open files leaves of settings that ask for more."""
+        shares = share_descriptors(self.config["log.max.open.files"])
+        logger.info(
+            "The limit of open files leaves room for %s files of logs and %s connections",
+            *(f"{shares.log_files:,}", f"{shares.connections:,}"),
+        )
+        for name, share in (
+            ("log.max.open.files", shares.log_files),
+            ("max.connections", shares.connections),
+        ):
+            if name in self.config.originals and (self.config[name] or 0) > share:
+                logger.warning(
+                    "%s=%d is more than that; raise the limit (ulimit -n).", name, self.config[name]
                 )
 
     async def _open_data(self) -> MetadataImage:

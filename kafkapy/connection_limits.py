@@ -5,6 +5,9 @@ connection beyond the first two is accepted and closed at once, so that its clie
 leaves those beyond max.connections unanswered in the accept queue. Beyond the rate nothing is accepted
 until the next tenth of a second; a burst of BURST_SECONDS' worth is let through. Source: Kafka's
 ConnectionQuotas.
+
+max.connections counts as far as there are descriptors for so many: sockets must not take those that the logs
+need (storage/open_files.py).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafkapy.config_keys import ConfigError
+from kafkapy.storage.open_files import share_descriptors
 
 BURST_SECONDS: Final = 2.0
 
@@ -31,6 +35,13 @@ class ConnectionLimits:
         """Take over changed settings."""
         self._overrides = parse_overrides(config["max.connections.per.ip.overrides"])
         self._max_total: int = config["max.connections"]
+        self._total_reached = "max.connections is reached"
+        room = share_descriptors(config["log.max.open.files"]).connections
+        if room < self._max_total:
+            self._max_total = room
+            self._total_reached = (
+                f"the limit of open files (ulimit -n) leaves no room for more than {room:,} connections"
+            )
         self._max_per_address: int = config["max.connections.per.ip"]
         self._rate: int = config["max.connection.creation.rate"]
 
@@ -44,12 +55,12 @@ class ConnectionLimits:
         return True
 
     def add(self, address: str) -> str | None:
-        """Count a connection from `address`, or return the name of the limit that forbids it."""
+        """Count a connection from `address`, or return why there must not be another."""
         if self._total >= self._max_total:
-            return "max.connections"
+            return self._total_reached
         count = self._by_address.get(address, 0)
         if count >= self._overrides.get(address, self._max_per_address):
-            return "max.connections.per.ip"
+            return "max.connections.per.ip is reached"
         self._total += 1
         self._by_address[address] = count + 1
         return None

@@ -31,6 +31,7 @@ from kafkapy.config import BrokerConfig
 from kafkapy.connection import Connection
 from kafkapy.connection_limits import ConnectionLimits
 from kafkapy.listeners import Listener, format_address
+from kafkapy.storage.files import is_exhausted, what_is_lacking
 
 if TYPE_CHECKING:
     from kafkapy.broker import BrokerCore
@@ -72,6 +73,8 @@ class Server:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._accept_timer: asyncio.TimerHandle | None = None
         self._refused = 0
+        self._cannot_accept = False
+        """That is in the log, and the clients wait."""
         self._gone: asyncio.Event | None = None
         """Set when draining has closed the last connection."""
         self.replace_receive_buffer()
@@ -137,20 +140,20 @@ class Server:
                 return
             except OSError as error:
                 # Typically EMFILE: the pending client stays pending, so look again later, not at once.
-                logger.error(
-                    "Cannot accept connections: %s%s",
-                    error.strerror,
-                    "; raise the limit of open files" if error.errno == errno.EMFILE else "",
-                )
+                if not self._cannot_accept:
+                    self._cannot_accept = True
+                    why = what_is_lacking(error) if is_exhausted(error) else f"{error.strerror}."
+                    logger.error("Cannot accept connections: %s They wait.", why)
                 self._pause_accepting()
                 return
+            if self._cannot_accept:
+                self._cannot_accept = False
+                logger.info("Connections are accepted again")
             host = address[0].removeprefix("::ffff:")
-            limit = self._limits.add(host)
-            if limit is not None:
+            why_not = self._limits.add(host)
+            if why_not is not None:
                 if not self._refused:
-                    logger.warning(
-                        "Refusing connections, the last of them from %s: %s is reached", host, limit
-                    )
+                    logger.warning("Refusing connections, the last of them from %s: %s", host, why_not)
                 self._refused += 1
                 sock.close()
                 continue
@@ -158,11 +161,10 @@ class Server:
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            except OSError:  # it is gone already
+                self.connections.add(Connection(self, listener, sock, host, address[1]))
+            except OSError:  # it is gone already, or the kernel cannot watch one more
                 self._limits.remove(host)
                 sock.close()
-                continue
-            self.connections.add(Connection(self, listener, sock, host, address[1]))
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed itself."""

@@ -7,6 +7,7 @@ were made, and each tells its maker so exactly once.
 
 from __future__ import annotations
 
+import codecs
 import struct
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -59,7 +60,8 @@ class OffsetsLog(Protocol):
 @lru_cache(maxsize=8192)
 def java_hash(text: str) -> int:
     """Java's String.hashCode."""
-    encoded = text.encode("utf-16-be", "surrogatepass")
+    # Without a search for the codec's module, which takes a descriptor.
+    encoded, _ = codecs.utf_16_be_encode(text, "surrogatepass")
     value = 0
     for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
         value = value * 31 + unit & 0xFFFFFFFF

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kafkapy.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from kafkapy.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -38,18 +42,24 @@ def broken(good: bytes) -> bytes:
     return good[:-1] + bytes([good[-1] ^ 1])
 
 
-def create_topic(client: RawClient, name: str, partitions: int = 1) -> bytes:
+def create_topic(
+    client: RawClient, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+) -> bytes:
     """Create a topic; its id."""
-    request = CreateTopicsRequest(
-        topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)], timeout_ms=10_000
-    )
+    settings = [CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()]
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
     (answer,) = client.ask(request, 7).topics
     assert answer.error_code == 0, answer
     return bytes(answer.topic_id)
 
 
 def produce_request(
-    topic: str, *batches: bytes | None, acks: int = -1, partitions: Sequence[int] | None = None
+    topic: str,
+    *batches: bytes | None,
+    acks: int = -1,
+    partitions: Sequence[int] | None = None,
+    timeout_ms: int = 10_000,
 ) -> ProduceRequest:
     """A request that has one batch for each of the partitions (0, 1, ... by default)."""
     data = [
@@ -57,7 +67,7 @@ def produce_request(
         for index, records in zip(partitions or range(len(batches)), batches, strict=True)
     ]
     return ProduceRequest(
-        acks=acks, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+        acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=data)]
     )
 
 

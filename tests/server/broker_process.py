@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,12 +37,13 @@ class BrokerProcess:
 
 
 @contextmanager
-def running(directory: Path, *settings: str) -> Iterator[BrokerProcess]:
-    """`kafkapy serve` on a free port, its data in `directory`, with `settings` as KEY=VALUE."""
+def running(directory: Path, *settings: str, prefix: Sequence[str] = ()) -> Iterator[BrokerProcess]:
+    """`kafkapy serve` on a free port, its data in `directory`, with `settings` as KEY=VALUE; `prefix` is a
+    command that runs it, as itself."""
     directory.mkdir(exist_ok=True)
     log = directory / "stderr"
     options = [option for setting in settings for option in ("--set", setting)]
-    command = [sys.executable, "-m", "kafkapy", "serve", "--listen", "127.0.0.1:0"]
+    command = [*prefix, sys.executable, "-m", "kafkapy", "serve", "--listen", "127.0.0.1:0"]
     with log.open("a") as stderr:
         process = subprocess.Popen(
             [*command, "--data", str(directory / "data"), *options],
