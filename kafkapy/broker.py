@@ -251,6 +251,7 @@ class BrokerCore:
             max_open_files=config["log.max.open.files"],
         )
         self._started.push_async_callback(self._close_logs)
+        self.server.lacks_files = lambda: self.logs.files.open_files.crowded
         config.on_change(lambda: self.logs.remember_producers(config["producer.id.expiration.ms"]))
         identity = await self.blocking(self.logs.open)
         if self.node_id < 0:

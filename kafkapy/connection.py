@@ -129,6 +129,11 @@ class Connection:
         return self._local_host
 
     @property
+    def held_files(self) -> int:
+        """How many files of logs the unsent answers keep open, at most."""
+        return self._outbound.files
+
+    @property
     def waits_for_answer(self) -> bool:
         """Whether the client has asked something and is not answered yet."""
         return len(self._requests) > 0

@@ -2,6 +2,9 @@
 
 A pass reads the log no further than the request's limits let it, and can be repeated: a request that waits
 for more bytes lets go of what it has read and reads again when there is news.
+
+An answer keeps the files of its slices open until it is sent. So it has slices of so many files only; the
+other partitions have their turn with the next fetch, as when max bytes is reached.
 """
 
 from __future__ import annotations
@@ -34,11 +37,13 @@ class FetchRead:
         "_context",
         "_fetch",
         "_max_bytes",
+        "_max_files",
         "_read_committed",
         "_request",
         "end_offsets",
         "enough_bytes",
         "failed",
+        "files",
         "nbytes",
         "results",
         "sizes",
@@ -49,6 +54,7 @@ class FetchRead:
         self._request = request
         self._fetch = fetch
         self._max_bytes: int = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
+        self._max_files = context.broker.logs.files.open_files.per_answer
         self._read_committed = request.isolation_level == READ_COMMITTED
         self.enough_bytes = min(request.min_bytes, self._max_bytes)
         """With so many bytes the client is answered at once."""
@@ -57,12 +63,15 @@ class FetchRead:
         self.end_offsets: list[int] = []
         """The offset behind what was read of each partition, -1 where that is nothing."""
         self.nbytes = 0
+        self.files = 0
+        """Slices that were read: each may keep a file open."""
         self.failed = False
         """Some partition answers with an error or a diverging epoch: the client must hear at once."""
 
     def run(self) -> None:
         """Read every partition, in the session's order."""
-        self.results, self.sizes, self.end_offsets, self.nbytes, self.failed = [], [], [], 0, False
+        self.results, self.sizes, self.end_offsets = [], [], []
+        self.nbytes, self.files, self.failed = 0, 0, False
         for target in self._fetch.targets:
             end_offset = -1
             try:
@@ -70,8 +79,10 @@ class FetchRead:
             except KafkaError as error:
                 data = self._error(target, error.code)
                 self.failed = True
-            records = data.records
-            size = records.nbytes if isinstance(records, FileSlice) else 0
+            records, size = data.records, 0
+            if isinstance(records, FileSlice):
+                size = records.nbytes
+                self.files += 1
             self.results.append(data)
             self.sizes.append(size)
             self.end_offsets.append(end_offset)
@@ -80,7 +91,7 @@ class FetchRead:
     @property
     def is_enough(self) -> bool:
         """Whether the client must not wait any longer."""
-        return self.failed or self.nbytes >= self.enough_bytes
+        return self.failed or self.nbytes >= self.enough_bytes or self.files >= self._max_files
 
     async def wait(self, seconds: float) -> None:
         """Wait until enough is readable, a partition is not served any more, or time is up; then read."""
@@ -154,6 +165,9 @@ class FetchRead:
                 data.records = b""
                 self.failed = True
                 return data, -1
+        if self.files >= self._max_files:
+            data.records = b""
+            return data, -1
         end = partition.readable_end(read_committed=self._read_committed)
         max_bytes, min_one_batch = self._limits(target, max(self._max_bytes - self.nbytes, 0))
         found = log.read(

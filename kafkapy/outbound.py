@@ -77,6 +77,11 @@ class OutboundQueue:
             return False
         return not self._parts
 
+    @property
+    def files(self) -> int:
+        """How many files are kept open, at most."""
+        return sum(isinstance(part, FileSlice) for part in self._parts)
+
     def close(self) -> None:
         """Forget what is not sent."""
         discard(self._parts)

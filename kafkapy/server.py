@@ -9,7 +9,9 @@ closes
 - connections on which nothing came or went for connections.max.idle.ms and whose client waits for no
   answer;
 
-and lets go of buffers that were kept for a next request which did not come.
+and lets go of buffers that were kept for a next request which did not come. While unsent answers hold as many
+files of logs as may be open, it closes the connection that holds the most, each time: its client does not
+read, and others can neither read nor write for it.
 
 Received bytes that are not handled are bounded in all (queued.max.request.bytes): above it, connections
 whose buffers would have to grow stop reading, in turn, until others' requests are handled or overdue. Small
@@ -23,7 +25,7 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -75,6 +77,8 @@ class Server:
         self._refused = 0
         self._cannot_accept = False
         """That is in the log, and the clients wait."""
+        self.lacks_files: Callable[[], bool] = lambda: False
+        """Whether unsent answers hold more files of logs than they may."""
         self._gone: asyncio.Event | None = None
         """Set when draining has closed the last connection."""
         self.replace_receive_buffer()
@@ -226,6 +230,10 @@ class Server:
                 connection.release_idle_buffer()
                 if quiet > self._idle_seconds > 0 and not connection.waits_for_answer:
                     connection.close("idle", level=logging.DEBUG)
+        if self.connections and self.lacks_files():
+            hog = max(self.connections, key=lambda each: each.held_files)
+            if hog.held_files:
+                hog.close(f"its unsent answers hold {hog.held_files} files, and others need some")
         if self._refused > 1:
             logger.warning("Refused %d connections", self._refused)
         self._refused = 0

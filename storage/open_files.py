@@ -123,6 +123,11 @@ class OpenFiles:
         self._users.pop(user, None)
 
     @property
+    def per_answer(self) -> int:
+        """How many files one answer may hold: no reader must need them all."""
+        return max(self.limit // 4, _FEWEST) if self.limit else _UNLIMITED
+
+    @property
     def crowded(self) -> bool:
         """Whether answers that nobody reads hold as many files as may be open: they must not hold more."""
         if 0 < self.limit <= len(self._held):

@@ -6,19 +6,22 @@ from __future__ import annotations
 import contextlib
 import resource
 import signal
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.create_topics import CreateTopicsRequest
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.list_groups import ListGroupsRequest
 from tests.handlers.group_client import commit, committed, fetch_offsets, find_coordinator, join, sync
-from tests.handlers.produce_client import batch, create_topic, fetch, produce, values
+from tests.handlers.produce_client import batch, create_topic, fetch, produce, stored, values
 from tests.server.broker_process import BrokerProcess, running
 from tests.server.raw_client import RawClient, api_versions, correlation_ids, eventually
 
@@ -117,6 +120,41 @@ def test_idle_connections_leave_the_broker_its_descriptors(tmp_path: Path) -> No
             each.close()
         eventually(lambda: connects(broker), "there is room")
         assert broker.terminate() == 0
+
+
+def test_clients_that_do_not_read_their_answers_do_not_keep_the_files_of_all_logs(tmp_path: Path) -> None:
+    with (
+        running(tmp_path, "socket.send.buffer.bytes=16384", prefix=limited(400)) as broker,
+        RawClient(broker.address) as client,
+        contextlib.ExitStack() as stack,
+    ):
+        create_topic(client, "large", 200)
+        for start in range(0, 200, 40):
+            partitions = range(start, start + 40)
+            answers = produce(client, "large", *[batch(b"x" * 100_000)] * 40, partitions=partitions)
+            assert {answer.error_code for answer in answers} == {NONE}
+        for start in range(0, 200, 20):
+            hog = stack.enter_context(RawClient(broker.address))
+            hog.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            hog.send(encode_request(fetch_of("large", range(start, start + 20)), 12, 7, "hog"))
+        eventually(lambda: "unsent answers hold 2" in broker.log.read_text(), "one of them is sent away")
+        create_topic(client, "others", 40)
+        assert codes(client, "others", *[batch(b"x")] * 40) == [NONE] * 40
+        missing = set(range(200))
+
+        def all_is_read() -> bool:
+            (topic,) = client.ask(fetch_of("large", missing), 12).responses
+            missing.difference_update(data.partition_index for data in topic.partitions if stored(data))
+            return not missing
+
+        eventually(all_is_read, "other clients read")
+
+
+def fetch_of(topic: str, partitions: Iterable[int]) -> FetchRequest:
+    """A request for partitions from their start, without a wait."""
+    wanted = [FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in partitions]
+    topics = [FetchTopic(topic=topic, partitions=wanted)]
+    return FetchRequest(topics=topics, max_wait_ms=0, min_bytes=1, max_bytes=50 << 20)
 
 
 @pytest.fixture(scope="module")
