@@ -247,15 +247,15 @@ class _SharedTree:
                 self.happened = []
                 try:
                     outcomes.append((request.run(tree), None))
-                except sqlite3.Error:
+                except (sqlite3.Error, MemoryError):
                     raise
                 except Exception as error:
                     outcomes.append((None, error))
                 heard += self._take_watches()
             if writes:
                 tree.commit()
-        except sqlite3.Error as error:
-            with contextlib.suppress(sqlite3.Error):
+        except (sqlite3.Error, MemoryError) as error:
+            with contextlib.suppress(sqlite3.Error, MemoryError):
                 tree.rollback()
             outcomes = [(None, tree.explain(error)) for _ in group]
         for watch, event in heard:

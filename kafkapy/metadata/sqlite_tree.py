@@ -104,7 +104,7 @@ class SqliteTree:
             except BaseException:
                 self._db.close()
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, MemoryError) as error:
             raise self.explain(error) from error
         except UnicodeDecodeError as error:  # of SQLite's own message
             raise DamagedTreeError(path, "its schema") from error
@@ -142,8 +142,10 @@ class SqliteTree:
         self._add_to_count(-db.execute("DELETE FROM node WHERE owner != 0").rowcount)
         self.commit()
 
-    def explain(self, error: sqlite3.Error) -> MetadataStoreError:
+    def explain(self, error: sqlite3.Error | MemoryError) -> MetadataStoreError:
         """What happened, in one line that says what to do."""
+        if isinstance(error, MemoryError):  # which is how Python says SQLITE_NOMEM
+            return MetadataStoreError(f"{self.path} cannot be used: out of memory.")
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return MetadataStoreError(
@@ -212,7 +214,7 @@ class SqliteTree:
                 else:
                     self._require(operation)
                     results.append(None)
-        except sqlite3.Error:
+        except (sqlite3.Error, MemoryError):
             raise  # the whole transaction is over: the caller rolls it back
         except BaseException:
             self._db.execute("ROLLBACK TO request")

@@ -197,3 +197,24 @@ async def test_brokers_with_loops_of_their_own_share_one_file(tmp_path: Path) ->
         await asyncio.to_thread(thread.join)
     assert len(await store.children("/ids")) == 150
     await store.close()
+
+
+@pytest.mark.parametrize("step", ["begin", "apply", "commit"])
+async def test_a_lack_of_memory_costs_the_requests_that_met_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    store = await EmbeddedStore.open(tmp_path / "metadata.db", sync=True)
+    works = getattr(SqliteTree, step)
+    left = [MemoryError()]
+
+    def lacks(self: SqliteTree, *args: object) -> object:
+        if left:
+            raise left.pop()
+        return works(self, *args)
+
+    monkeypatch.setattr(SqliteTree, step, lacks)
+    async with asyncio.timeout(10):
+        with pytest.raises(MetadataStoreError, match="memory"):
+            await store.create("/a")
+        await store.create("/a")
+        await store.close()
