@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -50,7 +51,7 @@ from kafkapy.offsets_log import LocalOffsetsLog
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas import ReplicaManager
 from kafkapy.server import ListenError, Server
-from kafkapy.storage.files import StorageError
+from kafkapy.storage.files import ExhaustedError, StorageError, is_exhausted, what_is_lacking
 from kafkapy.storage.log_config import NEVER, LogConfig
 from kafkapy.storage.log_directory import LogDirectory, LogDirectoryError
 from kafkapy.storage.manager import LogManager
@@ -107,7 +108,8 @@ class BrokerCore:
             await self._start()
         except BaseException as error:
             await self._started.aclose()
-            if isinstance(error, (ListenError, LogDirectoryError, MetadataStoreError, StorageError)):
+            known = (ListenError, LogDirectoryError, MetadataStoreError, StorageError)
+            if isinstance(error, known) or is_exhausted(error):
                 raise StartError(self._why_not(error)) from None
             raise
 
@@ -134,7 +136,11 @@ class BrokerCore:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
 
-    def _why_not(self, error: Exception) -> str:
+    def _why_not(self, error: BaseException) -> str:
+        if is_exhausted(error):
+            return f"cannot start: {what_is_lacking(error)}"
+        if isinstance(error, ExhaustedError):
+            return f"cannot start: {error.message}"
         if not isinstance(error, StorageError):
             return str(error)
         offline = [directory.error for directory in self.logs.directories if directory.error is not None]
@@ -143,7 +149,7 @@ class BrokerCore:
 
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
-        self._executor = ThreadPoolExecutor(self.config["background.threads"], "kafkapy")
+        self._executor = _running_threads(self.config["background.threads"])
         self._started.callback(self._executor.shutdown)
         self.timers = Timers(loop)
         self._started.callback(self.timers.close)
@@ -343,3 +349,22 @@ class BrokerCore:
         registered = self.metadata.image.brokers.get(self.node_id)
         epoch = -1 if registered is None else registered.epoch
         await self.blocking(self.logs.close, clean=self._keep_data, broker_epoch=epoch)
+
+
+def _running_threads(count: int) -> ThreadPoolExecutor:
+    """Worker threads that all run already: where none can be started any more, these go on.
+
+    Raises:
+        RuntimeError: so many cannot be started.
+    """
+    pool = ThreadPoolExecutor(count, "kafkapy")
+    together = threading.Barrier(count + 1)
+    try:
+        for _ in range(count):
+            pool.submit(together.wait)
+        together.wait()
+    except BaseException:
+        together.abort()
+        pool.shutdown()
+        raise
+    return pool

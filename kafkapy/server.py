@@ -295,5 +295,7 @@ def _listen(listener: Listener, config: BrokerConfig) -> socket.socket:
         remedy = (
             "choose a port above 1023" if error.errno == errno.EACCES else "give an address of this machine"
         )
+        if is_exhausted(error):
+            raise ListenError(f"cannot listen on {where}: {what_is_lacking(error)}") from None
         raise ListenError(f"cannot listen on {where}: {error.strerror or error}; {remedy}") from None
     return sock
