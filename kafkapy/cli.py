@@ -14,6 +14,7 @@ import gc
 import importlib
 import keyword
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -23,8 +24,9 @@ import click
 
 from kafkapy.config_keys import ConfigError
 from kafkapy.errors import UserError
+from kafkapy.line_writer import LineWriter
 from kafkapy.listeners import parse_address
-from kafkapy.logging_setup import FORMATS, LEVELS
+from kafkapy.logging_setup import EXIT_SECONDS, FORMATS, LEVELS, setup_logging
 from kafkapy.os_failure import end_with
 
 if TYPE_CHECKING:
@@ -122,22 +124,29 @@ def serve(
     Without options it listens on 127.0.0.1:9092 and keeps its data in ./kafkapy-data.
     """
     from kafkapy.config import BrokerConfig
-    from kafkapy.logging_setup import setup_logging
 
     try:
         overrides = _overrides(data, listen, settings)
         config = BrokerConfig.from_properties(config_file, overrides)
     except ConfigError as error:
         _fail(str(error), code=2)
-    setup_logging(log_level, log_format)
+    errors, output = setup_logging(log_level, log_format), LineWriter(sys.stdout)
     _raise_open_files_limit()
     from kafkapy.event_loop import new_event_loop
 
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(config))
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            failure = runner.run(_serve(config, output, errors))
+        if failure is not None:
+            errors.write(f"kafkapy: {failure}")
+            sys.exit(1)
+    finally:
+        output.flush(EXIT_SECONDS)
+        errors.flush(EXIT_SECONDS)
 
 
-async def _serve(config: BrokerConfig) -> None:
+async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -> str | None:
+    """Run a broker until it is told to stop; why it failed, if it did."""
     from kafkapy.broker import BrokerCore, StartError
 
     stopping = asyncio.Event()
@@ -148,10 +157,19 @@ async def _serve(config: BrokerConfig) -> None:
     if ignored := config.without_effect():
         logger.info("These settings have no effect in this broker: %s", ", ".join(ignored))
     started = loop.time()
+    stop, start = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(broker.start())
+    await asyncio.wait((stop, start), return_when=asyncio.FIRST_COMPLETED)
+    if not start.done():
+        # Recovery may have long to go, in threads that cannot be stopped. Nobody is served yet, so an end as
+        # by SIGKILL takes nothing from anybody; the next start recovers what this one has not.
+        logger.info("Stopping in the middle of the start; the next start recovers the logs")
+        output.flush(EXIT_SECONDS)
+        errors.flush(EXIT_SECONDS)
+        os._exit(0)
     try:
-        await broker.start()
+        start.result()
     except StartError as error:
-        _fail(str(error), code=1)
+        return str(error)
     logger.info(
         "Broker %d of cluster %s started in %.2f s with %d partitions",
         broker.node_id,
@@ -159,20 +177,23 @@ async def _serve(config: BrokerConfig) -> None:
         loop.time() - started,
         len(broker.logs.logs),
     )
+    # Whoever waits for the next lines may look into the log then.
+    await broker.blocking(errors.flush, EXIT_SECONDS)
     for listener in broker.server.listening:
-        click.echo(f"Listening on {listener}")
+        output.write(f"Listening on {listener}")
     directories = ", ".join(str(directory.resolve()) for directory in config.log_dirs)
-    click.echo(f"Data in {directories} (durability={config['durability']})")
+    output.write(f"Data in {directories} (durability={config['durability']})")
     # What the broker keeps for its partitions lives as long as they do: the collector need not look at it
     # again, which takes 0.1 s for 10,000 partitions each time.
     gc.collect()
     gc.freeze()
-    ends = [asyncio.ensure_future(event.wait()) for event in (stopping, broker.failed)]
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    click.echo("Stopping")
+    failed = asyncio.ensure_future(broker.failed.wait())
+    await asyncio.wait((stop, failed), return_when=asyncio.FIRST_COMPLETED)
+    output.write("Stopping")
     await broker.stop()
     if broker.failed.is_set():
-        _fail("no log directory can be used any more. Check the disks, then start the broker again.", code=1)
+        return "no log directory can be used any more. Check the disks, then start the broker again."
+    return None
 
 
 def _overrides(data: str | None, listen: str | None, settings: tuple[str, ...]) -> dict[str, str]:

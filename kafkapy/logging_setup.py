@@ -5,6 +5,8 @@ json: one object a line: time (ISO 8601, UTC), level, logger, message, and excep
 
 A message that holds text from a client is shown with its control characters escaped, so that no request can
 forge a log line.
+
+Nobody waits for standard error: lines are queued, and dropped where nobody reads them (line_writer.py).
 """
 
 from __future__ import annotations
@@ -15,19 +17,49 @@ import sys
 import time
 from typing import Final
 
+from kafkapy.line_writer import LineWriter
+
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
 
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 
 
-def setup_logging(level: str, style: str) -> None:
-    """Send log lines of `level` and above to standard error in `style`."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonFormatter() if style == "json" else _TextFormatter())
+EXIT_SECONDS: Final = 2.0
+"""How long the process waits for its last lines to be read."""
+
+
+def setup_logging(level: str, style: str) -> LineWriter:
+    """Send log lines of `level` and above to standard error in `style`; what writes to standard error."""
+    formatter = _JsonFormatter() if style == "json" else _TextFormatter()
+    writer = LineWriter(sys.stderr, lambda count: formatter.format(_about_dropped(count)))
+    handler = _QueueingHandler(writer)
+    handler.setFormatter(formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # It tells its selector at debug level, nothing of ours.
     logging.getLogger("asyncio").setLevel(logging.INFO)
+    return writer
+
+
+class _QueueingHandler(logging.Handler):
+    def __init__(self, writer: LineWriter) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._writer.write(self.format(record))
+        except Exception:
+            self.handleError(record)
+
+    def flush(self) -> None:
+        """Called when the process ends."""
+        self._writer.flush(EXIT_SECONDS)
+
+
+def _about_dropped(count: int) -> logging.LogRecord:
+    message = "%d log lines were dropped: nobody read standard error"
+    return logging.LogRecord(__name__, logging.WARNING, __file__, 0, message, (count,), None)
 
 
 class _TextFormatter(logging.Formatter):
