@@ -1,4 +1,4 @@
-"""Lines for a stream that may be slow, or that nobody reads: written by a thread of their own.
+"""Lines for a stream that may be slow, or that nobody reads, written by a thread.
 
 Writing to a pipe that is full waits until somebody reads it, and a terminal can be stopped with Ctrl-S. The
 event loop must not wait for that: `write` only queues. What is queued is bounded; lines beyond it are
@@ -25,8 +25,12 @@ class LineWriter:
     def __init__(
         self, stream: TextIO | None, dropped: Callable[[int], str] = "({} lines were dropped)".format
     ) -> None:
-        """`stream` is one with a descriptor; None, as Python has it for a standard stream that is closed,
-        means nowhere. `dropped(count)` is the line about dropped lines."""
+        """Write to the descriptor of `stream`.
+
+        Args:
+            stream: None, as Python has it for a standard stream that is closed, means nowhere.
+            dropped: makes the line about so many dropped lines.
+        """
         self._fd = os.open(os.devnull, os.O_WRONLY) if stream is None else stream.fileno()
         self._dropped_line = dropped
         # Reentrant: the garbage collector may have something to log while a line is queued.

@@ -30,7 +30,7 @@ EXIT_SECONDS: Final = 2.0
 
 
 def setup_logging(level: str, style: str) -> LineWriter:
-    """Send log lines of `level` and above to standard error in `style`; what writes to standard error."""
+    """Send log lines of `level` and above to standard error in `style`; what writes there."""
     formatter = _JsonFormatter() if style == "json" else _TextFormatter()
     writer = LineWriter(sys.stderr, lambda count: formatter.format(_about_dropped(count)))
     handler = _QueueingHandler(writer)

@@ -138,7 +138,7 @@ class ReplicaManager:
                 partition.close(error.code)
 
     def reopen(self, image: MetadataImage) -> bool:
-        """Open some of the partitions for which there was no room or no descriptor; whether to go on at once.
+        """Open some of the partitions for which there was no room; whether to go on at once.
 
         One that fails ends the attempt: the others would lack the same.
         """

@@ -68,13 +68,14 @@ class StorageError(KafkaError):
 
 
 class TransientStorageError(StorageError):
-    """The operation left nothing behind, and nothing is wrong with the disk: the log directory stays online,
-    and the same operation may succeed later."""
+    """The same operation may succeed later: nothing is wrong with the disk.
+
+    It left nothing behind, and the log directory stays online.
+    """
 
 
 class DiskFullError(TransientStorageError):
-    """No space is left. Nothing of the append remains; the log directory takes writes again when there is
-    space."""
+    """No space is left; the log directory takes writes again when there is some."""
 
 
 class ExhaustedError(TransientStorageError):
@@ -91,8 +92,10 @@ def is_disk_full(error: OSError) -> bool:
 
 
 class SyncFailedError(OSError):
-    """A sync failed. Whatever the reason, the kernel may have dropped what was to be synced: there is no
-    second try."""
+    """A sync failed; there is no second try, whatever the reason.
+
+    The kernel may have dropped what was to be synced.
+    """
 
 
 def is_out_of_descriptors(error: OSError) -> bool:
@@ -101,8 +104,10 @@ def is_out_of_descriptors(error: OSError) -> bool:
 
 
 def is_exhausted(error: BaseException) -> bool:
-    """Whether the process, or the system, lacks descriptors, threads or memory. That says nothing about the
-    disk, and passes: an operation that met it is tried again later."""
+    """Whether the process, or the system, lacks descriptors, threads or memory.
+
+    That says nothing about the disk, and passes: an operation that met it is tried again later.
+    """
     if isinstance(error, OSError):
         return error.errno in _EXHAUSTED and not isinstance(error, SyncFailedError)
     # Python has no type of its own for the missing thread.
@@ -197,7 +202,7 @@ class FileSystem:
         return self._with_room(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
 
     def _with_room(self, opens: Callable[[], T]) -> T:
-        """Call `opens`; as long as there is no descriptor left, something that is open is closed for it."""
+        """Call `opens`; as long as no descriptor is left for it, something else is closed."""
         while True:
             try:
                 return opens()

@@ -227,8 +227,7 @@ class LogDirectory:
         return error
 
     def exhausted(self, what: str, cause: BaseException) -> ExhaustedError:
-        """`what` met a lack of descriptors, threads or memory (`is_exhausted`); the error to raise. In any
-        thread."""
+        """The error to raise because `what` met a lack (`is_exhausted`). In any thread."""
         message = f"{what}: {what_is_lacking(cause)}"
         now_ms = self.clock.now_ms()
         if now_ms >= self._complain_at_ms:

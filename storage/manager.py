@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -267,7 +268,7 @@ class LogManager:
             if log.topic_id == topic_id or topic_id == ZERO_UUID:
                 return log
             if log.topic_id is None or rotted(log.topic_id, topic_id):
-                adopt_topic_id(log, topic_id)
+                log.guarded("noting the topic id of", partial(adopt_topic_id, log, topic_id))
                 return log
             self._set_aside(log, topic_id)
         offline = self.offline_dirs
@@ -519,8 +520,10 @@ class LogManager:
 
 
 def _require_offline(directory: LogDirectory, error: StorageError) -> None:
-    """See that a directory whose logs are not all known is offline: the next start would take what was not
-    loaded for clean. Raises `error` where that is no reason to go offline."""
+    """See that a directory whose logs are not all known is offline.
+
+    The next start would take what was not loaded for clean. Raises `error` where the directory is online.
+    """
     if directory.error is None:
         raise error
 

@@ -1,4 +1,4 @@
-"""The descriptors of the process, shared out: a bound on the open files of the logs, and a reserve.
+"""How many files of logs may be open, and what the rest of the descriptors is for.
 
 Sockets and files are descriptors alike, and RLIMIT_NOFILE bounds them all. `share_descriptors` divides them
 between the logs' files, connections (connection_limits.py) and the rest, so that neither takes what another
@@ -60,12 +60,16 @@ def share_descriptors(log_files: int | None = None) -> Shares:
     The logs get half of what is left beside the broker's own, or `log_files` where that is less than three
     quarters of it; connections get the rest.
     """
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit == resource.RLIM_INFINITY:
-        limit = _UNLIMITED
+    limit = _limit()
     rest = limit - min(_OWN, limit // _OWN_FRACTION)
     for_logs = rest // 2 if log_files is None else min(log_files, rest * 3 // 4)
     return Shares(for_logs, rest - for_logs)
+
+
+def _limit() -> int:
+    """How many descriptors the process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
 
 
 class OpenFile(Protocol):
@@ -129,7 +133,7 @@ class OpenFiles:
 
     @property
     def crowded(self) -> bool:
-        """Whether answers that nobody reads hold as many files as may be open: they must not hold more."""
+        """Whether answers that nobody reads hold as many files as may be open."""
         if 0 < self.limit <= len(self._held):
             self._forget_closed()
             return self.limit <= len(self._held)
@@ -152,7 +156,7 @@ class OpenFiles:
     def keep_reserve(self) -> None:
         """Keep descriptors for threads that find none left, until `close`."""
         if not self._reserve_size:
-            self._reserve_size = _RESERVE
+            self._reserve_size = min(_RESERVE, _limit() // _RESERVE)
             weakref.finalize(self, _close_all, self._reserve)
         self.refill()
 

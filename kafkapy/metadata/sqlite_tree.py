@@ -38,6 +38,7 @@ from kafkapy.metadata.store import (
     WatchEvent,
     split_path,
 )
+from kafkapy.storage.files import is_exhausted, what_is_lacking
 
 _APPLICATION_ID = 0x6B61666B
 _FORMAT = 2
@@ -72,6 +73,15 @@ def _crc(parent: str, name: str, data: bytes, version: int, created_zxid: int, o
 
 def _counter_crc(zxid: int, nodes: int) -> int:
     return zlib.crc32(f"{zxid} {nodes}".encode())
+
+
+def _lacking_descriptors() -> str | None:
+    """What to do about a file that cannot be opened because none can: SQLite does not tell why."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return what_is_lacking(error) if is_exhausted(error) else None
+    return None
 
 
 class DamagedTreeError(MetadataStoreError):
@@ -153,6 +163,8 @@ class SqliteTree:
             )
         if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")) or not name:
             return DamagedTreeError(self.path, str(error))
+        if name.startswith("SQLITE_CANTOPEN") and (lack := _lacking_descriptors()):
+            return MetadataStoreError(f"{self.path} cannot be used: {lack}")
         place = self.path if os.path.exists(self.path) else os.path.dirname(self.path)
         if os.path.exists(place) and not os.access(place, os.W_OK):
             return MetadataStoreError(

@@ -1,5 +1,7 @@
-"""A process that may open no more files, at any moment: nothing is lost, no directory goes offline, and what
-failed succeeds when it is tried again."""
+"""A log manager that may open no more files, at any moment, loses nothing and goes on.
+
+No directory goes offline, and what failed succeeds when it is tried again.
+"""
 
 from __future__ import annotations
 

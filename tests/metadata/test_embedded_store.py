@@ -15,6 +15,7 @@ import pytest
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.sqlite_tree import SqliteTree
 from kafkapy.metadata.store import Create, Delete, MetadataStoreError, NodeExistsError
+from tests.storage.descriptors import no_descriptors_left
 
 WRITER = """
 import asyncio, sys
@@ -218,3 +219,8 @@ async def test_a_lack_of_memory_costs_the_requests_that_met_it(
             await store.create("/a")
         await store.create("/a")
         await store.close()
+
+
+def test_a_file_that_cannot_be_opened_for_want_of_a_descriptor_says_so(tmp_path: Path) -> None:
+    with no_descriptors_left(), pytest.raises(MetadataStoreError, match="ulimit -n"):
+        SqliteTree(str(tmp_path / "metadata.db"), sync=True)

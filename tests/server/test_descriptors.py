@@ -1,5 +1,7 @@
-"""A broker that may open few files, or none: it takes no more connections than it has room for, and what met
-the limit succeeds when it is tried again, without a restart."""
+"""A broker that may open few files, or none for a while, serves on and heals by itself.
+
+It takes no more connections than it has room for, and what met the limit succeeds when it is tried again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines for a stream that nobody reads: nobody waits for it, and what is dropped is counted."""
+"""Nobody waits for a stream that nobody reads, and what is dropped is counted."""
 
 from __future__ import annotations
 

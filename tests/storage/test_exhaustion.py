@@ -1,5 +1,7 @@
-"""A lack of descriptors or memory, at each door of the storage layer: nothing half-done is left, no directory
-goes offline, and the next try succeeds."""
+"""A lack of descriptors or memory, at each door of the storage layer.
+
+Nothing half-done is left, no directory goes offline, and the next try succeeds.
+"""
 
 from __future__ import annotations
 
@@ -330,3 +332,15 @@ class TestLoading:
         monkeypatch.setattr(logs.files, "sync_file_system", sync_file_system)
         with pytest.raises(ExhaustedError):
             logs._start()
+
+
+def test_a_topic_id_that_cannot_be_noted_is_noted_later(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 1)
+    logs.stop()
+    (logs.path / "partition.metadata").unlink()
+    logs._start()
+    lacking(logs, "write", "partition.metadata")
+    with pytest.raises(ExhaustedError):
+        logs.manager.create(TP, TOPIC_ID, logs.config)
+    assert logs.manager.create(TP, TOPIC_ID, logs.config).topic_id == TOPIC_ID
