@@ -45,6 +45,8 @@ class GroupCommit:
         self._blocking = blocking
         self._asking: dict[Partition, None] = {}
         self._running: asyncio.Task[None] | None = None
+        self._stopping = False
+        """What cannot be made now is not tried again."""
 
     def request(self, partition: Partition) -> None:
         """Have `partition` flushed by the next group; `partition.flushed()` follows."""
@@ -53,7 +55,8 @@ class GroupCommit:
             self._running = asyncio.get_running_loop().create_task(self._run(), name="group-commit")
 
     async def drain(self) -> None:
-        """Wait until every flush asked for so far has ended."""
+        """Wait until every flush asked for so far has ended, or could not be made. The broker stops."""
+        self._stopping = True
         while self._running is not None:
             await asyncio.shield(self._running)
 
@@ -65,13 +68,13 @@ class GroupCommit:
                     del self._asking[partition]
                 put_off: list[Partition] = []
                 tickets = list(_tickets(group, put_off))
-                while tickets:
-                    tickets = await self._flush(tickets)
-                    if tickets:
-                        await asyncio.sleep(RETRY_SECONDS)
-                if put_off:
-                    self._asking |= dict.fromkeys(put_off)
+                tickets = await self._flush(tickets)
+                while tickets and not self._stopping:
                     await asyncio.sleep(RETRY_SECONDS)
+                    tickets = await self._flush(tickets)
+                if put_off and not self._stopping:
+                    await asyncio.sleep(RETRY_SECONDS)
+                    self._asking |= dict.fromkeys(put_off)
         finally:
             self._running = None
 

@@ -116,7 +116,7 @@ def test_idle_connections_leave_the_broker_its_descriptors(tmp_path: Path) -> No
             assert commit(client, f"g{number}", {("more", 0): 5}) == {("more", 0): NONE}
         member = join(client, "g")
         assert sync(client, "g", member).error_code == NONE
-        assert [values(data) for data in fetch(client, "more", *[0] * 40)] == [[b"x"]] * 40
+        assert [values(data) for data in fetch(client, "more", *[0] * 30)] == [[b"x"]] * 30
         assert "leaves no room for more than 150 connections" in broker.log.read_text()
         for each in clients:
             each.close()
@@ -293,13 +293,17 @@ def test_groups_whose_partitions_could_not_be_made_are_coordinated_later(tmp_pat
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_broker_that_stops_without_descriptors_loses_nothing(tmp_path: Path, number: int) -> None:
     with running(tmp_path) as broker, asking(broker) as client:
-        create_topic(client, "kept", 5)
+        create_topic(client, "kept", 10)
         with starving(broker):
             create_topic(client, "made", 2)
-            starved_codes(client, "kept", *[batch(b"x")] * 5)
+            starved_codes(client, "kept", *[batch(b"x")] * 10)
         assert codes(client, "kept", *[batch(b"y")] * 5) == [NONE] * 5
         with starving(broker):
+            # The files of the first five are closed for the others, so their flushes are still to be made.
+            starved_codes(client, "kept", *[batch(b"z")] * 10)
             broker.terminate(number)
+        assert "is offline from now on" not in broker.log.read_text()
     with running(tmp_path) as broker, asking(broker) as client:
-        assert [values(data)[-1:] for data in fetch(client, "kept", *[0] * 5)] == [[b"y"]] * 5
+        for data in fetch(client, "kept", *[0] * 5):
+            assert b"y" in values(data)
         assert codes(client, "made", batch(b"x"), batch(b"x")) == [NONE, NONE]
