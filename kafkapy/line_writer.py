@@ -82,7 +82,11 @@ class LineWriter:
                 self._queue.clear()
                 self._size = 0
                 self._writing = True
-            self._write("".join(f"{line}\n" for line in lines).encode(errors="backslashreplace"))
+            try:
+                self._write("".join(f"{line}\n" for line in lines).encode(errors="backslashreplace"))
+            except MemoryError:
+                with self._changed:
+                    self._dropped += len(lines)
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)

@@ -48,9 +48,10 @@ class _QueueingHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._writer.write(self.format(record))
-        except Exception:
-            self.handleError(record)
+            line = self.format(record)
+        except Exception as error:  # logging's own way out would write to standard error, and wait for it
+            line = f"A log line of {record.pathname}:{record.lineno} cannot be made: {error!r}"
+        self._writer.write(line)
 
     def flush(self) -> None:
         """Called when the process ends."""

@@ -213,7 +213,7 @@ class ReplicaManager:
                 )
             self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
             self._put_off.pop(topic_partition, None)
-            self._put_off[topic_partition] = new  # behind those that may be for another directory
+            self._put_off[topic_partition] = new  # after those that may be for another directory
             return
         except (StorageError, KafkaError) as error:
             logger.error("%s-%d stays offline: %s", topic.name, index, error)

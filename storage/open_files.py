@@ -5,13 +5,11 @@ between the logs' files, connections (connection_limits.py) and the rest, so tha
 needs. Where they run out all the same (the files of answers that nobody reads, ENFILE, a broker in somebody's
 process), the operation at hand fails with ExhaustedError, and may succeed later (files.py).
 
-What was not used for long is closed, and opens again on use.
-
 A broker may hold many more segments than a process may open files. `.log` and index files open on first use;
-each one open is listed here, and when there are more than `limit`, the longest unused is closed. That is
-found as a page cache finds it (second chance): whoever uses its file sets `used`, which costs an append or a
-read no call and no search; the list is gone through from its oldest entry, and one that was used since the
-last look goes to the end of the list instead.
+each one open is listed here, and when there are more than `limit`, the longest unused is closed; it opens
+again on use. That is found as a page cache finds it (second chance): whoever uses its file sets `used`, which
+costs an append or a read no call and no search; the list is gone through from its oldest entry, and one that
+was used since the last look goes to the end of the list instead.
 
 Closing is releasing one reference (files.py): a read or a flush that holds another goes on.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from kafkapy import line_writer
 from kafkapy.line_writer import LineWriter
+from kafkapy.logging_setup import _QueueingHandler
 from tests.server.raw_client import eventually
 
 PIPE_BYTES = 4096
@@ -118,3 +120,28 @@ def test_a_lack_of_threads_delays_a_line(pipe: Pipe, monkeypatch: pytest.MonkeyP
         writer.write("one")
     writer.write("two")
     assert pipe.read_until(b"two") == ["one", "two"]
+
+
+def test_a_line_that_cannot_be_made_says_where(pipe: Pipe) -> None:
+    handler = _QueueingHandler(LineWriter(pipe.stream))
+    handler.emit(logging.LogRecord("name", logging.INFO, "/path", 7, "%d", ("seven",), None))
+    handler.emit(logging.LogRecord("name", logging.INFO, "/path", 8, "end", (), None))
+    first, last = pipe.read_until(b"end")
+    assert first.startswith("A log line of /path:7 cannot be made: TypeError(")
+    assert last == "end"
+
+
+def test_a_lack_of_memory_costs_lines_and_not_the_thread(pipe: Pipe) -> None:
+    writer = LineWriter(pipe.stream, "{} are gone".format)
+    write, left = writer._write, [MemoryError()]
+
+    def lacks(data: bytes) -> None:
+        if left:
+            raise left.pop()
+        write(data)
+
+    writer._write = lacks  # type: ignore[method-assign]
+    writer.write("lost")
+    assert pipe.read_until(b"gone") == ["1 are gone"]
+    writer.write("end")
+    assert pipe.read_until(b"end") == ["end"]
