@@ -34,6 +34,7 @@ from kafkapy.clock import Clock
 from kafkapy.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.adoption import FoundLog
+from kafkapy.controller.config_brokers import MIN_INSYNC_REPLICAS, hints
 from kafkapy.controller.configs import put_in_effect
 from kafkapy.fetch_sessions import FetchSessionCache
 from kafkapy.group_commit import GroupCommit
@@ -161,6 +162,7 @@ class BrokerCore:
         self._started.callback(self.server.close)
         self.server.bind(self.config.listeners)
         self.config.on_change(self.server.configure)
+        self._warn_of_idle_settings()
         self._warn_of_relaxed_syncs()
         self._report_descriptors()
         image = await self._open_data()
@@ -201,6 +203,7 @@ class BrokerCore:
         await self.admin.start(image, self._endpoints(), self._found_logs())
         self.replicas.drop_stray_copies()
         self._warn_of_missing_brokers()
+        self._warn_of_min_insync_replicas()
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
         self.groups.start()
@@ -217,6 +220,13 @@ class BrokerCore:
     @property
     def _durable(self) -> bool:
         return bool(self.config["durability"] == "fsync")
+
+    def _warn_of_idle_settings(self) -> None:
+        """Say which of the settings that the broker was given it does nothing with."""
+        if unknown := self.config.unknown():
+            logger.warning("These settings are not known and have no effect: %s", hints(unknown))
+        if idle := self.config.without_effect():
+            logger.info("These settings have no effect in this broker: %s", ", ".join(idle))
 
     def _warn_of_relaxed_syncs(self) -> None:
         for name in ("log.flush.interval.messages", "log.flush.interval.ms"):
@@ -325,6 +335,16 @@ class BrokerCore:
                     what,
                     brokers,
                 )
+
+    def _warn_of_min_insync_replicas(self) -> None:
+        """The file's is that of a new cluster; from then on all brokers have the one that is set for all."""
+        given, in_effect = self.config.originals.get(MIN_INSYNC_REPLICAS), self.config[MIN_INSYNC_REPLICAS]
+        if given is not None and given.strip() != str(in_effect):
+            logger.warning(
+                "%s=%s has no effect: the cluster's is %d. Change it as a setting of all brokers"
+                " (kafka-configs --entity-type brokers --entity-default).",
+                *(MIN_INSYNC_REPLICAS, given, in_effect),
+            )
 
     def _apply_topic_defaults(self) -> None:
         self.replicas.set_defaults(self.config.topic_defaults(), self.metadata.image)

@@ -154,8 +154,6 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     broker = BrokerCore(config)
-    if ignored := config.without_effect():
-        logger.info("These settings have no effect in this broker: %s", ", ".join(ignored))
     started = loop.time()
     stop, start = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(broker.start())
     await asyncio.wait((stop, start), return_when=asyncio.FIRST_COMPLETED)

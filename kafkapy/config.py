@@ -1,20 +1,21 @@
-"""The broker's settings: Kafka's names, types and defaults, from server.properties, `--set` and dynamic
-changes.
+"""The broker's settings: Kafka's names, types and defaults, from a file, `--set` and dynamic changes.
 
 `config["log.retention.ms"]` is the typed value in effect: a dynamic value, else the configured one, else
 the default. Settings that stand for one another are resolved there, as Kafka's KafkaConfig does:
 log.retention.ms, then .minutes, then .hours; log.roll.ms, then .hours; log.dirs, then log.dir; node.id,
 then broker.id. `config.text(name)` is the setting as it was written, for DescribeConfigs.
+
+Names that are not known are kept and have no effect, as in Kafka: a file may hold what is another program's.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys, value_text
+from kafkapy.config_keys import UNKNOWN, ConfigError, broker_key, broker_keys, topic_keys, value_text
 from kafkapy.connection_limits import parse_overrides
 from kafkapy.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
 from kafkapy.properties import read_properties
@@ -23,6 +24,8 @@ from kafkapy.unsupported import check_supported, without_effect
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 NO_LIMIT: Final = 2**63 - 1
+MISSPELT: Final = 0.8
+"""How alike (difflib) an unknown name and a known one are when the known one must have been meant."""
 CLEANER_THREAD_BYTES: Final = 1024 * 1024
 """Each cleaner thread needs more than this of log.cleaner.dedupe.buffer.size."""
 
@@ -57,13 +60,13 @@ class BrokerConfig(Mapping[str, Any]):
     """The settings in effect. Reading one is a dictionary lookup."""
 
     def __init__(self, originals: Mapping[str, str]) -> None:
-        """Raises ConfigError for an unknown or wrong setting."""
+        """Raises ConfigError for a wrong setting."""
         self.originals = dict(originals)
         """What was configured, as text, by name."""
         self._dynamic: dict[str, str] = {}
         self._listening: list[Callable[[], object]] = []
         for name, text in self.originals.items():
-            check_supported(_key(name), text)
+            check_supported(broker_key(name), text)
         self._values = self._resolve()
         self._validate()
 
@@ -71,7 +74,13 @@ class BrokerConfig(Mapping[str, Any]):
     def from_properties(
         cls, source: Path | Mapping[str, str] | None = None, overrides: Mapping[str, str] | None = None
     ) -> BrokerConfig:
-        """The settings of a file or mapping, with `overrides` over them. Raises ConfigError."""
+        """The settings of a file or mapping, with `overrides` over them.
+
+        Raises:
+            ConfigError: a setting is wrong, or the name of an override looks misspelt.
+        """
+        for name in overrides or ():
+            _check_spelling(name)
         if isinstance(source, Path):
             try:
                 source = read_properties(source)
@@ -94,12 +103,12 @@ class BrokerConfig(Mapping[str, Any]):
         """The setting as it was written, dynamically or in the file, else its default; no fallbacks."""
         if name in self._dynamic:
             return self._dynamic[name]
-        return self.originals[name] if name in self.originals else broker_keys()[name].default
+        return self.originals[name] if name in self.originals else broker_key(name).default
 
     def set_dynamic(self, values: Mapping[str, str]) -> None:
         """Replace the dynamic settings, at once; whoever asked with `on_change` is told.
 
-        Raises ConfigError and changes nothing if one is unknown or wrong, or does not fit the others.
+        Raises ConfigError and changes nothing if one is wrong or does not fit the others.
         """
         previous = self._dynamic, self._values
         try:
@@ -140,8 +149,14 @@ class BrokerConfig(Mapping[str, Any]):
     def without_effect(self) -> list[str]:
         """The configured settings that this broker accepts and does nothing with."""
         return without_effect(
-            name for name in self.originals if self.text(name) not in ("", broker_keys()[name].default)
+            name
+            for name in self.originals
+            if broker_key(name).type != UNKNOWN and self.text(name) not in ("", broker_key(name).default)
         )
+
+    def unknown(self) -> list[str]:
+        """The configured settings that nobody knows."""
+        return [name for name in self.originals if broker_key(name).type == UNKNOWN]
 
     def topic_defaults(self) -> dict[str, str]:
         """Every topic setting as a topic that overrides nothing has it, as text."""
@@ -168,8 +183,8 @@ class BrokerConfig(Mapping[str, Any]):
             for name, key in broker_keys().items()
             if key.default != "(required)"
         }
-        for name in texts:
-            _key(name)
+        for name in texts.keys() - values.keys():
+            broker_key(name).parse(texts[name])
         for name, fallbacks in FALLBACKS.items():
             if values[name] is None:
                 values[name] = next(
@@ -243,14 +258,12 @@ class BrokerConfig(Mapping[str, Any]):
         return ConfigError(f"{written}={self.text(written)}: {reason}")
 
 
-def _key(name: str) -> ConfigKey:
-    key = broker_keys().get(name)
-    if key is None:
-        raise ConfigError(f"unknown setting {name}{nearest(name, broker_keys())}")
-    return key
+def _check_spelling(name: str) -> None:
+    """Refuse an unknown name that is nearly a known one. Raises ConfigError."""
+    if broker_key(name).type == UNKNOWN and (known := nearest(name, MISSPELT)) is not None:
+        raise ConfigError(f"unknown setting {name}: did you mean {known}?")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`: did you mean ...?` where a known name is close, else nothing."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f": did you mean {close[0]}?" if close else ""
+def nearest(name: str, likeness: float = 0.6) -> str | None:
+    """The known broker setting whose name is most like `name`, None where none is (difflib)."""
+    return next(iter(difflib.get_close_matches(name, broker_keys(), n=1, cutoff=likeness)), None)

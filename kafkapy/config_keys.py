@@ -3,7 +3,10 @@
 A `ConfigKey` turns text into a typed value and refuses what Kafka's ConfigDef refuses
 (`ConfigDef.parseType`, `ConfigDef.Range`, `ValidString`, `ValidList`), with one line that names the
 setting, the value and what is allowed. Types: BOOLEAN bool, SHORT INT LONG int, DOUBLE float, LIST tuple of
-str, STRING CLASS PASSWORD str.
+str, STRING CLASS PASSWORD UNKNOWN str.
+
+`listener.name.<listener>.<setting>` is a setting for one listener. Names that nobody knows are settings too,
+as in Kafka: what they hold may be a secret, and is never shown.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 from importlib import resources
@@ -22,7 +25,25 @@ _INTEGER_BITS: Final = {"SHORT": 16, "INT": 32, "LONG": 64}
 RANGE: Final = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
 """Valid values of a number in the tables: low, high where there is one, and a value outside of them."""
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+UNKNOWN: Final = "UNKNOWN"
+"""The type of a setting that nobody knows."""
+_LISTENER_SETTING: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_OF_MECHANISMS: Final = (
+    "connections.max.reauth.ms",
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+)
+"""What a listener may have once for each SASL mechanism, whose name then comes first."""
 _CASE_INSENSITIVE: Final = "(case insensitive) "
+_DURATION: Final = re.compile(
+    r"by_duration:\+?P(?=.)(\+?[0-9]{1,18}D)?"
+    r"(T(?=.)(\+?[0-9]{1,18}H)?(\+?[0-9]{1,18}M)?(\+?[0-9]{1,18}([.,][0-9]{0,9})?S)?)?",
+    re.IGNORECASE,
+)
+"""A time before now, as ISO 8601 and Java's Duration have it; the tables write by_duration:PnDTnHnMn.nS."""
+_BY_DURATION: Final = "by_duration:"
 _THROTTLED_REPLICAS: Final = re.compile(r"\*|\d+:\d+")
 
 
@@ -98,13 +119,20 @@ class ConfigKey:
             items = value if self.type == "LIST" else (value,)
             if valid.startswith(_CASE_INSENSITIVE):
                 items = tuple(item.upper() for item in items)
-            if any(item not in allowed for item in items):
+            if any(item not in allowed and not _is_duration(item, allowed) for item in items):
                 some = "a list of" if self.type == "LIST" else "one of"
                 raise self._error(text, f"{some} {', '.join(allowed)}")
 
     def _error(self, text: str, expected: str) -> ConfigError:
         shown = "[hidden]" if self.sensitive else text
         return ConfigError(f"{self.name}={shown}: expected {expected}")
+
+
+def _is_duration(item: str, allowed: list[str]) -> bool:
+    """Whether `item` is a duration, and those are allowed."""
+    return allowed[-1].startswith(_BY_DURATION) and bool(
+        item.startswith(_BY_DURATION) and _DURATION.fullmatch(item)
+    )
 
 
 @cache
@@ -115,6 +143,39 @@ def broker_keys() -> dict[str, ConfigKey]:
         for table in ("zookeeper_mode_configs", "broker_configs", "kafkapy_configs")
         for key in _read_table(table)
     }
+
+
+def broker_key(name: str) -> ConfigKey:
+    """The broker setting `name`: a known one, one of a listener, or an unknown one.
+
+    Only a known one has a default.
+    """
+    if (key := broker_keys().get(name)) is not None:
+        return key
+    base = broker_keys().get(listener_setting(name) or "")
+    if base is not None:
+        return replace(base, name=name, default=None, dynamic=False)
+    return ConfigKey(name, UNKNOWN, None, "", dynamic=False, sensitive=True, synonyms=())
+
+
+def listener_setting(name: str) -> str | None:
+    """The setting that `name` gives one listener; None for a name that is not for one listener."""
+    match = _LISTENER_SETTING.fullmatch(name)
+    if match is None:
+        return None
+    return next((each for each in _OF_MECHANISMS if match[1].endswith(each)), match[1])
+
+
+@cache
+def group_keys() -> dict[str, ConfigKey]:
+    """Every setting of a group by name."""
+    return {key.name: key for key in _read_table("group_configs")}
+
+
+@cache
+def client_metrics_keys() -> dict[str, ConfigKey]:
+    """Every setting of a subscription to metrics of clients by name."""
+    return {key.name: key for key in _read_table("client_metrics_configs")}
 
 
 @cache

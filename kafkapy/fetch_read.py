@@ -29,6 +29,15 @@ READ_COMMITTED = 1
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
 FIRST_VERSION_WITH_ZSTD = 10
 
+_NO_SUCH_PARTITION = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""Kafka answers these without a look at a log, and then with no aborted transactions in place of null."""
+
 
 class FetchRead:
     """The partitions of a fetch request, and what was read of each in the last pass."""
@@ -216,5 +225,9 @@ class FetchRead:
             # Older clients do not know the code and would not retry.
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return PartitionData(
-            partition_index=target.partition, error_code=code, high_watermark=-1, records=b""
+            partition_index=target.partition,
+            error_code=code,
+            high_watermark=-1,
+            aborted_transactions=[] if code in _NO_SUCH_PARTITION else None,
+            records=b"",
         )

@@ -128,7 +128,8 @@ class Broker:
         from kafkapy.config import BrokerConfig
 
         try:
-            config = BrokerConfig({**TEST_DEFAULTS, "log.dirs": str(self._directory()), **self._config})
+            defaults = {**TEST_DEFAULTS, "log.dirs": str(self._directory())}
+            config = BrokerConfig.from_properties(defaults, self._config)
             core = BrokerCore(config)
             await core.start()
         except BaseException as error:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final
 
-from kafkapy.config_keys import ConfigError, ConfigKey
+from kafkapy.config_keys import UNKNOWN, ConfigError, ConfigKey, listener_setting
 
 _NO_CLASSES: Final = "this broker loads no Java classes; remove the setting"
 
@@ -61,6 +61,7 @@ NO_EFFECT: Final = (
     "controlled.shutdown.*",
     "eligible.leader.replicas.enable",
     "follower.fetch.last.tiered.offset.enable",
+    "*.replication.throttled.rate",
     "inter.broker.listener.name",
     "leader.imbalance.*",
     "log.dir.failure.timeout.ms",
@@ -77,6 +78,8 @@ NO_EFFECT: Final = (
     "metric.reporters",
     "metrics.*",
     "telemetry.max.bytes",
+    # Settings of single listeners: all listeners share the limits, and none needs more.
+    "listener.name.*",
     # Inert without the listeners and features they belong to, as in Kafka.
     "add.partitions.to.txn.*",
     "connection.failed.authentication.delay.ms",
@@ -100,12 +103,22 @@ NO_EFFECT: Final = (
     "zookeeper.*",
 )
 
+NO_EFFECT_ON_TOPICS: Final = (
+    # Replication: one node.
+    "*.replication.throttled.replicas",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    # Tiered storage.
+    "local.retention.*",
+    "remote.*",
+)
+
 
 def check_supported(key: ConfigKey, text: str) -> None:
     """Raise ConfigError if `key` set to `text` asks for something this broker must not pretend to do."""
-    if not text.strip() or key.parse(text) == key.parse(key.default):
+    if key.type == UNKNOWN or not text.strip() or key.parse(text) == key.parse(key.default):
         return
-    remedy = refusal(key.name)
+    remedy = refusal(listener_setting(key.name) or key.name)
     if remedy is not None:
         raise ConfigError(f"{key.name}={text}: {remedy}")
 
@@ -117,4 +130,13 @@ def refusal(name: str) -> str | None:
 
 def without_effect(names: Iterable[str]) -> list[str]:
     """Those of `names` that this broker accepts and does nothing with."""
-    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in NO_EFFECT)]
+    return _matching(names, NO_EFFECT)
+
+
+def topic_settings_without_effect(names: Iterable[str]) -> list[str]:
+    """Those settings of a topic that this broker accepts and does nothing with."""
+    return _matching(names, NO_EFFECT_ON_TOPICS)
+
+
+def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]

@@ -53,18 +53,18 @@ class Flattener:
                 self._add(found, f"{path}.{field}" if path else field, field, inner)
         elif isinstance(value, list):
             found[f"{path}.length"] = len(value)
-            for key in ("index", "partition_index"):
-                # Apache Kafka answers partitions in no particular order, those with errors last.
+            for key in ("index", "partition_index", "partition_id", "entity_type", "key"):
+                # Apache Kafka answers partitions in no particular order, those with errors last; so it does
+                # what a quota is for.
                 if value and hasattr(value[0], key):
                     value = sorted(value, key=attrgetter(key))
+            if value and hasattr(value[0], "entity"):
+                value = sorted(value, key=_entity)
             if len(value) > 1 and hasattr(value[0], "member_id"):
                 # A group's members come in no particular order either.
                 value = sorted(value, key=lambda each: str(self._shown("member_id", each.member_id)))
             for index, inner in enumerate(value):
                 self._add(found, f"{path}[{index}]", name, inner)
-        elif name == "aborted_transactions" and value is None:
-            # Null and none are the same to every client; Apache Kafka has both in answers with an error.
-            found[f"{path}.length"] = 0
         elif name == "records":
             found[path] = self._batches(value)
         else:
@@ -111,6 +111,11 @@ class Flattener:
 
     def _producer(self, producer_id: int) -> str:
         return "no producer" if producer_id < 0 else self._in_order("producer", producer_id)
+
+
+def _entity(entry: Any) -> list[tuple[str, str]]:
+    """What a quota is for, to sort by."""
+    return sorted((each.entity_type, each.entity_name or "") for each in entry.entity)
 
 
 def _messages(data: bytes) -> list[object]:

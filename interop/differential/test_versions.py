@@ -1,10 +1,11 @@
-"""ApiVersions: the versions of what both brokers have."""
+"""ApiVersions: the versions of what both brokers have, and the features."""
 
 from __future__ import annotations
 
 import pytest
 
 from interop.differential.brokers import Broker, Pair
+from kafkapy.handlers.api_versions import FEATURES
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest
 
 pytestmark = pytest.mark.jvm
@@ -30,3 +31,24 @@ def test_api_versions(pair: Pair) -> None:
                 )
 
     pair.compare(ask)
+
+
+def test_features_of_what_is_served_have_the_levels_of_kafka(pair: Pair) -> None:
+    def features(broker: Broker) -> None:
+        for version in broker.versions(ApiVersionsRequest):
+            request = ApiVersionsRequest()
+            if version >= 3:
+                request.client_software_name, request.client_software_version = "client", "1.0"
+            answer = broker.main.quietly(request, version)
+            supported = {
+                each.name: (each.min_version, each.max_version) for each in answer.supported_features
+            }
+            finalized = {
+                each.name: (each.min_version_level, each.max_version_level)
+                for each in answer.finalized_features
+            }
+            for name in FEATURES:
+                found = {"supported": supported.get(name), "finalized": finalized.get(name)}
+                broker.note(f"v{version} {name}", found)
+
+    pair.compare(features)

@@ -3,6 +3,8 @@
     with KafkapyProcess(tmp_path, properties={"durability": "os"}) as kafkapy:
         Producer({"bootstrap.servers": kafkapy.bootstrap_servers})
 
+`properties` are given on the command line, `file` as a server.properties.
+
 Stopping and starting the same object again keeps the data and the address.
 """
 
@@ -27,8 +29,14 @@ class KafkapyProcess(ServerProcess):
     name = "kafkapy"
     version = "this checkout"
 
-    def __init__(self, folder: Path, *, properties: Mapping[str, str] | None = None) -> None:
-        self.folder, self.properties = folder, dict(properties or {})
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        properties: Mapping[str, str] | None = None,
+        file: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder, self.properties, self._file = folder, dict(properties or {}), dict(file or {})
         self.data = folder / "data"
         self.log_path = folder / "server.out"
         self.bootstrap_servers = f"127.0.0.1:{free_ports(1)[0]}"
@@ -39,6 +47,10 @@ class KafkapyProcess(ServerProcess):
         settings = [part for item in self.properties.items() for part in ("--set", "=".join(item))]
         command = [sys.executable, "-m", "kafkapy", "serve", "--data", str(self.data)]
         command += ["--listen", self.bootstrap_servers, *settings]
+        if self._file:
+            path = self.folder / "server.properties"
+            path.write_text("".join(f"{name}={value}\n" for name, value in self._file.items()))
+            command += ["--config", str(path)]
         with self.log_path.open("ab") as output:
             self.process = subprocess.Popen(
                 command, cwd=_CHECKOUT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT

@@ -16,6 +16,9 @@ from dataclasses import replace
 from kafkapy.clock import Clock
 from kafkapy.config import BrokerConfig
 from kafkapy.controller.adoption import FoundLog
+from kafkapy.controller.change_notices import ChangeNotices
+from kafkapy.controller.client_quotas import ClientQuotaAdmin
+from kafkapy.controller.config_brokers import MIN_INSYNC_REPLICAS, with_min_insync_replicas
 from kafkapy.controller.config_entries import ConfigDescriber
 from kafkapy.controller.configs import ConfigAdmin
 from kafkapy.controller.producer_ids import ProducerIds
@@ -25,6 +28,7 @@ from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import Broker, MetadataImage, Topic
 from kafkapy.metadata.store import (
+    Create,
     Delete,
     MetadataStore,
     MetadataStoreError,
@@ -49,7 +53,9 @@ class ClusterAdmin:
         self._clock = clock
         self._writer = MetadataWriter(store, cache)
         self.topics = TopicAdmin(self._writer, config)
-        self.configs = ConfigAdmin(self._writer, config, node_id=node_id, clock=clock)
+        notices = ChangeNotices(self._writer, clock)
+        self.configs = ConfigAdmin(self._writer, config, notices, node_id=node_id)
+        self.quotas = ClientQuotaAdmin(self._writer, notices)
         self.describer = ConfigDescriber(config, cache, node_id)
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
@@ -98,7 +104,10 @@ class ClusterAdmin:
         return await self.topics.ensure_internal_topic(name)
 
     async def _take_over(self, image: MetadataImage) -> MetadataImage:
-        """Lead what this broker can, each partition in a new leader epoch; drop notices of old changes."""
+        """Lead what this broker can, each partition in a new leader epoch; drop notices of old changes.
+
+        All brokers get a min.insync.replicas that stays, whatever their files say from then on.
+        """
         notices = await self._store.children(znodes.CONFIG_CHANGES)
         operations: list[Operation] = [Delete(f"{znodes.CONFIG_CHANGES}/{name}") for name in notices]
         changed: list[Topic] = []
@@ -123,5 +132,13 @@ class ClusterAdmin:
                     )
                 )
             changed.append(replace(topic, partitions=tuple(partitions)))
+        image = image.with_topics(changed)
+        own = image.broker_configs.get(str(self._node_id), {})
+        number = own.get(MIN_INSYNC_REPLICAS, str(self._config[MIN_INSYNC_REPLICAS]))
+        for name, configs in with_min_insync_replicas(image.broker_configs, number).items():
+            path, data = znodes.broker_config_path(name), znodes.encode_config(configs)
+            exists = name in image.broker_configs
+            operations.append(SetData(path, data) if exists else Create(path, data))
+            image = image.with_broker_config(name, configs)
         await self._store.multi(operations)
-        return image.with_topics(changed)
+        return image

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkapy.config import broker_synonym
-from kafkapy.config_keys import topic_keys
+from kafkapy.config_keys import group_keys, topic_keys
 
 _TOPIC: Final = {
     "cleanup.policy": "Whether old segments are deleted, compacted to the last record of each key, or both.",
@@ -43,6 +43,32 @@ _TOPIC: Final = {
     "unclean.leader.election.enable": "Whether a replica out of sync may lead, which can lose records.",
 }
 
+_GROUP: Final = {
+    "consumer.assignment.interval.ms": "The time between two assignments of a consumer group.",
+    "consumer.heartbeat.interval.ms": "How often members of a consumer group send heartbeats.",
+    "consumer.session.timeout.ms": "After what silence a member of a consumer group is expelled.",
+    "share.assignment.interval.ms": "The time between two assignments of a share group.",
+    "share.auto.offset.reset": "Where a share group starts: at an end of the log, or some time ago.",
+    "share.delivery.count.limit": "How often a record is delivered to a share group at most.",
+    "share.heartbeat.interval.ms": "How often members of a share group send heartbeats.",
+    "share.isolation.level": "Whether a share group is given records of open and aborted transactions.",
+    "share.partition.max.record.locks": "How many records of a partition may be locked for a share group.",
+    "share.record.lock.duration.ms": "How long a record is locked for the member that it was delivered to.",
+    "share.renew.acknowledge.enable": "Whether members of a share group may prolong the locks of records.",
+    "share.session.timeout.ms": "After what silence a member of a share group is expelled.",
+    "streams.assignment.interval.ms": "The time between two assignments of a streams group.",
+    "streams.heartbeat.interval.ms": "How often members of a streams group send heartbeats.",
+    "streams.initial.rebalance.delay.ms": "How long a new streams group waits for more members.",
+    "streams.num.standby.replicas": "How many standby replicas each task of a streams group has.",
+    "streams.session.timeout.ms": "After what silence a member of a streams group is expelled.",
+}
+
+_CLIENT_METRICS: Final = {
+    "interval.ms": "How often clients push their metrics, in milliseconds.",
+    "match": "Which clients push metrics: a property of the client, = and a regular expression.",
+    "metrics": "How the names of the metrics begin that clients push; * is all.",
+}
+
 _BROKER: Final = {
     "advertised.listeners": "What clients are told to connect to; if not set, the address they came in by.",
     "auto.create.topics.enable": "Whether a topic is created when a client asks for its metadata.",
@@ -73,12 +99,18 @@ _BROKER: Final = {
 
 
 def documentation(name: str) -> str | None:
-    """The sentence for a setting of topics or brokers, None where there is none."""
-    return _TOPIC.get(name) or _BROKER.get(name) or _OF_SYNONYMS.get(name)
+    """The sentence for a setting, None where there is none."""
+    return next((sentences[name] for sentences in _ALL if name in sentences), None)
 
 
-_OF_SYNONYMS: Final = {
+_OF_TOPICS: Final = {
     synonym: f"The default of the topic setting {name}. {_TOPIC[name]}"
     for name in topic_keys()
     if (synonym := broker_synonym(name)) is not None and synonym != name
 }
+_OF_GROUPS: Final = {
+    synonym: f"The default of the group setting {name}. {_GROUP[name]}"
+    for name, key in group_keys().items()
+    for synonym in key.synonyms
+}
+_ALL: Final = (_TOPIC, _GROUP, _CLIENT_METRICS, _BROKER, _OF_TOPICS, _OF_GROUPS)

@@ -1,10 +1,11 @@
 """Settings as DescribeConfigs shows them: the value in effect, where it comes from, and what else could say
 so.
 
-A *synonym* is a place that gives the setting a value: the topic, the broker's own dynamic setting, that of
-all brokers, the file, the default; and for some settings other names (log.retention.ms, then .minutes, then
-.hours). They are listed in order of precedence, and the first is the setting's source. Source: Kafka's
-ConfigHelper, DynamicBrokerConfig.brokerConfigSynonyms.
+A *synonym* is a place that gives the setting a value: the topic or group, the broker's own dynamic setting,
+that of all brokers, the file, the default; and for some settings other names (log.retention.ms, then
+.minutes, then .hours; of a listener's setting the one of all listeners). They are listed in order of
+precedence, and the first is the setting's source. Source: Kafka's ConfigHelper,
+DynamicBrokerConfig.brokerConfigSynonyms.
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from kafkapy.config import FALLBACKS, BrokerConfig, broker_synonym
-from kafkapy.config_keys import ConfigKey, broker_keys, topic_keys, value_text
+from kafkapy.config_keys import (
+    UNKNOWN,
+    ConfigKey,
+    broker_key,
+    broker_keys,
+    client_metrics_keys,
+    group_keys,
+    listener_setting,
+    topic_keys,
+    value_text,
+)
 from kafkapy.controller.config_docs import documentation
-from kafkapy.controller.configs import ALL_BROKERS
+from kafkapy.controller.config_kind import ALL_BROKERS
 from kafkapy.metadata.cache import MetadataCache
 
 
@@ -29,9 +40,13 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 TYPES: Final = {
+    UNKNOWN: 0,
     "BOOLEAN": 1,
     "STRING": 2,
     "INT": 3,
@@ -43,6 +58,19 @@ TYPES: Final = {
     "PASSWORD": 9,
 }
 """DescribeConfigsResponse.ConfigType."""
+
+
+_SHOWN_WHERE_SET: Final = frozenset(
+    {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""Kafka has them for dynamic changes alone, and shows no default (DynamicConfig.Broker)."""
+
+_IDS: Final = ("broker.id", "node.id")
+"""Two names of one setting: whichever is given, both are."""
 
 
 class Synonym(NamedTuple):
@@ -65,12 +93,16 @@ class ConfigEntry(NamedTuple):
 
 
 class ConfigDescriber:
-    """Shows settings of topics and of this broker."""
+    """Shows settings of topics, groups, client metrics and of this broker."""
 
     def __init__(self, config: BrokerConfig, cache: MetadataCache, node_id: int) -> None:
         self._config = config
         self._cache = cache
         self._node_id = node_id
+        self._static = dict(config.originals)
+        """What the broker was given when it started."""
+        if any(name in self._static for name in _IDS):
+            self._static.update(dict.fromkeys(_IDS, str(node_id)))
         self._plain_topic: dict[str, ConfigEntry] = {}
         """The settings of a topic that sets none; empty until needed. Each CreateTopics answer shows them."""
         config.on_change(self._plain_topic.clear)
@@ -82,10 +114,10 @@ class ConfigDescriber:
         levels = (
             (Source.DYNAMIC_BROKER, dynamic.get(str(self._node_id), {})),
             (Source.DYNAMIC_DEFAULT_BROKER, dynamic.get(ALL_BROKERS, {})),
-            (Source.STATIC_BROKER, self._config.originals),
+            (Source.STATIC_BROKER, self._static),
         )
         found = [
-            Synonym(each, None if broker_keys()[each].sensitive else level[each], source)
+            Synonym(each, None if broker_key(each).sensitive else level[each], source)
             for source, level in levels
             for each in names
             if each in level
@@ -93,7 +125,7 @@ class ConfigDescriber:
         return found + [
             Synonym(each, default, Source.DEFAULT)
             for each in names
-            if (default := broker_keys()[each].default) is not None
+            if each not in _SHOWN_WHERE_SET and (default := broker_key(each).default) is not None
         ]
 
     def topic_entries(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
@@ -112,35 +144,66 @@ class ConfigDescriber:
         entries = self._plain_topic
         if overrides:
             entries = dict(entries)
-            for name, text in overrides.items():
-                value = value_text(topic_keys()[name].parse(text))
-                synonyms = [Synonym(name, value, Source.TOPIC), *entries[name].synonyms]
-                entries[name] = entries[name]._replace(value=value, source=Source.TOPIC, synonyms=synonyms)
+            for name in overrides:
+                entries[name] = _override(entries[name], topic_keys()[name], overrides, Source.TOPIC)
         return list(entries.values())
 
     def broker_entries(self) -> list[ConfigEntry]:
-        """All settings of this broker, by name."""
-        return [
-            _entry(
-                key,
-                value_text(key.parse(self._text(name))),
-                _from(name, self._places(name)),
-                read_only=not key.dynamic,
-            )
-            for name, key in sorted(broker_keys().items())
-        ]
+        """All settings of this broker, by name, with those that nobody knows."""
+        dynamic = self._cache.image.broker_configs
+        given = {*self._static, *dynamic.get(ALL_BROKERS, {}), *dynamic.get(str(self._node_id), {})}
+        entries = []
+        for name in sorted((broker_keys().keys() - _SHOWN_WHERE_SET) | given):
+            key = broker_key(name)
+            value = value_text(key.parse(self._text(name)))
+            entries.append(_entry(key, value, _from(name, self._places(name)), read_only=not key.dynamic))
+        return entries
 
     def _text(self, name: str) -> str | None:
         """A setting as it was written; the broker's id is known even where it is set nowhere."""
-        return str(self._node_id) if name in ("broker.id", "node.id") else self._config.text(name)
+        return str(self._node_id) if name in _IDS else self._config.text(name)
 
     def cluster_entries(self) -> list[ConfigEntry]:
         """What is set dynamically for all brokers, by name."""
         entries = []
         for name, value in sorted(self._cache.image.broker_configs.get(ALL_BROKERS, {}).items()):
             synonyms = [s for s in self._places(name) if s.source is Source.DYNAMIC_DEFAULT_BROKER]
-            entries.append(_entry(broker_keys()[name], value, synonyms, read_only=False))
+            key = broker_key(name)
+            read_only = name not in broker_keys()
+            entries.append(_entry(key, value, synonyms, read_only=read_only))
         return entries
+
+    def group_entries(self, group: str) -> list[ConfigEntry]:
+        """All settings of a group, by name, whether there is such a group or not."""
+        overrides = self._cache.image.group_configs.get(group, {})
+        entries = []
+        for name, key in sorted(group_keys().items()):
+            if key.synonyms:
+                places = self._places(key.synonyms[0])
+            else:
+                places = [Synonym(name, key.default, Source.DEFAULT)]
+            entry = _entry(key, value_text(key.parse(places[0].value)), places, read_only=False)
+            entries.append(_override(entry, key, overrides, Source.GROUP))
+        return entries
+
+    def client_metrics_entries(self, subscription: str) -> list[ConfigEntry]:
+        """All settings of a subscription to metrics of clients, by name, whether there is one or not."""
+        overrides = self._cache.image.client_metrics_configs.get(subscription, {})
+        return [
+            _override(_entry(key, key.default, [], read_only=False), key, overrides, Source.CLIENT_METRICS)
+            for _, key in sorted(client_metrics_keys().items())
+        ]
+
+
+def _override(
+    entry: ConfigEntry, key: ConfigKey, overrides: Mapping[str, str], source: Source
+) -> ConfigEntry:
+    """The entry of a resource that may set it itself."""
+    if key.name not in overrides:
+        return entry
+    value = value_text(key.parse(overrides[key.name]))
+    synonyms = [Synonym(key.name, value, source), *entry.synonyms]
+    return entry._replace(value=value, source=source, synonyms=synonyms)
 
 
 def _entry(key: ConfigKey, value: str | None, synonyms: list[Synonym], *, read_only: bool) -> ConfigEntry:
@@ -164,6 +227,8 @@ def _from(name: str | None, places: list[Synonym]) -> list[Synonym]:
 
 def _names(name: str) -> tuple[str, ...]:
     """The setting's name and those that can stand for it, in order of precedence."""
+    if (setting := listener_setting(name)) is not None:
+        return (name, setting)
     for first, fallbacks in FALLBACKS.items():
         names = (first, *(other for other, _ in fallbacks))
         # Kafka does not take log.flush.scheduler.interval.ms for a synonym in the other direction.

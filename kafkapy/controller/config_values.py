@@ -72,7 +72,7 @@ def _reason(key: ConfigKey, text: str) -> tuple[str, str]:
         if number < float(low):
             return str(number), f"Value must be at least {low}"
         return str(number), f"Value must be no more than {high}"
-    items = [item.strip() for item in text.split(",")] if key.type == "LIST" else [text]
+    items = [item.strip() for item in (text.split(",") if key.type == "LIST" else [text])]
     if key.valid.startswith("[partitionId]"):
         return (
             f"[{', '.join(items)}]",

@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all settings of topics and brokers.
+"""AlterConfigs: replace all settings of topics, brokers, groups, client metrics.
 
 Versions: 0-2.
 

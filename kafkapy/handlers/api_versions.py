@@ -4,12 +4,12 @@ Versions: 0-5. The response has header version 0 in every version: a client read
 anything.
 
 Behaviour: a version that is too new is answered in version 0 with UNSUPPORTED_VERSION and the whole table
-(KIP-511), so that the client can ask again. Features (KIP-584): `metadata.version` is finalized at the
-level of the last release with a ZooKeeper mode, whose formats this broker keeps; tools show a broker's
-version by it.
+(KIP-511), so that the client can ask again. Features (KIP-584) are those of Apache Kafka 4.3 that are served:
+`metadata.version`, by which tools show a broker's version, and `eligible.leader.replicas.version`. Those of
+transactions and of the group protocols after the classic one come with what they stand for.
 
 Version notes: v3 names the client's software, which must look like a name (INVALID_REQUEST otherwise); v4
-may list features with a minimum of 0; v5 (KIP-1242) says which node of which cluster the client means to
+lists features with a minimum of 0 too; v5 (KIP-1242) says which node of which cluster the client means to
 talk to, and a client that got elsewhere is told REBOOTSTRAP_REQUIRED.
 """
 
@@ -33,11 +33,14 @@ from kafkapy.protocol.messages.api_versions import (
 FIRST_VERSION_WITH_SOFTWARE: Final = 3
 FIRST_VERSION_WITH_NODE: Final = 5
 
-METADATA_VERSION: Final = "metadata.version"
-METADATA_VERSION_MIN: Final = 7
-"""3.3-IV3, the lowest that Apache Kafka 3.9 supports."""
-METADATA_VERSION_3_9: Final = 21
-"""3.9-IV0."""
+FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
+
+FEATURES: Final = {
+    # 3.3-IV3 to 4.3-IV0.
+    "metadata.version": (7, 30),
+    "eligible.leader.replicas.version": (0, 1),
+}
+"""The lowest and the highest level of each feature; the highest is finalized."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -58,32 +61,31 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             broker.node_id,
         ):
             return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=[])
-    return _table()
+    return _table(features_from_0=context.api_version >= FIRST_VERSION_WITH_FEATURES_FROM_0)
 
 
 def unsupported_version() -> ApiVersionsResponse:
     """The answer, in version 0, to a version that is too new."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_table().api_keys)
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_table(features_from_0=False).api_keys
+    )
 
 
 @cache
-def _table() -> ApiVersionsResponse:
+def _table(*, features_from_0: bool) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
             for api in handlers.APIS
         ],
         supported_features=[
-            SupportedFeatureKey(
-                name=METADATA_VERSION, min_version=METADATA_VERSION_MIN, max_version=METADATA_VERSION_3_9
-            )
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in FEATURES.items()
+            if low or features_from_0
         ],
         finalized_features_epoch=0,
         finalized_features=[
-            FinalizedFeatureKey(
-                name=METADATA_VERSION,
-                max_version_level=METADATA_VERSION_3_9,
-                min_version_level=METADATA_VERSION_3_9,
-            )
+            FinalizedFeatureKey(name=name, max_version_level=high, min_version_level=high)
+            for name, (_, high) in FEATURES.items()
         ],
     )

@@ -1,10 +1,12 @@
-"""DescribeConfigs: settings of topics and of this broker, with where they come from.
+"""DescribeConfigs: settings of topics, brokers, groups and client metrics, with where they come from.
 
 Versions: 0-4 (Apache Kafka 4 dropped v0).
 
 Behaviour: a resource is a topic by name, this broker by its id, or all brokers (""), which shows only what
-is set dynamically for all. `configuration_keys` picks settings; null or none asks for all. A value that
-must not be shown is null. Synonyms (v1+) list every place that gives a value, in order of precedence.
+is set dynamically for all; a group or a subscription to metrics of clients by name, whether there is one
+or not; this broker's loggers by its id, with their levels. `configuration_keys` picks settings; null or none
+asks for all. A value that must not be shown is null, and so is that of a setting that nobody knows. Synonyms
+(v1+) list every place that gives a value, in order of precedence.
 
 Version notes: v0 says only whether a value is the default, v1 adds its source and synonyms, v3 types and
 documentation (KIP-569).
@@ -12,9 +14,11 @@ documentation (KIP-569).
 
 from __future__ import annotations
 
+from kafkapy import broker_loggers
+from kafkapy.config_keys import UNKNOWN
 from kafkapy.context import RequestContext
-from kafkapy.controller.config_entries import ConfigEntry, Source
-from kafkapy.controller.configs import ALL_BROKERS, ResourceType
+from kafkapy.controller.config_entries import TYPES, ConfigEntry, Source
+from kafkapy.controller.config_kind import ALL_BROKERS, ResourceType
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -62,19 +66,49 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> list
     if resource.resource_type == ResourceType.BROKER:
         if name == ALL_BROKERS:
             return describer.cluster_entries()
-        try:
-            broker_id = int(name)
-        except ValueError:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
-            ) from None
-        if broker_id == core.node_id:
-            return describer.broker_entries()
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {core.node_id} or empty string, but received {name}",
-        )
+        _check_broker(context, name, f"{core.node_id} or empty string,")
+        return describer.broker_entries()
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        _require(name, "Broker id must not be empty")
+        _check_broker(context, name, str(core.node_id))
+        return [_logger_entry(logger, level) for logger, level in broker_loggers.levels().items()]
+    if resource.resource_type == ResourceType.GROUP:
+        _require(name, "Group name must not be empty")
+        return describer.group_entries(name)
+    if resource.resource_type == ResourceType.CLIENT_METRICS:
+        _require(name, "Client metrics subscription name must not be empty")
+        return describer.client_metrics_entries(name)
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _require(name: str, message: str) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _check_broker(context: RequestContext, name: str, expected: str) -> None:
+    """Raises KafkaError unless `name` is this broker's id; `expected` is what is said to be it."""
+    try:
+        broker_id = int(name)
+    except ValueError:
+        message = f"Broker id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
+    if broker_id != context.broker.node_id:
+        message = f"Unexpected broker id, expected {expected} but received {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _logger_entry(logger: str, level: str) -> ConfigEntry:
+    return ConfigEntry(
+        logger,
+        level,
+        Source.BROKER_LOGGER,
+        read_only=False,
+        sensitive=False,
+        type=TYPES[UNKNOWN],
+        synonyms=[],
+        documentation="",
+    )
 
 
 def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -1,11 +1,12 @@
-"""IncrementalAlterConfigs: change single settings of topics and brokers (KIP-339).
+"""IncrementalAlterConfigs: change single settings of topics, brokers, groups, client metrics (KIP-339).
 
 Versions: 0-1.
 
 Behaviour: each resource changes as a whole or not at all, and is answered in the order asked. Operations:
 set (0), delete (1), append to (2) and subtract from (3) a list. A change is in effect when the answer
 comes. A resource named twice, or a setting named twice in it, is refused. With `validate_only` nothing
-changes.
+changes. Broker settings that nobody knows are kept and have no effect; those of groups and client metrics are
+kept for what is not served yet; the log says so. Levels of this broker's loggers last until it stops.
 
 Version notes: v1 is flexible.
 """
@@ -14,7 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kafkapy import broker_loggers
 from kafkapy.context import RequestContext
+from kafkapy.controller.config_kind import ResourceType, check_broker_id
 from kafkapy.controller.configs import Change
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.incremental_alter_configs import (
@@ -49,6 +52,10 @@ async def handle(
 
 async def _alter(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:
     changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        check_broker_id(resource.resource_name, context.broker.node_id)
+        broker_loggers.alter(changes, validate_only=validate_only)
+        return
     await context.broker.admin.configs.alter(
         resource.resource_type, resource.resource_name, changes, validate_only=validate_only
     )

@@ -74,7 +74,7 @@ class MetadataCache:
 
 
 async def open_cluster(store: MetadataStore, cluster_id: str | None = None) -> MetadataImage:
-    """Read the tree; a tree that is empty is first given its paths and a cluster id, in one transaction.
+    """Read the tree; one that is empty is first given a cluster id, and any tree the paths it should have.
 
     `cluster_id` is the id to give a new cluster, where its data directories know one; else a random one.
 
@@ -91,4 +91,9 @@ async def open_cluster(store: MetadataStore, cluster_id: str | None = None) -> M
                     Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(new_id)),
                 ]
             )
-    return read_image(await store.subtree("/"))
+    tree = await store.subtree("/")
+    # Of a tree that an earlier release has made.
+    if missing := [path for path in znodes.PERSISTENT_PATHS if path not in tree]:
+        with contextlib.suppress(NodeExistsError):  # another broker was first
+            await store.multi([Create(path) for path in missing])
+    return read_image(tree)

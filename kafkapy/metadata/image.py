@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kafkapy.metadata import znodes
+from kafkapy.metadata.quotas import ClientQuotas, read_quotas
 from kafkapy.metadata.store import Node
 from kafkapy.metadata.znodes import Endpoint, ReplicaAssignment
 from kafkapy.protocol.types import Uuid
@@ -65,6 +66,10 @@ class MetadataImage:
     topics_by_id: Mapping[Uuid, Topic] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Dynamic broker settings by broker id as text; "" holds the defaults of all brokers."""
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    client_metrics_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Settings of subscriptions to metrics of clients, by the subscription's name."""
+    client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     collisions: Mapping[str, str] = field(default_factory=dict)
     """Names of topics with '.' or '_' by their collision key."""
     _before: Mapping[str, Topic] | None = field(default=None, repr=False, compare=False)
@@ -124,6 +129,18 @@ class MetadataImage:
         """This image with other dynamic settings for a broker id, or for all brokers ("")."""
         return replace(self, broker_configs={**self.broker_configs, name: configs})
 
+    def with_group_config(self, group: str, configs: Mapping[str, str]) -> MetadataImage:
+        """This image with other settings for a group."""
+        return replace(self, group_configs=_with(self.group_configs, group, configs))
+
+    def with_client_metrics_config(self, name: str, configs: Mapping[str, str]) -> MetadataImage:
+        """This image with other settings for a subscription to metrics of clients."""
+        return replace(self, client_metrics_configs=_with(self.client_metrics_configs, name, configs))
+
+    def with_client_quotas(self, quotas: ClientQuotas) -> MetadataImage:
+        """This image with other quotas."""
+        return replace(self, client_quotas=quotas)
+
     def with_brokers(self, brokers: Iterable[Broker], controller_id: int) -> MetadataImage:
         """This image with other live brokers."""
         return replace(self, brokers={broker.id: broker for broker in brokers}, controller_id=controller_id)
@@ -146,10 +163,25 @@ def read_image(tree: Mapping[str, Node]) -> MetadataImage:
             )
             for name in _names(tree, znodes.BROKER_CONFIGS)
         },
+        group_configs=_read_configs(tree, znodes.GROUP_CONFIGS),
+        client_metrics_configs=_read_configs(tree, znodes.CLIENT_METRICS_CONFIGS),
+        client_quotas=read_quotas(tree),
     )
     return image.with_topics(topics).with_brokers(
         brokers, -1 if controller is None else znodes.decode_controller(controller.data)
     )
+
+
+def _with(
+    all_configs: Mapping[str, Mapping[str, str]], name: str, configs: Mapping[str, str]
+) -> Mapping[str, Mapping[str, str]]:
+    """`all_configs` with other settings for one; one without settings is not there."""
+    others = {each: found for each, found in all_configs.items() if each != name}
+    return {**others, name: configs} if configs else others
+
+
+def _read_configs(tree: Mapping[str, Node], parent: str) -> dict[str, Mapping[str, str]]:
+    return {znodes.desanitize(name): _read_config(tree, f"{parent}/{name}") for name in _names(tree, parent)}
 
 
 def _names(tree: Mapping[str, Node], parent: str) -> list[str]:

@@ -8,11 +8,19 @@
       …/partitions/<n>/state        {"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1]}
     /config/topics/<topic>          {"version":1,"config":{name: text}}
     /config/brokers/<id>            the same; <default> in place of the id: all brokers
+    /config/groups/<group>          the same
+    /config/client-metrics/<name>   the same, for a subscription to metrics of clients
+    /config/users/<user>            quotas, the same form; <default>: users that have none of their own
+      …/clients/<client id>         quotas of a client of that user
+    /config/clients/<client id>     quotas of a client, whoever its user is
+    /config/ips/<address>           quotas of an address
     /config/changes/config_change_<n>   {"version":2,"entity_path":"topics/<topic>"}
     /admin/delete_topics/<topic>    marked for deletion
     /latest_producer_id_block       {"version":1,"broker":1,"block_start":"0","block_end":"999"}
 
-Everything is UTF-8 JSON except the controller epoch. Source: Kafka's ZkData.scala.
+Everything is UTF-8 JSON except the controller epoch. Names of groups, subscriptions, users, clients and
+addresses are URL-encoded. Source: Kafka's ZkData.scala, ConfigType and Sanitizer; groups and client metrics
+have these names in ConfigType, and no place in a ZooKeeper of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -20,6 +28,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
 from kafkapy.metadata.store import MetadataStoreError
 from kafkapy.protocol.types import Uuid, uuid_from_text, uuid_to_text
@@ -32,6 +41,11 @@ TOPICS = "/brokers/topics"
 CONFIG = "/config"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+GROUP_CONFIGS = "/config/groups"
+CLIENT_METRICS_CONFIGS = "/config/client-metrics"
+USER_CONFIGS = "/config/users"
+CLIENT_CONFIGS = "/config/clients"
+IP_CONFIGS = "/config/ips"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 DELETE_TOPICS = "/admin/delete_topics"
@@ -49,9 +63,11 @@ PERSISTENT_PATHS = (
     CONFIG,
     TOPIC_CONFIGS,
     BROKER_CONFIGS,
-    "/config/clients",
-    "/config/users",
-    "/config/ips",
+    GROUP_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
+    CLIENT_CONFIGS,
+    USER_CONFIGS,
+    IP_CONFIGS,
     CONFIG_CHANGES,
     "/admin",
     DELETE_TOPICS,
@@ -128,6 +144,24 @@ def topic_config_path(topic: str) -> str:
 def broker_config_path(name: str) -> str:
     """`name` is a broker id as text, or "" for the defaults of all brokers."""
     return f"{BROKER_CONFIGS}/{name or DEFAULT_ENTITY}"
+
+
+def group_config_path(group: str) -> str:
+    return f"{GROUP_CONFIGS}/{sanitize(group)}"
+
+
+def client_metrics_config_path(subscription: str) -> str:
+    return f"{CLIENT_METRICS_CONFIGS}/{sanitize(subscription)}"
+
+
+def sanitize(name: str) -> str:
+    """A name as that of a node: URL-encoded as Kafka's Sanitizer does it."""
+    return quote(name, safe="").replace("~", "%7E")
+
+
+def desanitize(name: str) -> str:
+    """The name that the name of a node stands for."""
+    return unquote(name)
 
 
 def delete_topic_path(topic: str) -> str:

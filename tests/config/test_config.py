@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 import kafkapy
-from kafkapy.config import BrokerConfig, broker_synonym
-from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys
+from kafkapy.config import BrokerConfig, broker_synonym, nearest
+from kafkapy.config_keys import (
+    ConfigError,
+    ConfigKey,
+    broker_key,
+    broker_keys,
+    client_metrics_keys,
+    group_keys,
+    listener_setting,
+    topic_keys,
+)
 from kafkapy.listeners import Listener
 from kafkapy.storage.log_config import NEVER, LogConfig
 from kafkapy.storage.properties import parse_properties
@@ -60,9 +69,17 @@ def test_every_default_is_a_valid_value() -> None:
     for key in broker_keys().values():
         if key.default is not None:
             key.parse(key.default)
-    for key in topic_keys().values():
-        assert key.default is not None
-        key.parse(key.default)
+    for keys in (topic_keys(), group_keys(), client_metrics_keys()):
+        for key in keys.values():
+            assert key.default is not None
+            key.parse(key.default)
+
+
+def test_a_setting_of_groups_defaults_to_one_of_the_broker_of_the_same_type() -> None:
+    for key in group_keys().values():
+        for synonym in key.synonyms:
+            broker = broker_keys()[synonym]
+            assert (broker.type, broker.default) == (key.type, key.default)
 
 
 def test_values_have_the_types_of_their_settings() -> None:
@@ -199,8 +216,6 @@ def test_a_wrong_value_is_refused_in_one_line(name: str, text: str, reason: str)
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("log.retention.msec", "1", "unknown setting log.retention.msec: did you mean log.retention.ms?"),
-        ("qwertyuiop", "1", "unknown setting qwertyuiop"),
         ("listeners", "SSL://:9093", "listeners: SSL uses SSL, but only PLAINTEXT is supported yet"),
         (
             "listeners",
@@ -239,6 +254,99 @@ def test_what_does_not_fit_together_is_refused_in_one_line(name: str, text: str,
     with pytest.raises(ConfigError) as refused:
         BrokerConfig({name: text})
     assert str(refused.value) == message
+
+
+def test_a_file_may_hold_settings_that_nobody_knows() -> None:
+    file = {"super.users": "User:admin", "custom.key": "5", "log.retention.msec": "1", "num.partitions": "3"}
+    config = BrokerConfig.from_properties(file)
+    assert config["num.partitions"] == 3
+    assert config.unknown() == ["super.users", "custom.key", "log.retention.msec"]
+    assert config.text("custom.key") == "5"
+    assert config.without_effect() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("log.retention.msec", "log.retention.ms"),
+        ("retention.ms", "log.retention.ms"),
+        ("num.partition", "num.partitions"),
+        ("auto.create.topic.enable", "auto.create.topics.enable"),
+        ("logdirs", "log.dirs"),
+        ("zookeper.connect", "zookeeper.connect"),
+    ],
+)
+def test_a_name_that_looks_misspelt_is_refused_on_the_command_line(name: str, known: str) -> None:
+    with pytest.raises(ConfigError, match=f"^unknown setting {name}: did you mean {known}\\?$"):
+        BrokerConfig.from_properties({}, {name: "1"})
+
+
+@pytest.mark.parametrize("name", ["super.users", "custom.key", "qwertyuiop", "my.plugin.retention"])
+def test_a_name_of_its_own_is_accepted_on_the_command_line(name: str) -> None:
+    assert BrokerConfig.from_properties({}, {name: "1"}).unknown() == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("log.retention.msec", "log.retention.ms"),
+        ("zookeper.connect", "zookeeper.connect"),
+        ("qwertyuiop", None),
+    ],
+)
+def test_the_nearest_known_name_is_found(name: str, near: str | None) -> None:
+    assert nearest(name) == near
+
+
+def test_a_setting_of_one_listener_has_the_type_of_that_setting_and_no_effect() -> None:
+    name = "listener.name.plaintext.max.connections"
+    config = BrokerConfig({name: "5"})
+    assert config.without_effect() == [name]
+    assert config.unknown() == []
+    assert config["max.connections"] == 10_000
+    with pytest.raises(ConfigError, match=f"^{name}=five: expected a whole number of 32 bits$"):
+        BrokerConfig({name: "five"})
+    with pytest.raises(ConfigError, match="loads no Java classes"):
+        BrokerConfig({"listener.name.plaintext.principal.builder.class": "com.example.Builder"})
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("listener.name.plaintext.max.connections", "max.connections"),
+        ("listener.name.sasl.plain.sasl.jaas.config", "sasl.jaas.config"),
+        ("listener.name.plaintext", None),
+        ("max.connections", None),
+    ],
+)
+def test_a_setting_of_one_listener_names_the_listener_first(name: str, setting: str | None) -> None:
+    assert listener_setting(name) == setting
+
+
+def test_a_setting_that_nobody_knows_is_text_that_may_be_a_secret() -> None:
+    key = broker_key("custom.key")
+    assert (key.parse(" 5 "), key.sensitive, key.default, key.dynamic) == ("5", True, None, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("earliest", True),
+        ("by_duration:PT1H", True),
+        ("by_duration:p1dt1.5s", True),
+        ("EARLIEST", False),
+        ("by_duration:PT-1H", False),
+        ("by_duration:P1DT", False),
+        ("by_duration:", False),
+    ],
+)
+def test_share_groups_start_at_an_end_or_some_time_ago(text: str, good: bool) -> None:
+    key = group_keys()["share.auto.offset.reset"]
+    if good:
+        assert key.parse(text) == text
+    else:
+        with pytest.raises(ConfigError):
+            key.parse(text)
 
 
 @pytest.mark.parametrize(

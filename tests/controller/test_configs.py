@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from kafkapy.controller.configs import ALL_BROKERS, NOTICE_LIFETIME_MS, Change, Operator, ResourceType
+from kafkapy.controller.change_notices import NOTICE_LIFETIME_MS
+from kafkapy.controller.config_kind import ALL_BROKERS, ResourceType
+from kafkapy.controller.configs import Change, Operator
 from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+GROUP, METRICS = ResourceType.GROUP, ResourceType.CLIENT_METRICS
 SET, DELETE, APPEND, SUBTRACT = Operator.SET, Operator.DELETE, Operator.APPEND, Operator.SUBTRACT
 
 
@@ -199,7 +202,9 @@ async def test_malformed_changes_are_refused(
         (BROKER, "2", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1, but received 2"),
         (BROKER, "x", ErrorCode.INVALID_REQUEST, "Node id must be an integer, but it is: x"),
         (3, "t", ErrorCode.INVALID_REQUEST, "Unknown resource type 3"),
-        (ResourceType.GROUP, "g", ErrorCode.INVALID_REQUEST, "Unknown resource type 32"),
+        (ResourceType.BROKER_LOGGER, "1", ErrorCode.INVALID_REQUEST, "Unknown resource type 8"),
+        (GROUP, "", ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."),
+        (METRICS, "", ErrorCode.INVALID_REQUEST, "Subscription name can't be empty"),
     ],
 )
 async def test_resources_that_have_no_settings_are_refused(
@@ -256,7 +261,6 @@ async def test_a_list_of_a_broker_grows_from_its_default(cluster: Any) -> None:
             ErrorCode.INVALID_REQUEST,
             "Cannot update these configs dynamically: [listeners]",
         ),
-        ([("no.such", SET, "1")], ErrorCode.INVALID_REQUEST, "Unknown config name: no.such"),
         ([("no.such", APPEND, "1")], ErrorCode.INVALID_CONFIG, "Unknown config name: no.such"),
         (
             [("log.retention.ms", APPEND, "1")],
@@ -306,7 +310,270 @@ async def test_a_dynamic_setting_that_a_later_release_refuses_does_not_stop_the_
     start_cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = await start_cluster()
-    await cluster.store.create("/config/brokers/1", b'{"version":1,"config":{"gone.setting":"1"}}')
+    await cluster.store.create("/config/brokers/1", b'{"version":1,"config":{"log.segment.bytes":"1"}}')
     cluster = await start_cluster()
-    assert cluster.config["log.retention.ms"] == 604_800_000
+    assert cluster.config["log.segment.bytes"] == 1 << 30
     assert "dynamic broker settings are ignored" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["1", ALL_BROKERS])
+async def test_broker_settings_of_any_name_are_kept(
+    cluster: Any, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await alter(cluster, BROKER, name, ("custom.key", SET, "secret"), ("log.retention.msec", SET, "5"))
+    assert cluster.image.broker_configs[name]["custom.key"] == "secret"
+    assert "custom.key, log.retention.msec (did you mean log.retention.ms?)" in caplog.text
+    assert "secret" not in caplog.text
+    await alter(cluster, BROKER, name, ("custom.key", DELETE, None))
+    assert "custom.key" not in cluster.image.broker_configs[name]
+
+
+async def test_settings_without_effect_are_told_when_they_are_changed(
+    topic: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    throttle = "leader.replication.throttled.replicas"
+    await alter(topic, BROKER, "1", ("num.io.threads", SET, "9"), ("log.retention.ms", SET, "5"))
+    await alter(topic, TOPIC, "t", (throttle, SET, "*"), ("segment.ms", SET, "9"))
+    await alter(topic, GROUP, "g", ("share.delivery.count.limit", SET, "4"))
+    await alter(topic, METRICS, "m", ("interval.ms", SET, "1000"))
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [line.rpartition(": ")[2] for line in told] == [
+        "num.io.threads",
+        throttle,
+        "share.delivery.count.limit",
+        "interval.ms",
+    ]
+    caplog.clear()
+    await alter(topic, BROKER, "1", ("num.io.threads", SET, "9"))
+    assert caplog.text == ""  # nothing has changed
+
+
+LISTENER = "listener.name.plaintext"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("1", {f"{LISTENER}.max.connections": "5", f"{LISTENER}.ssl.keystore.type": "PEM"}, None),
+        (ALL_BROKERS, {f"{LISTENER}.max.connections": "5"}, None),
+        (
+            ALL_BROKERS,
+            {f"{LISTENER}.ssl.keystore.type": "PEM"},
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            f"[{LISTENER}.ssl.keystore.type]",
+        ),
+        (
+            "1",
+            {f"{LISTENER}.max.connections": "x"},
+            f"Invalid value x for configuration {LISTENER}.max.connections: Not a number of type INT",
+        ),
+        (
+            "1",
+            {f"{LISTENER}.num.network.threads": "7"},
+            f"Dynamic thread count update validation failed for {LISTENER}.num.network.threads=7, "
+            "value should not be greater than double the current value 3",
+        ),
+    ],
+)
+async def test_settings_of_one_listener_are_kept_or_refused_as_those_of_all(
+    cluster: Any, name: str, settings: dict[str, str], message: str | None
+) -> None:
+    changes = [(setting, SET, value) for setting, value in settings.items()]
+    if message is None:
+        await alter(cluster, BROKER, name, *changes)
+        assert settings.items() <= cluster.image.broker_configs[name].items()
+    else:
+        assert await refusal(cluster, BROKER, name, *changes) == (ErrorCode.INVALID_REQUEST, message)
+
+
+async def test_thread_counts_change_by_half_or_double_at_most(cluster: Any) -> None:
+    async def count(value: int) -> tuple[ErrorCode, str | None] | None:
+        change = ("num.io.threads", SET, str(value))
+        if value in (4, 16, 32):
+            await alter(cluster, BROKER, "1", change)
+            return None
+        return await refusal(cluster, BROKER, "1", change)
+
+    failed = "Dynamic thread count update validation failed for num.io.threads"
+    assert await count(1000) == (
+        ErrorCode.INVALID_REQUEST,
+        f"{failed}=1000, value should not be greater than double the current value 8",
+    )
+    assert await count(3) == (
+        ErrorCode.INVALID_REQUEST,
+        f"{failed}=3, value should be at least half the current value 8",
+    )
+    await count(16)
+    await count(32)
+    assert await refusal(cluster, BROKER, "1", ("num.io.threads", DELETE, None)) == (
+        ErrorCode.INVALID_REQUEST,
+        f"{failed}=8, value should be at least half the current value 32",
+    )
+    assert cluster.config["num.io.threads"] == 32
+
+
+async def test_min_insync_replicas_is_a_setting_of_all_brokers_alone(cluster: Any) -> None:
+    name = "min.insync.replicas"
+    assert cluster.image.broker_configs == {ALL_BROKERS: {name: "1"}}
+    message = f"Broker-level {name} cannot be altered while ELR is enabled."
+    for change in ((name, SET, "2"), (name, DELETE, None)):
+        assert await refusal(cluster, BROKER, "1", change) == (ErrorCode.INVALID_CONFIG, message)
+    message = f"Cluster-level {name} cannot be removed while ELR is enabled."
+    assert await refusal(cluster, BROKER, ALL_BROKERS, (name, DELETE, None)) == (
+        ErrorCode.INVALID_CONFIG,
+        message,
+    )
+    with pytest.raises(KafkaError, match="cannot be removed"):
+        await cluster.admin.configs.replace(BROKER, ALL_BROKERS, {})
+    await alter(cluster, BROKER, ALL_BROKERS, (name, SET, "2"))
+    assert cluster.config.topic_defaults()[name] == "2"
+
+
+async def test_min_insync_replicas_of_a_new_cluster_is_that_of_the_file(start_cluster: Any) -> None:
+    cluster = await start_cluster(min_insync_replicas="2")
+    assert cluster.image.broker_configs == {ALL_BROKERS: {"min.insync.replicas": "2"}}
+    cluster = await start_cluster(min_insync_replicas="3")
+    assert cluster.config["min.insync.replicas"] == 2
+
+
+async def test_min_insync_replicas_of_one_broker_becomes_that_of_all(start_cluster: Any) -> None:
+    cluster = await start_cluster()
+    config = b'{"version":1,"config":{"min.insync.replicas":"2","log.roll.ms":"7"}}'
+    await cluster.store.create("/config/brokers/1", config)
+    await cluster.store.delete("/config/brokers/<default>")
+    cluster = await start_cluster()
+    assert cluster.image.broker_configs == {
+        ALL_BROKERS: {"min.insync.replicas": "2"},
+        "1": {"log.roll.ms": "7"},
+    }
+    node = await cluster.store.get("/config/brokers/1")
+    assert json.loads(node.data) == {"version": 1, "config": {"log.roll.ms": "7"}}
+
+
+# --- groups and client metrics -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "path", "settings"),
+    [
+        (GROUP, "g", "/config/groups/g", {"consumer.session.timeout.ms": "50000"}),
+        (
+            GROUP,
+            "a/b ü*~",
+            "/config/groups/a%2Fb%20%C3%BC%2A%7E",
+            {"share.isolation.level": "read_committed"},
+        ),
+        (METRICS, "..", "/config/client-metrics/..", {"match": "client_id=x", "metrics": "*"}),
+    ],
+)
+async def test_settings_of_groups_and_client_metrics_are_in_the_tree_while_there_are_some(
+    start_cluster: Any, resource_type: int, name: str, path: str, settings: dict[str, str]
+) -> None:
+    cluster = await start_cluster()
+    await alter(cluster, resource_type, name, *((key, SET, value) for key, value in settings.items()))
+    assert json.loads((await cluster.store.get(path)).data) == {"version": 1, "config": settings}
+    notice = await cluster.store.get("/config/changes/config_change_0000000000")
+    assert json.loads(notice.data) == {"version": 2, "entity_path": path.removeprefix("/config/")}
+    cluster = await start_cluster()
+
+    def kept() -> Any:
+        image = cluster.image
+        return image.group_configs if resource_type == GROUP else image.client_metrics_configs
+
+    assert kept() == {name: settings}
+    await cluster.admin.configs.replace(resource_type, name, {})
+    assert kept() == {}
+    assert await cluster.store.exists(path) is None
+    await cluster.admin.configs.replace(resource_type, name, {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([("no.such", SET, "1")], "Unknown group config name: no.such"),
+        (
+            [("consumer.session.timeout.ms", SET, "x")],
+            "Invalid value x for configuration consumer.session.timeout.ms: Not a number of type INT",
+        ),
+        (
+            [("consumer.session.timeout.ms", SET, "44999")],
+            "consumer.session.timeout.ms must be greater than or equal to "
+            "group.consumer.min.session.timeout.ms",
+        ),
+        (
+            [("share.delivery.count.limit", SET, "11")],
+            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
+        ),
+        (
+            [("streams.num.standby.replicas", SET, "3")],
+            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+        ),
+        (
+            [("share.isolation.level", APPEND, "x")],
+            "Can't APPEND to key share.isolation.level because its type is not LIST.",
+        ),
+    ],
+)
+async def test_settings_that_a_group_cannot_have_are_refused(
+    cluster: Any, changes: list[tuple[str, int, str | None]], message: str
+) -> None:
+    assert await refusal(cluster, GROUP, "g", *changes) == (ErrorCode.INVALID_CONFIG, message)
+
+
+async def test_a_group_expels_members_later_than_they_are_to_be_heard(start_cluster: Any) -> None:
+    limit = {"group_consumer_max_heartbeat_interval_ms": "60000"}
+    cluster = await start_cluster(**limit)
+    await alter(cluster, GROUP, "g", ("consumer.heartbeat.interval.ms", SET, "44999"))
+    assert await refusal(cluster, GROUP, "g", ("consumer.heartbeat.interval.ms", SET, "45000")) == (
+        ErrorCode.INVALID_CONFIG,
+        "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "message"),
+    [
+        ("no.such", "1", ErrorCode.INVALID_REQUEST, "Unknown client metrics configuration: no.such"),
+        (
+            "interval.ms",
+            "99",
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value 99 for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+        ),
+        (
+            "interval.ms",
+            "x",
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value x for configuration interval.ms: Not a number of type INT",
+        ),
+        ("metrics", "a,,b", ErrorCode.INVALID_CONFIG, "Configuration 'metrics' values must not be empty."),
+        ("match", "client_id", ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: client_id"),
+        ("match", "host=x", ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: host=x"),
+        (
+            "match",
+            "client_id=a=b",
+            ErrorCode.INVALID_CONFIG,
+            "Illegal client matching pattern: client_id=a=b",
+        ),
+    ],
+)
+async def test_settings_that_client_metrics_cannot_have_are_refused(
+    cluster: Any, name: str, value: str, code: ErrorCode, message: str
+) -> None:
+    assert await refusal(cluster, METRICS, "m", (name, SET, value)) == (code, message)
+
+
+async def test_one_resource_has_no_more_settings_than_a_node_can_hold(cluster: Any) -> None:
+    code, message = await refusal(cluster, BROKER, "1", ("custom.key", SET, "x" * (1 << 20)))
+    assert code == ErrorCode.INVALID_REQUEST
+    assert message is not None
+    assert "one resource may have 1048576 bytes of them" in message
+
+
+async def test_a_tree_of_an_earlier_release_gets_the_paths_it_lacks(start_cluster: Any) -> None:
+    cluster = await start_cluster()
+    for path in ("/config/groups", "/config/client-metrics"):
+        await cluster.store.delete(path)
+    cluster = await start_cluster()
+    await alter(cluster, GROUP, "g", ("share.delivery.count.limit", SET, "4"))
+    assert await cluster.store.children("/config/groups") == ["g"]

@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkapy import Broker
-from kafkapy.controller.configs import Operator, ResourceType
+from kafkapy.controller.config_kind import ResourceType
+from kafkapy.controller.configs import Operator
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -58,6 +58,7 @@ class FakeReplicas:
 
     log_dir: Any
     partitions: dict[tuple[str, int], FakePartition] = field(default_factory=dict)
+    offline: set[tuple[str, int]] = field(default_factory=set)
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
         self.partitions.clear()
@@ -67,7 +68,12 @@ class FakeReplicas:
                 log = FakeLog(self.log_dir, LogConfig.from_mapping(topic.configs))
                 self.partitions[key] = FakePartition(key, log)
 
-    any_offline = False
+    @property
+    def any_offline(self) -> bool:
+        return bool(self.offline)
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        return (topic, index) in self.offline
 
     def __iter__(self) -> Iterator[FakePartition]:
         return iter(self.partitions.values())

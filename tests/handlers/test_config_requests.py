@@ -3,6 +3,7 @@ resource."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from kafkapy.protocol.messages.describe_configs import DescribeConfigsRequest, D
 from kafkapy.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from kafkapy.protocol.types import ApiKey
 
-TOPIC, BROKER = 2, 4
-SET = 0
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE = 0, 1
+SESSION = "consumer.session.timeout.ms"
 
 
 def versions(key: ApiKey) -> list[int]:
@@ -82,7 +84,10 @@ async def test_this_broker_is_described_by_its_id(world: Any) -> None:
 
 async def test_all_brokers_are_described_by_no_name(world: Any) -> None:
     (result,) = (await world.ask(describe(BROKER, ""), 4)).results
-    assert (result.error_code, result.configs) == (ErrorCode.NONE, [])
+    assert result.error_code == ErrorCode.NONE
+    assert [(config.name, config.value, config.config_source) for config in result.configs] == [
+        ("min.insync.replicas", "1", 3)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -103,6 +108,11 @@ async def test_all_brokers_are_described_by_no_name(world: Any) -> None:
         ),
         (BROKER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
         (99, "x", ErrorCode.INVALID_REQUEST, "Unsupported resource type: 99"),
+        (GROUP, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
+        (METRICS, "", ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
+        (LOGGER, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
+        (LOGGER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
+        (LOGGER, "7", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 but received 7"),
     ],
 )
 async def test_what_has_no_settings_is_refused(
@@ -156,6 +166,58 @@ async def test_a_resource_that_comes_twice_is_refused_twice(world: Any) -> None:
         (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     ] * 2
     assert world.metadata.image.topics["t"].configs == {"retention.ms": "5"}
+
+
+async def change(world: Any, *resources: incremental_alter_configs.AlterConfigsResource) -> list[int]:
+    """The error codes of changes."""
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=list(resources))
+    return [each.error_code for each in (await world.ask(request, 1)).responses]
+
+
+async def listed(world: Any, *types: int, version: int = 1) -> list[tuple[int, str]]:
+    response = await world.ask(ListConfigResourcesRequest(resource_types=list(types)), version)
+    return [(each.resource_type, each.resource_name) for each in response.config_resources]
+
+
+async def test_settings_of_groups_and_client_metrics_are_kept_shown_and_listed(world: Any) -> None:
+    codes = await change(
+        world,
+        alter(GROUP, "g/ü", (SESSION, SET, "50000")),
+        alter(METRICS, "m", ("interval.ms", SET, "1000")),
+        alter(GROUP, "other", (SESSION, SET, "1")),
+    )
+    assert codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.INVALID_CONFIG]
+    (result,) = (await world.ask(describe(GROUP, "g/ü", SESSION), 4)).results
+    assert [(each.name, each.value, each.config_source) for each in result.configs] == [(SESSION, "50000", 8)]
+    (result,) = (await world.ask(describe(METRICS, "m", "interval.ms"), 4)).results
+    assert [(each.value, each.config_source) for each in result.configs] == [("1000", 7)]
+    assert await listed(world, GROUP, METRICS) == [(METRICS, "m"), (GROUP, "g/ü")]
+    assert await listed(world, version=0) == [(METRICS, "m")]
+    gone = [alter(GROUP, "g/ü", (SESSION, DELETE, None)), alter(METRICS, "m", ("interval.ms", DELETE, None))]
+    assert await change(world, *gone) == [ErrorCode.NONE, ErrorCode.NONE]
+    assert await listed(world, GROUP, METRICS) == []
+
+
+async def test_a_group_that_nobody_has_made_shows_the_defaults(world: Any) -> None:
+    (result,) = (await world.ask(describe(GROUP, "nobody"), 4)).results
+    assert (result.error_code, len(result.configs)) == (ErrorCode.NONE, 17)
+    assert {each.config_source for each in result.configs} == {5}
+
+
+async def test_levels_of_loggers_change_and_show(world: Any) -> None:
+    name = "kafkapy.controller.configs"
+    logger = logging.getLogger(name)
+    assert await change(world, alter(LOGGER, "1", (name, SET, "ERROR"))) == [ErrorCode.NONE]
+    try:
+        assert logger.getEffectiveLevel() == logging.ERROR
+        (result,) = (await world.ask(describe(LOGGER, "1", name), 4)).results
+        assert [(each.name, each.value, each.config_source) for each in result.configs] == [
+            (name, "ERROR", 6)
+        ]
+        assert await change(world, alter(LOGGER, "2", (name, SET, "INFO"))) == [ErrorCode.INVALID_REQUEST]
+    finally:
+        assert await change(world, alter(LOGGER, "1", (name, DELETE, None))) == [ErrorCode.NONE]
+    assert logger.level == logging.NOTSET
 
 
 def replacement(name: str, *configs: tuple[str, str | None]) -> alter_configs.AlterConfigsResource:
@@ -215,10 +277,6 @@ async def test_resources_with_settings_are_listed_by_type(
     response = await world.ask(ListConfigResourcesRequest(resource_types=types), 1)
     assert response.error_code == ErrorCode.NONE
     assert [(r.resource_type, r.resource_name) for r in response.config_resources] == resources
-
-
-async def test_the_first_version_lists_client_metrics_of_which_there_are_none(world: Any) -> None:
-    assert (await world.ask(ListConfigResourcesRequest(), 0)).config_resources == []
 
 
 async def test_a_resource_type_that_does_not_exist_is_refused(world: Any) -> None:

@@ -49,8 +49,18 @@ def test_every_version_is_answered_with_the_whole_table(client: RawClient, versi
     assert [(api.api_key, api.min_version, api.max_version) for api in response.api_keys] == [
         (api.key, api.min_version, api.max_version) for api in handlers.APIS
     ]
-    features = {feature.name: feature.max_version_level for feature in response.finalized_features}
-    assert features == ({} if version < 3 else {"metadata.version": 21})
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_features_have_the_levels_of_kafka_4_3(client: RawClient, version: int) -> None:
+    response = ask(client, version)
+    supported = {each.name: (each.min_version, each.max_version) for each in response.supported_features}
+    finalized = {each.name: each.max_version_level for each in response.finalized_features}
+    metadata, replicas = "metadata.version", "eligible.leader.replicas.version"
+    assert finalized == ({} if version < 3 else {metadata: 30, replicas: 1})
+    # Clients of before v4 take a lowest level of 0 for a mistake.
+    from_0 = {replicas: (0, 1)} if version >= 4 else {}
+    assert supported == ({} if version < 3 else {metadata: (7, 30), **from_0})
 
 
 def test_librdkafka_finds_the_produce_versions_without_which_it_does_not_produce(client: RawClient) -> None:

@@ -1,0 +1,230 @@
+"""Quotas of users, clients and addresses: kept and shown as Kafka does, not enforced yet.
+
+Each entity has a node below /config/users, /config/clients or /config/ips (`kafkapy.metadata.quotas`), with
+numbers as text, as Kafka's ZooKeeper mode keeps them. One without quotas has no node, unless it is above
+another. Source: Kafka's ClientQuotaControlManager, AdminZkClient, QuotaConfig (KIP-546, KIP-612).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kafkapy.config_keys import value_text
+from kafkapy.controller.change_notices import ChangeNotices
+from kafkapy.controller.writer import MetadataWriter
+from kafkapy.log_text import listed
+from kafkapy.metadata.quotas import (
+    CLIENT_ID,
+    IP,
+    USER,
+    ClientQuotas,
+    QuotaEntity,
+    clients_path,
+    quota_entity,
+    quota_path,
+    user_above,
+)
+from kafkapy.metadata.store import Create, Delete, Operation, SetData
+from kafkapy.metadata.znodes import encode_config
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+OF_USERS_AND_CLIENTS: Final = {
+    "consumer_byte_rate": "LONG",
+    "producer_byte_rate": "LONG",
+    "request_percentage": "DOUBLE",
+    "controller_mutation_rate": "DOUBLE",
+}
+"""Names of quotas, and the types of their values."""
+OF_ADDRESSES: Final = {"connection_creation_rate": "INT"}
+
+_HIGHEST: Final = {"INT": 2**31 - 1, "LONG": 2**63 - 1}
+_WHOLE: Final = 1e-6
+"""How far from a whole number a value may be that has to be one."""
+
+
+class QuotaChange(NamedTuple):
+    """One quota of an entity; None removes it."""
+
+    name: str
+    value: float | None
+
+
+class Alteration(NamedTuple):
+    """What shall change for one entity, given by pairs of a type and a name or None."""
+
+    entity: Sequence[tuple[str, str | None]]
+    changes: Sequence[QuotaChange]
+
+
+def quotas(configs: Mapping[str, str]) -> dict[str, float]:
+    """The quotas among what a node holds."""
+    return {
+        name: float(text)
+        for name, text in configs.items()
+        if name in OF_USERS_AND_CLIENTS or name in OF_ADDRESSES
+    }
+
+
+class ClientQuotaAdmin:
+    """Changes quotas."""
+
+    def __init__(self, writer: MetadataWriter, notices: ChangeNotices) -> None:
+        self._writer = writer
+        self._notices = notices
+
+    async def alter(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> list[KafkaError | None]:
+        """Change the quotas of each entity, or none of its; returns why it is refused, or None, for each.
+
+        Raises:
+            KafkaError: nothing was changed.
+        """
+        self._writer.require_controller()
+        counts = Counter(_entity(each) for each in alterations)
+        async with self._writer.turn:
+            refusals: list[KafkaError | None] = []
+            changed: dict[QuotaEntity, dict[str, str]] = {}
+            for alteration in alterations:
+                entity = _entity(alteration)
+                try:
+                    _check(alteration)
+                    if counts[entity] > 1:
+                        raise _refused("An entity must appear at most once.")
+                    changed[entity] = self._configs(entity, alteration.changes)
+                    refusals.append(None)
+                except KafkaError as error:
+                    refusals.append(error)
+            if not validate_only:
+                await self._commit(changed)
+        return refusals
+
+    def _configs(self, entity: QuotaEntity, changes: Iterable[QuotaChange]) -> dict[str, str]:
+        """What the node of `entity` holds after `changes`."""
+        configs = dict(self._writer.image.client_quotas.configs.get(entity, {}))
+        for name, value in changes:
+            if value is None:
+                if name in _types(entity):
+                    configs.pop(name, None)
+            else:
+                whole = _types(entity)[name] != "DOUBLE"
+                configs[name] = value_text(round(value) if whole else value) or ""
+        return configs
+
+    async def _commit(self, changed: Mapping[QuotaEntity, Mapping[str, str]]) -> None:
+        before = self._writer.image.client_quotas
+        changes = {
+            entity: configs or None
+            for entity, configs in changed.items()
+            if configs != before.configs.get(entity, {})
+        }
+        if not changes:
+            return
+        after = before.with_changes(changes)
+        # A user has a node while it has quotas or is above clients that have.
+        users = {user_above(entity) for entity in changes if len(entity) > 1}
+        for user in users | {entity for entity in changes if entity[0][0] == USER}:
+            own = changes.get(user, before.configs.get(user)) or {}
+            changes[user] = own if own or after.has_clients(user) else None
+        after = before.with_changes(changes)
+        paths = [quota_path(entity) for entity in changed if entity in changes]
+        await self._notices.commit(_operations(before, after, changes), paths)
+        self._writer.publish(self._writer.image.with_client_quotas(after))
+        if raised := [_shown(entity) for entity, configs in changes.items() if quotas(configs or {})]:
+            logger.warning("Quotas are kept and not enforced yet: %s", listed(raised))
+
+
+def _entity(alteration: Alteration) -> QuotaEntity:
+    return quota_entity(dict(alteration.entity))
+
+
+def _types(entity: QuotaEntity) -> Mapping[str, str]:
+    """The quotas that an entity can have, and their types."""
+    return OF_ADDRESSES if entity[0][0] == IP else OF_USERS_AND_CLIENTS
+
+
+def _operations(
+    before: ClientQuotas, after: ClientQuotas, entities: Iterable[QuotaEntity]
+) -> list[Operation]:
+    """What makes the nodes of `entities` those of `after`: parents come first, and go last."""
+    made: list[Operation] = []
+    gone: list[Operation] = []
+    for entity in sorted(entities, key=len):
+        path, configs = quota_path(entity), after.configs.get(entity)
+        if configs is None:
+            gone.append(Delete(path))
+        elif entity not in before.configs:
+            made.append(Create(path, encode_config(configs)))
+        elif configs != before.configs[entity]:
+            made.append(SetData(path, encode_config(configs)))
+        if entity[0][0] == USER and before.has_clients(entity) != after.has_clients(entity):
+            folder = clients_path(entity)
+            if after.has_clients(entity):
+                made.append(Create(folder))
+            else:
+                gone.append(Delete(folder))
+    return [*made, *reversed(gone)]
+
+
+def _check(alteration: Alteration) -> None:
+    """Raises KafkaError for an entity that cannot have quotas, or not these."""
+    names = dict(alteration.entity)
+    if not names:
+        raise _refused("Invalid empty client quota entity")
+    if len(names) < len(alteration.entity):
+        raise _refused("Invalid client quota entity, duplicate entity entry")
+    for kind, name in names.items():
+        if kind not in (USER, CLIENT_ID, IP):
+            raise _refused(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _refused(f"Empty {kind} not supported")
+    if IP in names:
+        if len(names) > 1:
+            raise _refused(
+                "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
+            )
+        if not _is_address(names[IP]):
+            raise _refused(f"{names[IP]} is not a valid IP address.")
+    seen = Counter(change.name for change in alteration.changes)
+    for name, count in seen.items():
+        if count > 1:
+            raise _refused(f"Duplicate quota key {name}")
+    types = _types(quota_entity(names))
+    for name, value in alteration.changes:
+        if value is not None:
+            _check_value(types, name, value)
+
+
+def _check_value(types: Mapping[str, str], name: str, value: float) -> None:
+    if name not in types:
+        raise _refused(f"Invalid configuration key {name}")
+    if not value > 0:  # nor is NaN
+        raise _refused(f"Quota {name} must be greater than 0")
+    kind = types[name]
+    if value > _HIGHEST.get(kind, sys.float_info.max):
+        raise _refused(f"Proposed value for {name} is too large for {'an' if kind == 'INT' else 'a'} {kind}.")
+    if kind != "DOUBLE" and abs(value % 1.0) > _WHOLE:
+        raise _refused(f"{name} cannot be a fractional value.")
+
+
+def _is_address(text: str | None) -> bool:
+    """Kafka takes host names too; no client may have this broker ask a name server."""
+    try:
+        return text is None or bool(ipaddress.ip_address(text))
+    except ValueError:
+        return False
+
+
+def _shown(entity: QuotaEntity) -> str:
+    return ", ".join(f"{kind} {'<default>' if name is None else name}" for kind, name in entity)
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,29 @@
+"""DeleteAcls: there is no access control, and so there are no rules to delete.
+
+Versions: 0-3 (Apache Kafka 4 dropped v0).
+
+Behaviour: SECURITY_DISABLED for each filter, as of an Apache Kafka without an authorizer.
+
+Version notes: v1 knows patterns of names (KIP-290), v2 is flexible, v3 knows users as resources.
+"""
+
+from __future__ import annotations
+
+from kafkapy.context import RequestContext
+from kafkapy.handlers.describe_acls import NO_AUTHORIZER
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+
+
+def handle(context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    """Refuse each filter."""
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+            for _ in request.filters
+        ]
+    )

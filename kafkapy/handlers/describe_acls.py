@@ -1,0 +1,21 @@
+"""DescribeAcls: there is no access control, and so there are no rules to show.
+
+Versions: 0-3 (Apache Kafka 4 dropped v0).
+
+Behaviour: SECURITY_DISABLED, as of an Apache Kafka without an authorizer.
+
+Version notes: v1 knows patterns of names (KIP-290), v2 is flexible, v3 knows users as resources.
+"""
+
+from __future__ import annotations
+
+from kafkapy.context import RequestContext
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+NO_AUTHORIZER = "No Authorizer is configured."
+
+
+def handle(context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Say that access control is off."""
+    return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)

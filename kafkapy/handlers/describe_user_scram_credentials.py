@@ -1,0 +1,41 @@
+"""DescribeUserScramCredentials: no user has credentials, since none can log in (KIP-554).
+
+Versions: 0.
+
+Behaviour: asked for all users it names none; each user asked for by name is RESOURCE_NOT_FOUND, one asked for
+twice DUPLICATE_RESOURCE. kafka-configs asks when it shows the quotas of users.
+
+Version notes: none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kafkapy.context import RequestContext
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+
+def handle(
+    context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Answer each user once."""
+    users = Counter(user.name for user in request.users or ())
+    return DescribeUserScramCredentialsResponse(
+        results=[_describe(user, count) for user, count in users.items()]
+    )
+
+
+def _describe(user: str, count: int) -> DescribeUserScramCredentialsResult:
+    if count > 1:
+        error = ErrorCode.DUPLICATE_RESOURCE
+        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+    else:
+        error = ErrorCode.RESOURCE_NOT_FOUND
+        message = f"Attempt to describe a user credential that does not exist: {user}"
+    return DescribeUserScramCredentialsResult(user=user, error_code=error, error_message=message)

@@ -1,0 +1,130 @@
+"""ElectLeaders: have partitions led by their preferred replica, or by any (KIP-183, KIP-460).
+
+Versions: 0-2.
+
+Behaviour: one node has the only replica of each partition, and leads it unless its log directory failed:
+ELECTION_NOT_NEEDED, or PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE by the kind of the
+election. Null asks for all partitions, and leaves out those that need no election.
+
+Version notes: v0 elects preferred leaders and has no error of its own; v1 says which election; v2 is
+flexible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import IntEnum
+
+from kafkapy.context import RequestContext
+from kafkapy.metadata.image import MetadataImage, PartitionState
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+PARTITIONS_AT_ONCE = 2000
+"""After so many the event loop serves others."""
+
+
+class ElectionType(IntEnum):
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+_UNAVAILABLE = {
+    ElectionType.PREFERRED: (
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        "The preferred leader was not available.",
+    ),
+    ElectionType.UNCLEAN: (
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "Eligible topic partition leaders are not available.",
+    ),
+}
+
+
+async def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Answer each partition as the image has it."""
+    try:
+        election = ElectionType(request.election_type)
+    except ValueError:
+        return _unknown_type(request) if request.topic_partitions != [] else ElectLeadersResponse()
+    elector = _Elector(context, election)
+    if request.topic_partitions is None:
+        return ElectLeadersResponse(replica_election_results=await elector.all_topics())
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic, partition_result=[elector.named(topic.topic, n) for n in topic.partitions]
+            )
+            for topic in request.topic_partitions
+        ]
+    )
+
+
+def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    message = f"Unknown election type {request.election_type}"
+    return ElectLeadersResponse(
+        error_code=ErrorCode.INVALID_REQUEST,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(
+                        partition_id=index, error_code=ErrorCode.INVALID_REQUEST, error_message=message
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+class _Elector:
+    """Finds the result for each partition, of one image."""
+
+    def __init__(self, context: RequestContext, election: ElectionType) -> None:
+        self._image: MetadataImage = context.broker.metadata.image
+        self._replicas = context.broker.replicas
+        self._election = election
+
+    def named(self, topic: str, index: int) -> PartitionResult:
+        """The result of a partition that the client names."""
+        state = self._image.partition(topic, index)
+        if state is None:
+            what = f"partition as {topic}-{index}" if topic in self._image.topics else f"topic as {topic}"
+            error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {what}"
+        elif self._is_led(topic, index, state):
+            error = ErrorCode.ELECTION_NOT_NEEDED
+            message = "Leader election not needed for topic partition."
+        else:
+            error, message = _UNAVAILABLE[self._election]
+        return PartitionResult(partition_id=index, error_code=error, error_message=message)
+
+    async def all_topics(self) -> list[ReplicaElectionResult]:
+        """Every topic, with its partitions that would need an election."""
+        results, looked_at = [], 0
+        for name, topic in self._image.topics.items():
+            needing = [
+                self.named(name, index)
+                for index, state in enumerate(topic.partitions)
+                if not self._is_led(name, index, state)
+            ]
+            results.append(ReplicaElectionResult(topic=name, partition_result=needing))
+            looked_at += len(topic.partitions)
+            if looked_at >= PARTITIONS_AT_ONCE:
+                looked_at = 0
+                await asyncio.sleep(0)
+        return results
+
+    def _is_led(self, topic: str, index: int, state: PartitionState) -> bool:
+        """Whether the partition has the leader that the election is to find."""
+        if state.leader not in self._image.brokers:
+            return False
+        if self._replicas.any_offline and self._replicas.is_offline(topic, index):
+            return False
+        return self._election is ElectionType.UNCLEAN or state.leader == state.replicas[0]

@@ -1,0 +1,23 @@
+"""Text from clients in log lines: as much as tells what is meant, however long it is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import islice
+from typing import Final
+
+CHARACTERS: Final = 200
+"""How many characters of a name are shown."""
+NAMES: Final = 20
+"""How many names of a list are shown."""
+
+
+def shortened(text: str) -> str:
+    """`text`, or its beginning and how long it is."""
+    return text if len(text) <= CHARACTERS else f"{text[:CHARACTERS]}… ({len(text)} characters)"
+
+
+def listed(names: Collection[str]) -> str:
+    """The names, or the first of them and how many there are more."""
+    shown = ", ".join(map(shortened, islice(names, NAMES)))
+    return shown if len(names) <= NAMES else f"{shown} and {len(names) - NAMES} more"

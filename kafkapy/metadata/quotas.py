@@ -1,0 +1,109 @@
+"""Who a quota is for, and the node of the tree that holds it.
+
+A quota is for a user, a client id, a client id of one user, or an address; None in place of a name is for
+all who have no quota of their own. The nodes of users hold credentials too, under other names than those of
+quotas. Source: Kafka's ClientQuotaEntity, ConfigEntityName and AdminZkClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from kafkapy.metadata import znodes
+from kafkapy.metadata.store import Node
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+"""Pairs of a type and a name or None, in order of the types."""
+
+_CLIENTS: Final = "clients"
+_PARENTS: Final = {USER: znodes.USER_CONFIGS, CLIENT_ID: znodes.CLIENT_CONFIGS, IP: znodes.IP_CONFIGS}
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotas:
+    """What the nodes of users, clients and addresses hold; never changed, as the image that it is part of."""
+
+    configs: Mapping[QuotaEntity, Mapping[str, str]] = field(default_factory=dict)
+    """By entity; empty for a user that is only above clients."""
+    clients: Mapping[QuotaEntity, int] = field(default_factory=dict)
+    """How many clients of a user have nodes, by user."""
+
+    def has_clients(self, user: QuotaEntity) -> bool:
+        """Whether clients of this user have nodes."""
+        return self.clients.get(user, 0) > 0
+
+    def with_changes(self, changes: Mapping[QuotaEntity, Mapping[str, str] | None]) -> ClientQuotas:
+        """These with other contents of some nodes; a node of None is gone."""
+        configs, clients = dict(self.configs), dict(self.clients)
+        for entity, content in changes.items():
+            if len(entity) > 1:
+                user = user_above(entity)
+                clients[user] = clients.get(user, 0) + (content is not None) - (entity in configs)
+            if content is None:
+                configs.pop(entity, None)
+            else:
+                configs[entity] = content
+        return ClientQuotas(configs, clients)
+
+
+def user_above(entity: QuotaEntity) -> QuotaEntity:
+    """The user of a client of one user."""
+    return quota_entity({USER: dict(entity)[USER]})
+
+
+def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
+    """The entity of a name, or None for the default, by type."""
+    return tuple(sorted(names.items()))
+
+
+def quota_path(entity: QuotaEntity) -> str:
+    """The node with the quotas of `entity`."""
+    names = dict(entity)
+    if len(names) == 1:
+        ((kind, name),) = entity
+        return f"{_PARENTS[kind]}/{_node_name(name)}"
+    return f"{clients_path(((USER, names[USER]),))}/{_node_name(names[CLIENT_ID])}"
+
+
+def clients_path(user: QuotaEntity) -> str:
+    """The node above those of a user's clients."""
+    return f"{quota_path(user)}/{_CLIENTS}"
+
+
+def read_quotas(tree: Mapping[str, Node]) -> ClientQuotas:
+    """What the nodes of users, clients and addresses hold.
+
+    Raises:
+        DamagedNodeError: a node does not hold what it should.
+    """
+    found: dict[QuotaEntity, Mapping[str, str]] = {}
+    for path, node in tree.items():
+        for kind, parent in _PARENTS.items():
+            if path.startswith(parent + "/"):
+                names = _names(kind, path[len(parent) + 1 :])
+                if names is not None:
+                    # ZooKeeper's nodes above others are empty.
+                    found[quota_entity(names)] = znodes.decode_config(path, node.data) if node.data else {}
+    return ClientQuotas().with_changes(found)
+
+
+def _names(kind: str, rest: str) -> dict[str, str | None] | None:
+    """The names in the rest of a path; None for a node that is only a folder."""
+    name, *below = rest.split("/")
+    if not below:
+        return {kind: _name(name)}
+    return {USER: _name(name), CLIENT_ID: _name(below[1])} if len(below) > 1 else None
+
+
+def _node_name(name: str | None) -> str:
+    return znodes.DEFAULT_ENTITY if name is None else znodes.sanitize(name)
+
+
+def _name(node_name: str) -> str | None:
+    return None if node_name == znodes.DEFAULT_ENTITY else znodes.desanitize(node_name)
