@@ -150,8 +150,10 @@ class BrokerCore:
 
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
-        self._executor = _running_threads(self.config["background.threads"])
-        self._started.callback(self._executor.shutdown)
+        self._background_threads: int = self.config["background.threads"]
+        self._executor = _running_threads(self._background_threads)
+        self._started.callback(lambda: self._executor.shutdown())
+        self.config.on_change(self._resize_executor)
         self.timers = Timers(loop)
         self._started.callback(self.timers.close)
         self.waiters = Waiters(loop, self.timers)
@@ -261,7 +263,6 @@ class BrokerCore:
             defaults=LogConfig.from_mapping(config.topic_defaults()),
             clock=self.clock,
             durability=config["durability"],
-            recovery_threads_per_dir=config["num.recovery.threads.per.data.dir"],
             producer_expiration_ms=config["producer.id.expiration.ms"],
             check_on_first_read=config["log.check.on.first.read"],
             max_open_files=config["log.max.open.files"],
@@ -276,8 +277,9 @@ class BrokerCore:
         self._started.push_async_callback(self._store.close)
         image = await open_cluster(self._store, identity.cluster_id)
         self.cluster_id = image.cluster_id
-        # Before the logs are loaded: it depends on them which producers are remembered.
+        # Before the logs are loaded: how, and which producers are remembered, depends on them.
         put_in_effect(config, image, self.node_id)
+        self.logs.recovery_threads_per_dir = config["num.recovery.threads.per.data.dir"]
         await self.blocking(self.logs.load, self.cluster_id, self.node_id)
         return image
 
@@ -345,6 +347,20 @@ class BrokerCore:
                 " (kafka-configs --entity-type brokers --entity-default).",
                 *(MIN_INSYNC_REPLICAS, given, in_effect),
             )
+
+    def _resize_executor(self) -> None:
+        """Have new work done by as many threads as background.threads says, if they can be had."""
+        wanted: int = self.config["background.threads"]
+        if wanted == self._background_threads:
+            return
+        try:
+            executor = _running_threads(wanted)
+        except RuntimeError as error:
+            logger.error("background.threads stays %d: %s", self._background_threads, error)
+            return
+        # What runs in the old threads, or waits for them, is done there.
+        self._executor.shutdown(wait=False)
+        self._executor, self._background_threads = executor, wanted
 
     def _apply_topic_defaults(self) -> None:
         self.replicas.set_defaults(self.config.topic_defaults(), self.metadata.image)

@@ -94,7 +94,8 @@ class LogManager:
         ]
         for directory in self.directories:
             directory.check_on_first_read = check_on_first_read
-        self._recovery_threads_per_dir = recovery_threads_per_dir
+        self.recovery_threads_per_dir = recovery_threads_per_dir
+        """How many logs of one directory are loaded at a time."""
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.moves = LogMoves(self)
@@ -168,7 +169,7 @@ class LogManager:
         loading = LogLoading(
             self.defaults,
             self.clock,
-            threads_per_dir=self._recovery_threads_per_dir,
+            threads_per_dir=self.recovery_threads_per_dir,
             producer_expiration_ms=self._producer_expiration_ms,
         )
         for directory in self.directories:

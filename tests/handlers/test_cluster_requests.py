@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -104,8 +105,21 @@ async def test_an_election_of_no_kind_is_refused(world: Any) -> None:
 
 async def test_an_election_of_all_partitions_lets_others_be_served_meanwhile(world: Any) -> None:
     await world.admin.topics.create_topics([NewTopic(f"many-{n}", 500) for n in range(10)])
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    being_served = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    before = turns
     code, results = await elect(world, None)
+    being_served.cancel()
     assert (code, len(results)) == (ErrorCode.NONE, 11)
+    assert turns - before >= 2
 
 
 # --- quotas ----------------------------------------------------------------------------------------------

@@ -134,6 +134,7 @@ def test_offsets_outside_the_log_are_out_of_range(client: RawClient, offset: int
     produce(client, "orders", batch(b"a", b"b", b"c"))
     (data,) = fetch(client, "orders", offset)
     assert (data.error_code, data.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert data.aborted_transactions is None
 
 
 def test_a_partition_with_an_error_does_not_wait_and_does_not_stop_the_others(client: RawClient) -> None:
@@ -142,6 +143,7 @@ def test_a_partition_with_an_error_does_not_wait_and_does_not_stop_the_others(cl
     good, missing = fetch(client, "orders", 0, 0, max_wait_ms=WAIT_MS, min_bytes=1 << 20)
     assert values(good) == [b"a"]
     assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert missing.aborted_transactions == []
 
 
 @pytest.mark.parametrize(
