@@ -63,6 +63,12 @@ class Alteration(NamedTuple):
     changes: Sequence[QuotaChange]
 
 
+def quota_text(name: str, value: float) -> str | None:
+    """A quota as its node holds it; None for one that is not known."""
+    kind = {**OF_USERS_AND_CLIENTS, **OF_ADDRESSES}.get(name)
+    return None if kind is None else value_text(value if kind == "DOUBLE" else round(value))
+
+
 def quotas(configs: Mapping[str, str]) -> dict[str, float]:
     """The quotas among what a node holds."""
     return {
@@ -114,8 +120,7 @@ class ClientQuotaAdmin:
                 if name in _types(entity):
                     configs.pop(name, None)
             else:
-                whole = _types(entity)[name] != "DOUBLE"
-                configs[name] = value_text(round(value) if whole else value) or ""
+                configs[name] = quota_text(name, value) or ""
         return configs
 
     async def _commit(self, changed: Mapping[QuotaEntity, Mapping[str, str]]) -> None:

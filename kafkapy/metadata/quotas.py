@@ -39,7 +39,10 @@ class ClientQuotas:
         return self.clients.get(user, 0) > 0
 
     def with_changes(self, changes: Mapping[QuotaEntity, Mapping[str, str] | None]) -> ClientQuotas:
-        """These with other contents of some nodes; a node of None is gone."""
+        """These with other contents of some nodes; a node of None is gone.
+
+        A user above clients has a node too, which `changes` name where it is new.
+        """
         configs, clients = dict(self.configs), dict(self.clients)
         for entity, content in changes.items():
             if len(entity) > 1:

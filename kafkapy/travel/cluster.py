@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kafkapy.controller.producer_ids import BLOCK_SIZE
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.quotas import ClientQuotas, clients_path, quota_path
 from kafkapy.metadata.znodes import LeaderAndIsr, ProducerIdBlock, ReplicaAssignment
 from kafkapy.protocol.types import Uuid
 
@@ -43,6 +44,9 @@ class KnownCluster:
     """Where it was found, for people."""
     topics: dict[str, KnownTopic] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    client_metrics_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     next_producer_id: int = 0
     not_carried: list[str] = field(default_factory=list)
     """What this broker has nothing for, in words."""
@@ -82,6 +86,14 @@ def cluster_nodes(cluster: Cluster, *, epochs_on: int = 0) -> Iterator[tuple[str
     for name, configs in image.broker_configs.items():
         if configs:
             yield znodes.broker_config_path(name), znodes.encode_config(configs)
+    for name, configs in image.group_configs.items():
+        yield znodes.group_config_path(name), znodes.encode_config(configs)
+    for name, configs in image.client_metrics_configs.items():
+        yield znodes.client_metrics_config_path(name), znodes.encode_config(configs)
+    for entity in sorted(image.client_quotas.configs, key=len):
+        yield quota_path(entity), znodes.encode_config(image.client_quotas.configs[entity])
+        if image.client_quotas.has_clients(entity):
+            yield clients_path(entity), b""
     yield znodes.CLUSTER_ID, znodes.encode_cluster_id(image.cluster_id)
 
 

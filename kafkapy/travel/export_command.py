@@ -68,6 +68,8 @@ def _report(exported: Exported, paths: list[Path], zookeeper: str | None, *, cop
         )
     if plan.left:
         click.echo(f"Left behind, known to no topic: {', '.join(plan.left)}")
+    if plan.not_carried:
+        click.echo(f"Left behind, unknown to Apache Kafka 3.9: {', '.join(plan.not_carried)}")
     node_id = plan.cluster.node_id
     if zookeeper is not None:
         click.echo(f"Wrote {counted(exported.nodes, 'node')} to ZooKeeper at {zookeeper}")

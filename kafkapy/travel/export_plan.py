@@ -13,6 +13,7 @@ from kafkapy.storage.files import FileSystem
 from kafkapy.travel.cluster import Cluster
 from kafkapy.travel.internal_topics import highest_producer_id
 from kafkapy.travel.metadata_file import read_metadata
+from kafkapy.travel.settings import exported_image
 from kafkapy.travel.source import PartitionFolder, Source
 from kafkapy.travel.travel_error import TravelError, some_of
 
@@ -33,14 +34,18 @@ class ExportPlan:
     """Partition directories that stay behind: no topic knows them."""
     damaged: list[str]
     """Partitions with damaged offsets, in words (storage/damage.py)."""
+    not_carried: list[str]
+    """What Apache Kafka has nothing for, in words."""
 
     def directories(self) -> dict[TopicPartition, Uuid]:
         """The log directory of each partition."""
         return {folder.topic_partition: self.directory_ids[folder.directory] for folder in self.folders}
 
 
-def plan_export(source: Source, files: FileSystem, scratch: str) -> ExportPlan:
-    """Plan the export of `source`; `scratch` is a directory for a copy of its metadata.
+def plan_export(source: Source, files: FileSystem, scratch: str, *, zookeeper: bool) -> ExportPlan:
+    """Plan the export of `source` to a Kafka with or without ZooKeeper.
+
+    `scratch` is a directory for a copy of its metadata.
 
     Raises:
         TravelError: it is not this broker's, or damaged, or not all of it is there.
@@ -50,6 +55,9 @@ def plan_export(source: Source, files: FileSystem, scratch: str) -> ExportPlan:
     if metadata is None:
         raise _not_ours(source, files)
     cluster = read_metadata(files, metadata, scratch, source.node_id)
+    not_carried: list[str] = []
+    image = exported_image(cluster.image, not_carried, zookeeper=zookeeper)
+    cluster = replace(cluster, image=image)
     topic_ids = {
         TopicPartition(topic.name, index): topic.id
         for topic in cluster.image.topics.values()
@@ -80,7 +88,7 @@ def plan_export(source: Source, files: FileSystem, scratch: str) -> ExportPlan:
         for ranges in load_damage(files, folder.path).values()
         for each in ranges
     ]
-    return ExportPlan(cluster, folders, topic_ids, ids, left, damaged)
+    return ExportPlan(cluster, folders, topic_ids, ids, left, damaged, not_carried)
 
 
 def _not_ours(source: Source, files: FileSystem) -> TravelError:

@@ -63,7 +63,7 @@ def export_copy(
     files = FileSystem()
     with Source(paths) as source, Target(targets, files) as target:
         try:
-            plan = plan_export(source, files, target.paths[0])
+            plan = plan_export(source, files, target.paths[0], zookeeper=zookeeper is not None)
             if zookeeper is not None:
                 with connected(zookeeper) as client:
                     check_is_free(client, plan.cluster)
@@ -96,7 +96,7 @@ def export_in_place(paths: Sequence[Path], zookeeper: str | None) -> Exported:
                     "partition: move it out of the data directory."
                 )
         try:
-            plan = plan_export(source, files, own[0])
+            plan = plan_export(source, files, own[0], zookeeper=zookeeper is not None)
             nodes = 0
             if zookeeper is not None:
                 with connected(zookeeper) as client:

@@ -4,7 +4,7 @@ directories alone do."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafkapy.controller.producer_ids import UNKNOWN_IDS
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
@@ -14,7 +14,13 @@ from kafkapy.travel.cluster import Cluster, KnownCluster, KnownPartition, KnownT
 from kafkapy.travel.compaction_holes import end_of_last_hole
 from kafkapy.travel.internal_topics import InternalTopics, highest_producer_id, read_internal_topics
 from kafkapy.travel.old_segments import begins_with_message
-from kafkapy.travel.settings import broker_settings, topic_settings, unknown_settings
+from kafkapy.travel.settings import (
+    broker_settings,
+    client_metrics_settings,
+    group_settings,
+    topic_settings,
+    unknown_settings,
+)
 from kafkapy.travel.source import PartitionFolder, Source
 from kafkapy.travel.travel_error import TravelError, some_of
 
@@ -52,10 +58,15 @@ def plan_import(source: Source, known: KnownCluster | None, *, in_place: bool = 
     next_producer_id = known.next_producer_id if known else _unused_producer_id(source, chooser, internal)
     image = MetadataImage(
         cluster_id=source.cluster_id or uuid_to_text(random_uuid()),
-        broker_configs=broker_settings(known.broker_configs, source.node_id, chooser.not_carried)
-        if known
-        else {},
     ).with_topics(chooser.topics)
+    if known is not None:
+        image = replace(
+            image,
+            broker_configs=broker_settings(known.broker_configs, source.node_id, chooser.not_carried),
+            group_configs=group_settings(known.group_configs, chooser.not_carried),
+            client_metrics_configs=client_metrics_settings(known.client_metrics_configs, chooser.not_carried),
+            client_quotas=known.client_quotas,
+        )
     return ImportPlan(
         Cluster(source.node_id, image, next_producer_id),
         chooser.folders,

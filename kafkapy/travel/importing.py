@@ -135,7 +135,8 @@ def _known(source: Source, place: MetadataPlace) -> KnownCluster | None:
 
 def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:
     with connected(address) as client:
-        image, next_producer_id, not_carried = read_tree(client)
+        found = read_tree(client)
+    image = found.image
     if source.cluster_id not in (None, image.cluster_id):
         raise TravelError(
             f"ZooKeeper at {address} has the cluster {image.cluster_id}, the directory belongs to "
@@ -154,7 +155,14 @@ def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:
         for topic in image.topics.values()
     }
     configs = {name: dict(each) for name, each in image.broker_configs.items()}
-    return KnownCluster(f"ZooKeeper at {address}", topics, configs, next_producer_id, not_carried)
+    return KnownCluster(
+        f"ZooKeeper at {address}",
+        topics,
+        configs,
+        client_quotas=image.client_quotas,
+        next_producer_id=found.next_producer_id,
+        not_carried=found.not_carried,
+    )
 
 
 def _raise_recovery_points(source: Source, plan: ImportPlan, paths: Sequence[str], files: FileSystem) -> None:

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from kafkapy.controller.config_kind import ResourceType
+from kafkapy.metadata.quotas import QuotaEntity, quota_entity
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.metadata_records import (
     AccessControlEntryRecord,
@@ -28,11 +30,10 @@ from kafkapy.protocol.messages.metadata_records import (
 )
 from kafkapy.protocol.types import Uuid, uuid_to_text
 from kafkapy.travel.cluster import KnownCluster, KnownPartition, KnownTopic
-from kafkapy.travel.kraft_snapshot import BROKER_RESOURCE, TOPIC_RESOURCE
+from kafkapy.travel.settings import kept_quotas
 from kafkapy.travel.travel_error import TravelError
 
 _LEADER_UNCHANGED: Final = -2
-_OTHER_RESOURCES: Final = {16: "client metrics subscriptions", 32: "settings of groups"}
 
 
 def replay(messages: Iterable[TopMessage | int], described_by: str) -> KnownCluster:
@@ -55,7 +56,7 @@ class _Replay:
         self._acls: set[Uuid] = set()
         self._scram: set[tuple[str, int]] = set()
         self._tokens: set[str] = set()
-        self._quotas: dict[tuple[tuple[str, str | None], ...], set[str]] = {}
+        self._quotas: dict[QuotaEntity, dict[str, float]] = {}
         self._features: dict[str, int] = {}
         self._unknown: Counter[int] = Counter()
 
@@ -76,7 +77,7 @@ class _Replay:
         elif isinstance(message, RemoveTopicRecord):
             topic = self._topics.pop(message.topic_id, None)
             if topic is not None:
-                self._configs.pop((TOPIC_RESOURCE, topic.name), None)
+                self._configs.pop((ResourceType.TOPIC, topic.name), None)
         elif isinstance(message, ConfigRecord):
             configs = self._configs.setdefault((message.resource_type, message.resource_name), {})
             if message.value is None:
@@ -85,6 +86,13 @@ class _Replay:
                 configs[message.name] = message.value
         elif isinstance(message, ProducerIdsRecord):
             self._next_producer_id = message.next_producer_id
+        elif isinstance(message, ClientQuotaRecord):
+            entity = quota_entity({each.entity_type: each.entity_name for each in message.entity})
+            quotas = self._quotas.setdefault(entity, {})
+            if message.remove:
+                quotas.pop(message.key, None)
+            else:
+                quotas[message.key] = message.value
         elif isinstance(message, FeatureLevelRecord):
             self._features[message.name] = message.feature_level
         else:
@@ -104,10 +112,6 @@ class _Replay:
             self._tokens.add(message.token_id)
         elif isinstance(message, RemoveDelegationTokenRecord):
             self._tokens.discard(message.token_id)
-        elif isinstance(message, ClientQuotaRecord):
-            entity = tuple((each.entity_type, each.entity_name) for each in message.entity)
-            quotas = self._quotas.setdefault(entity, set())
-            (quotas.discard if message.remove else quotas.add)(message.key)
 
     def _topic(self, topic_id: Uuid) -> KnownTopic:
         try:
@@ -134,28 +138,33 @@ class _Replay:
 
     def result(self, described_by: str) -> KnownCluster:
         for topic in self._topics.values():
-            topic.configs = self._configs.get((TOPIC_RESOURCE, topic.name), {})
-        brokers = {name: each for (kind, name), each in self._configs.items() if kind == BROKER_RESOURCE}
-        quotas = sum(map(len, self._quotas.values()))
-        others = {
-            what: sum(1 for (kind, _), each in self._configs.items() if kind == number and each)
-            for number, what in _OTHER_RESOURCES.items()
-        }
+            topic.configs = self._configs.get((ResourceType.TOPIC, topic.name), {})
+        quotas, unknown_quotas = kept_quotas(self._quotas)
         counted = {
             "access control entries (there is no access control yet)": len(self._acls),
             "SCRAM credentials (there is no authentication yet)": len(self._scram),
             "delegation tokens": len(self._tokens),
-            "client quotas": quotas,
-            **others,
+            "client quotas of kinds that are not known here": unknown_quotas,
             "metadata records of kinds that are not known here": self._unknown.total(),
         }
         return KnownCluster(
             described_by,
             {topic.name: topic for topic in self._topics.values()},
-            {name: configs for name, configs in brokers.items() if configs},
+            self._settings_of(ResourceType.BROKER),
+            self._settings_of(ResourceType.GROUP),
+            self._settings_of(ResourceType.CLIENT_METRICS),
+            quotas,
             self._next_producer_id,
             [f"{count} {what}" for what, count in counted.items() if count],
         )
+
+    def _settings_of(self, resource_type: int) -> dict[str, dict[str, str]]:
+        """The settings of all resources of a type, by name."""
+        return {
+            name: configs
+            for (kind, name), configs in self._configs.items()
+            if kind == resource_type and configs
+        }
 
 
 def _in_sync(replicas: Sequence[int], isr: Sequence[int], eligible: Sequence[int] | None) -> tuple[int, ...]:

@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from kafkapy.controller.client_quotas import quotas
+from kafkapy.controller.config_kind import ResourceType
 from kafkapy.metadata.image import NO_LEADER
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.message import TopMessage
@@ -30,7 +32,9 @@ from kafkapy.protocol.messages.control_records import (
     VotersRecordVoter,
 )
 from kafkapy.protocol.messages.metadata_records import (
+    ClientQuotaRecord,
     ConfigRecord,
+    EntityData,
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -50,8 +54,6 @@ from kafkapy.travel.kraft_records import (
 
 METADATA_VERSION: Final = 21
 """3.9-IV0, of which partition records are version 1."""
-TOPIC_RESOURCE: Final = 2
-BROKER_RESOURCE: Final = 4
 
 _PARTITION_RECORD_VERSION: Final = 1
 _EPOCH: Final = 1
@@ -133,10 +135,17 @@ def _records(
             )
     for topic in image.topics.values():
         for name, value in topic.configs.items():
-            yield _config(TOPIC_RESOURCE, topic.name, name, value), 0
+            yield _config(ResourceType.TOPIC, topic.name, name, value), 0
     for broker, configs in image.broker_configs.items():
         for name, value in configs.items():
-            yield _config(BROKER_RESOURCE, broker, name, value), 0
+            yield _config(ResourceType.BROKER, broker, name, value), 0
+    for subscription, configs in image.client_metrics_configs.items():
+        for name, value in configs.items():
+            yield _config(ResourceType.CLIENT_METRICS, subscription, name, value), 0
+    for entity, configs in image.client_quotas.configs.items():
+        parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
+        for key, number in quotas(configs).items():
+            yield ClientQuotaRecord(entity=parts, key=key, value=number), 0
     if cluster.next_producer_id:
         yield (
             ProducerIdsRecord(broker_id=node_id, broker_epoch=0, next_producer_id=cluster.next_producer_id),

@@ -7,10 +7,25 @@ Kafka's cleaner has worked on (its `cleaner-offset-checkpoint` names it) is a co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
-from kafkapy.config_keys import ConfigError, ConfigKey, broker_keys, topic_keys
+from kafkapy.config_keys import (
+    UNKNOWN,
+    ConfigError,
+    ConfigKey,
+    broker_key,
+    broker_keys,
+    client_metrics_keys,
+    group_keys,
+    topic_keys,
+)
 from kafkapy.controller.adoption import guessed_settings
+from kafkapy.controller.client_quotas import quota_text
+from kafkapy.controller.config_brokers import MIN_INSYNC_REPLICAS
+from kafkapy.controller.config_kind import ALL_BROKERS
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.quotas import ClientQuotas, QuotaEntity, user_above
 from kafkapy.topic_names import is_internal
 from kafkapy.unsupported import check_supported
 
@@ -36,6 +51,70 @@ def topic_settings(name: str, found: Mapping[str, str], not_carried: list[str]) 
     return taken
 
 
+def group_settings(
+    found: Mapping[str, Mapping[str, str]], not_carried: list[str]
+) -> dict[str, dict[str, str]]:
+    """The settings of groups that they can have here; the others are added to `not_carried`, in words."""
+    return _settings_of("group", group_keys(), found, not_carried)
+
+
+def client_metrics_settings(
+    found: Mapping[str, Mapping[str, str]], not_carried: list[str]
+) -> dict[str, dict[str, str]]:
+    """The same for subscriptions to metrics of clients."""
+    return _settings_of("client metrics", client_metrics_keys(), found, not_carried)
+
+
+def _settings_of(
+    what: str,
+    keys: Mapping[str, ConfigKey],
+    found: Mapping[str, Mapping[str, str]],
+    not_carried: list[str],
+) -> dict[str, dict[str, str]]:
+    taken: dict[str, dict[str, str]] = {}
+    for name, configs in found.items():
+        for key, value in configs.items():
+            if reason := _refusal(keys.get(key), value):
+                not_carried.append(f"{what} {name}: {key}={value} ({reason})")
+            else:
+                taken.setdefault(name, {})[key] = value
+    return taken
+
+
+def kept_quotas(found: Mapping[QuotaEntity, Mapping[str, float]]) -> tuple[ClientQuotas, int]:
+    """Quotas as this broker keeps them, and how many are of kinds that are not known here."""
+    nodes: dict[QuotaEntity, Mapping[str, str] | None] = {}
+    unknown = 0
+    for entity, values in found.items():
+        texts = {name: quota_text(name, value) for name, value in values.items()}
+        known = {name: text for name, text in texts.items() if text is not None}
+        unknown += len(texts) - len(known)
+        if known:
+            nodes[entity] = known
+            if len(entity) > 1:
+                nodes.setdefault(user_above(entity), {})
+    return ClientQuotas().with_changes(nodes), unknown
+
+
+def exported_image(image: MetadataImage, left: list[str], *, zookeeper: bool) -> MetadataImage:
+    """`image` with the settings that Apache Kafka 3.9 knows; what it has nothing for is added to `left`.
+
+    A default of min.insync.replicas stays here: there it would hide what the server.properties says.
+    """
+    if image.group_configs:
+        left.append(f"settings of groups ({len(image.group_configs)})")
+    if zookeeper and image.client_metrics_configs:
+        left.append(f"subscriptions to metrics of clients ({len(image.client_metrics_configs)})")
+    everyone = dict(image.broker_configs.get(ALL_BROKERS, {}))
+    if everyone.get(MIN_INSYNC_REPLICAS) == broker_keys()[MIN_INSYNC_REPLICAS].default:
+        del everyone[MIN_INSYNC_REPLICAS]
+    return replace(
+        image.with_broker_config(ALL_BROKERS, everyone),
+        group_configs={},
+        client_metrics_configs={} if zookeeper else image.client_metrics_configs,
+    )
+
+
 def broker_settings(
     found: Mapping[str, Mapping[str, str]], node_id: int, not_carried: list[str]
 ) -> dict[str, dict[str, str]]:
@@ -45,8 +124,9 @@ def broker_settings(
         if name not in ("", str(node_id)):
             continue
         for key, value in configs.items():
-            setting = broker_keys().get(key)
-            if setting is not None and (setting.sensitive or not setting.dynamic):
+            setting = broker_key(key)
+            fixed = key in broker_keys() and not setting.dynamic
+            if fixed or (setting.sensitive and setting.type != UNKNOWN):
                 not_carried.append(f"broker setting {key} (set it in the file)")
             elif reason := _refusal(setting, value):
                 not_carried.append(f"broker setting {key}={value} ({reason})")

@@ -13,10 +13,12 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from kafkapy.controller.client_quotas import quotas
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image
 from kafkapy.metadata.store import MetadataStoreError, Node, NodeStat
 from kafkapy.travel.cluster import Cluster, cluster_nodes
+from kafkapy.travel.settings import kept_quotas
 from kafkapy.travel.travel_error import TravelError
 
 _SECONDS: Final = 15.0
@@ -29,15 +31,15 @@ _ROOTS: Final = (
     znodes.TOPICS,
     znodes.TOPIC_CONFIGS,
     znodes.BROKER_CONFIGS,
+    znodes.USER_CONFIGS,
+    znodes.CLIENT_CONFIGS,
+    znodes.IP_CONFIGS,
     znodes.PRODUCER_ID_BLOCK,
 )
 """What makes a tree that of a cluster."""
 
 _NOT_CARRIED: Final = {
     "/kafka-acl": "access control entries (there is no access control yet)",
-    "/config/users": "users' quotas or credentials",
-    "/config/clients": "clients' quotas",
-    "/config/ips": "quotas of addresses",
     "/delegation_token/tokens": "delegation tokens",
 }
 
@@ -160,7 +162,12 @@ def read_tree(client: Any) -> Found:
         count = sum(1 for path, _, _ in _subtree(client, root) if path.count("/") > root.count("/"))
         if count:
             not_carried.append(f"{what} ({root} in ZooKeeper)")
-    return Found(image.with_topics(deleted=deleted), next_id, not_carried)
+    values = {entity: quotas(configs) for entity, configs in image.client_quotas.configs.items()}
+    kept, _ = kept_quotas(values)
+    if others := sum(map(len, image.client_quotas.configs.values())) - sum(map(len, values.values())):
+        not_carried.append(f"{others} SCRAM credentials or settings of users that are not known here")
+    image = image.with_topics(deleted=deleted).with_client_quotas(kept)
+    return Found(image, next_id, not_carried)
 
 
 def _subtree(client: Any, root: str) -> Iterator[tuple[str, bytes, int]]:

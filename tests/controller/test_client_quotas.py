@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ ALICE_FROM_C = [(USER, "alice"), (CLIENT_ID, "c")]
 
 
 async def alter(
-    cluster: Any, *alterations: tuple[list[tuple[str, str | None]], dict[str, float | None]], **options: bool
+    cluster: Any,
+    *alterations: tuple[Sequence[tuple[str, str | None]], Mapping[str, float | None]],
+    **options: bool,
 ) -> list[str | None]:
     """Why each is refused, or None."""
     wanted = [
@@ -59,7 +62,7 @@ def kept(cluster: Any) -> dict[Any, dict[str, float]]:
     ],
 )
 async def test_quotas_are_in_the_tree_and_there_after_a_restart(
-    start_cluster: Any, entity: list[tuple[str, str | None]], path: str
+    start_cluster: Any, entity: Sequence[tuple[str, str | None]], path: str
 ) -> None:
     cluster = await start_cluster()
     name, value = ("connection_creation_rate", 5.0) if entity[0][0] == IP else ("request_percentage", 12.5)
@@ -170,7 +173,7 @@ async def test_a_changed_quota_leaves_a_notice_for_other_brokers(cluster: Any) -
     ],
 )
 async def test_quotas_that_cannot_be_are_refused(
-    cluster: Any, entity: list[tuple[str, str | None]], name: str, value: float, message: str
+    cluster: Any, entity: Sequence[tuple[str, str | None]], name: str, value: float, message: str
 ) -> None:
     assert await alter(cluster, (entity, {name: value})) == [message]
     assert kept(cluster) == {}

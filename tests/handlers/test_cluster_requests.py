@@ -52,9 +52,9 @@ async def world(start_world: Any) -> Any:
 async def elect(
     world: AdminWorld, topics: dict[str, list[int]] | None, version: int = 2, **fields: int
 ) -> tuple[int, dict[str, list[tuple[int, int]]]]:
-    partitions = topics and [
-        TopicPartitions(topic=name, partitions=numbers) for name, numbers in topics.items()
-    ]
+    partitions = None
+    if topics is not None:
+        partitions = [TopicPartitions(topic=name, partitions=numbers) for name, numbers in topics.items()]
     response = await world.ask(ElectLeadersRequest(topic_partitions=partitions, **fields), version)
     results = {
         each.topic: [(one.partition_id, one.error_code) for one in each.partition_result]

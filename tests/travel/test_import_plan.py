@@ -10,6 +10,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
 from kafkapy.inprocess import Broker
+from kafkapy.metadata.quotas import ClientQuotas
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, random_uuid, uuid_to_text
 from kafkapy.travel.cluster import KnownCluster, KnownPartition, KnownTopic
@@ -159,14 +160,43 @@ def test_dynamic_settings_of_this_broker_come_along(tmp_path: Path) -> None:
         "somewhere",
         broker_configs={
             "": {"log.retention.ms": "5", "log.cleaner.threads": "x"},
-            "1": {"listeners": "PLAINTEXT://:1"},
+            "1": {
+                "listeners": "PLAINTEXT://:1",
+                "custom.key": "secret",
+                "listener.name.plaintext.max.connections": "7",
+                "listener.name.plaintext.ssl.key.password": "hunter2",
+            },
             "2": {"log.retention.ms": "6"},
         },
     )
     found = plan(tmp_path, described)
     assert found.cluster.image.broker_configs[""] == {"log.retention.ms": "5"}
+    own = found.cluster.image.broker_configs["1"]
+    assert own["custom.key"] == "secret"
+    assert own["listener.name.plaintext.max.connections"] == "7"
+    assert "listener.name.plaintext.ssl.key.password" not in own
     assert "2" not in found.cluster.image.broker_configs
+    assert not any("secret" in line or "hunter2" in line for line in found.not_carried)
     assert any("log.cleaner.threads=x" in line for line in found.not_carried)
+
+
+def test_settings_of_groups_and_quotas_come_along(tmp_path: Path) -> None:
+    make_directory(tmp_path)
+    described = KnownCluster(
+        "somewhere",
+        group_configs={"g": {"consumer.session.timeout.ms": "50000", "consumer.new.thing": "1"}},
+        client_metrics_configs={"m": {"interval.ms": "soon"}},
+        client_quotas=ClientQuotas().with_changes({(("user", "a"),): {"consumer_byte_rate": "5"}}),
+    )
+    found = plan(tmp_path, described)
+    image = found.cluster.image
+    assert image.group_configs == {"g": {"consumer.session.timeout.ms": "50000"}}
+    assert image.client_metrics_configs == {}
+    assert image.client_quotas is described.client_quotas
+    assert found.not_carried == [
+        "group g: consumer.new.thing=1 (not known here)",
+        "client metrics m: interval.ms=soon (expected a whole number of 32 bits)",
+    ]
 
 
 def test_new_producer_ids_are_above_those_in_use(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from kafkapy.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     AccessControlEntryRecord,
     BeginTransactionRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EndTransactionRecord,
+    EntityData,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -241,6 +243,36 @@ def test_settings_that_were_taken_back_and_topics_that_were_deleted_are_gone(tmp
         )
     )
     assert {name: topic.configs for name, topic in read(tmp_path).topics.items()} == {"kept": {}, "gone": {}}
+
+
+def quota(key: str, value: float | None, *entity: tuple[str, str | None]) -> ClientQuotaRecord:
+    parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
+    return ClientQuotaRecord(entity=parts, key=key, value=value or 0.0, remove=value is None)
+
+
+def test_quotas_and_settings_of_groups_and_client_metrics_are_read(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(
+        log_of(
+            ConfigRecord(resource_type=32, resource_name="g", name="share.delivery.count.limit", value="4"),
+            ConfigRecord(resource_type=16, resource_name="m", name="interval.ms", value="1000"),
+            ConfigRecord(resource_type=16, resource_name="gone", name="interval.ms", value="1000"),
+            ConfigRecord(resource_type=16, resource_name="gone", name="interval.ms", value=None),
+            quota("consumer_byte_rate", 5.0, ("user", "a")),
+            quota("producer_byte_rate", 6.0, ("user", "a")),
+            quota("producer_byte_rate", None, ("user", "a")),
+            quota("request_percentage", 12.5, ("user", "b"), ("client-id", None)),
+            quota("new_rate", 1.0, ("user", "c")),
+        )
+    )
+    known = read(tmp_path)
+    assert known.group_configs == {"g": {"share.delivery.count.limit": "4"}}
+    assert known.client_metrics_configs == {"m": {"interval.ms": "1000"}}
+    assert known.client_quotas.configs == {
+        (("user", "a"),): {"consumer_byte_rate": "5"},
+        (("user", "b"),): {},
+        (("client-id", None), ("user", "b")): {"request_percentage": "12.5"},
+    }
+    assert known.not_carried == ["1 client quotas of kinds that are not known here"]
 
 
 def test_what_this_broker_has_nothing_for_is_counted(tmp_path: Path) -> None:

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy.broker import BrokerCore
+from kafkapy.controller.client_quotas import Alteration, QuotaChange
+from kafkapy.controller.config_kind import ResourceType
+from kafkapy.inprocess import Broker
+from kafkapy.metadata.image import MetadataImage
 from kafkapy.storage.checkpoints import read_meta_properties
 from kafkapy.storage.files import FileSystem
+from kafkapy.travel.settings import exported_image
 from tests.travel.harness import files_of, open_directory, run, write_directory
 
 
@@ -79,8 +85,6 @@ def write_more(path: Path) -> None:
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient
 
-    from kafkapy.inprocess import Broker
-
     with Broker(data_dir=path) as broker:
         servers = {"bootstrap.servers": broker.bootstrap_servers}
         producer = Producer(servers)
@@ -114,3 +118,49 @@ def test_a_partition_behind_a_symbolic_link_comes_along(
     run(capsys, "export", home, tmp_path / "there", "--to", "kraft")
     run(capsys, "import", tmp_path / "there", tmp_path / "back")
     assert open_directory(tmp_path / "back") == before
+
+
+def test_quotas_and_client_metrics_come_back_and_settings_of_groups_stay_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, back = tmp_path / "home", tmp_path / "back"
+    quotas = {
+        (("user", "a"),): {"consumer_byte_rate": "5"},
+        (("client-id", "c"), ("user", None)): {"request_percentage": "12.5"},
+        (("user", None),): {},
+        (("ip", "192.0.2.1"),): {"connection_creation_rate": "7"},
+    }
+
+    async def give(core: BrokerCore) -> None:
+        await core.admin.configs.replace(ResourceType.GROUP, "g", {"share.delivery.count.limit": "4"})
+        await core.admin.configs.replace(ResourceType.CLIENT_METRICS, "m", {"interval.ms": "1000"})
+        await core.admin.configs.replace(ResourceType.BROKER, "1", {"custom.key": "x"})
+        changes = [
+            Alteration(entity, [QuotaChange(name, float(text)) for name, text in configs.items()])
+            for entity, configs in quotas.items()
+            if configs
+        ]
+        assert await core.admin.quotas.alter(changes) == [None] * len(changes)
+
+    with Broker(data_dir=home) as broker:
+        broker.call(give)
+    told = run(capsys, "export", home, tmp_path / "kafka", "--to", "kraft")
+    assert "Left behind, unknown to Apache Kafka 3.9: settings of groups (1)" in told
+    assert "not carried" not in run(capsys, "import", tmp_path / "kafka", back).lower()
+    with Broker(data_dir=back) as broker:
+        image = broker.core.metadata.image
+        assert image.client_quotas.configs == quotas
+        assert image.client_metrics_configs == {"m": {"interval.ms": "1000"}}
+        assert image.group_configs == {}
+        assert image.broker_configs["1"] == {"custom.key": "x"}
+        assert image.client_quotas.has_clients((("user", None),))
+
+
+@pytest.mark.parametrize(("number", "settings"), [("1", {}), ("2", {"min.insync.replicas": "2"})])
+def test_a_default_of_min_insync_replicas_does_not_hide_what_kafkas_file_says(
+    tmp_path: Path, number: str, settings: dict[str, str]
+) -> None:
+    configs = {"": {"min.insync.replicas": number}}
+    left: list[str] = []
+    image = exported_image(MetadataImage(broker_configs=configs), left, zookeeper=False)
+    assert (image.broker_configs, left) == ({"": settings}, [])
