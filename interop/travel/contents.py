@@ -14,6 +14,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.spark.transactions import write_every_shape
 from interop.support.records import text_records
 from interop.support.waiting import wait_until
+from kafkapy.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
+from tests.server.raw_client import RawClient
 
 SEGMENT = str(1 << 20)
 _LONG = "-1"
@@ -31,6 +38,11 @@ TOPICS = {
     "tail": (3, {}),
     "empty": (2, {"compression.type": "zstd"}),
 }
+QUOTAS = (
+    ([("user", "no body/ü")], "consumer_byte_rate", 1e12),
+    ([("user", "nobody"), ("client-id", None)], "request_percentage", 99.5),
+    ([("ip", "192.0.2.1")], "connection_creation_rate", 7.0),
+)
 TRANSACTIONS = "transactions"
 GROUPS = ("assigned", "subscribed", "modern", "transactional")
 
@@ -55,6 +67,7 @@ def fill(bootstrap_servers: str, *, transactions: bool, modern_groups: bool = Fa
     _write_compacted(bootstrap_servers)
     admin.delete_records([TopicPartition("cut", 0, 40)])[TopicPartition("cut", 0)].result(30)
     _commit_offsets(bootstrap_servers, modern_groups=modern_groups)
+    _give_quotas(bootstrap_servers)
     if transactions:
         write_transactions(bootstrap_servers, TRANSACTIONS)
 
@@ -106,6 +119,20 @@ def _commit_offsets(bootstrap_servers: str, *, modern_groups: bool) -> None:
         wait_until(lambda consumer=consumer: consumer.poll(1.0) is not None)
         consumer.commit(asynchronous=False)
         consumer.close()
+
+
+def _give_quotas(bootstrap_servers: str) -> None:
+    """Quotas of those who are not there."""
+    entries = [
+        AlterClientQuotasRequestEntryData(
+            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            ops=[OpData(key=key, value=value)],
+        )
+        for entity, key, value in QUOTAS
+    ]
+    with RawClient(bootstrap_servers) as client:
+        answer = client.ask(AlterClientQuotasRequest(entries=entries), 1)
+    assert {each.error_code for each in answer.entries} == {0}, answer
 
 
 def write_transactions(bootstrap_servers: str, topic: str) -> None:

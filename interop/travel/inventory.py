@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, Off
 
 from interop.support.waiting import wait_until
 from interop.travel.contents import GROUPS, TOPICS
+from kafkapy.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -50,7 +51,20 @@ def take_inventory(bootstrap_servers: str) -> Inventory:
     _wait_for_coordinators(bootstrap_servers)
     for group in GROUPS:
         inventory[f"group {group}"] = _committed(admin, group)
+    inventory["quotas"] = _quotas(bootstrap_servers)
     return inventory
+
+
+def _quotas(bootstrap_servers: str) -> list[object]:
+    """Every quota: what it is for, its name and value."""
+    with RawClient(bootstrap_servers) as client:
+        entries = client.ask(DescribeClientQuotasRequest(), 1).entries
+    found = [
+        (sorted((part.entity_type, part.entity_name or "") for part in entry.entity), value.key, value.value)
+        for entry in entries
+        for value in entry.values
+    ]
+    return sorted(found)
 
 
 def differences(before: Inventory, after: Inventory) -> list[str]:
