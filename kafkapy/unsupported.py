@@ -2,8 +2,9 @@
 
 Refused are those whose absence would surprise: a cluster through ZooKeeper, access control, code to load.
 Accepted without effect are those that tune Kafka's own threads, caches, KRaft quorum and metrics, so that a
-stock server.properties starts; the log names those that were set. Setting any of them to its default is
-fine, and so is setting what is refused to nothing, which takes it out of a file: `--set zookeeper.connect=`.
+stock server.properties starts; the log names those that were set, and those that are changed while the broker
+runs. Setting any of them to its default is fine, and so is setting what is refused to nothing, which takes it
+out of a file: `--set zookeeper.connect=`.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ NO_EFFECT: Final = (
     "inter.broker.listener.name",
     "leader.imbalance.*",
     "log.dir.failure.timeout.ms",
+    "min.insync.replicas",
     "replica.fetch.*",
     "replica.lag.time.max.ms",
     "replica.socket.*",

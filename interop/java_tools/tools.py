@@ -13,7 +13,9 @@ from interop.support.kafka_jars import java_command
 from interop.support.records import Headers, Received, Record
 
 MAIN_CLASSES = {
+    "acls": "org.apache.kafka.tools.AclCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
     "configs": "kafka.admin.ConfigCommand",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -21,8 +23,10 @@ MAIN_CLASSES = {
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "features": "org.apache.kafka.tools.FeatureCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "groups": "org.apache.kafka.tools.GroupsCommand",
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
@@ -35,7 +39,10 @@ class ToolError(Exception):
 
 
 def command(name: str, bootstrap_servers: str, *arguments: str) -> list[str]:
-    return [*java_command(), MAIN_CLASSES[name], *arguments, "--bootstrap-server", bootstrap_servers]
+    server = ["--bootstrap-server", bootstrap_servers]
+    # The one tool that takes it before its first word alone.
+    words = [*server, *arguments] if name == "features" else [*arguments, *server]
+    return [*java_command(), MAIN_CLASSES[name], *words]
 
 
 def tool(name: str, bootstrap_servers: str, *arguments: str, stdin: bytes = b"") -> str:

@@ -13,7 +13,7 @@ from kafkapy.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-NO_AUTHORIZER = "No Authorizer is configured."
+NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
 def handle(context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:

@@ -11,7 +11,6 @@ import pytest
 
 import kafkapy
 from kafkapy.broker import BrokerCore
-from kafkapy.config_keys import ConfigError
 from kafkapy.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -62,11 +61,6 @@ def test_settings_that_nobody_knows_are_told_at_the_start(caplog: pytest.LogCapt
     told = {record.getMessage(): record.levelname for record in caplog.records}
     assert told["These settings are not known and have no effect: super.users"] == "WARNING"
     assert told["These settings have no effect in this broker: num.io.threads"] == "INFO"
-
-
-def test_a_misspelt_setting_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"unknown setting num\.partition: did you mean num\.partitions\?"):
-        kafkapy.Broker(config={"num.partition": 3}).start()
 
 
 def test_min_insync_replicas_of_the_file_is_told_where_the_cluster_has_another(
