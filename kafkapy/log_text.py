@@ -8,7 +8,7 @@ from typing import Final
 
 CHARACTERS: Final = 200
 """How many characters of a name are shown."""
-NAMES: Final = 20
+NAMES: Final = 10
 """How many names of a list are shown."""
 
 

@@ -7,6 +7,7 @@ another. Source: Kafka's ClientQuotaControlManager, AdminZkClient, QuotaConfig (
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import sys
@@ -43,6 +44,9 @@ OF_USERS_AND_CLIENTS: Final = {
 }
 """Names of quotas, and the types of their values."""
 OF_ADDRESSES: Final = {"connection_creation_rate": "INT"}
+
+ENTITIES_AT_ONCE: Final = 200
+"""How many are changed in one transaction, which others wait for."""
 
 _HIGHEST: Final = {"INT": 2**31 - 1, "LONG": 2**63 - 1}
 _WHOLE: Final = 1e-6
@@ -91,25 +95,27 @@ class ClientQuotaAdmin:
         """Change the quotas of each entity, or none of its; returns why it is refused, or None, for each.
 
         Raises:
-            KafkaError: nothing was changed.
+            KafkaError: the metadata cannot be changed; of many entities the first may have been.
         """
         self._writer.require_controller()
         counts = Counter(_entity(each) for each in alterations)
-        async with self._writer.turn:
-            refusals: list[KafkaError | None] = []
-            changed: dict[QuotaEntity, dict[str, str]] = {}
-            for alteration in alterations:
-                entity = _entity(alteration)
-                try:
-                    _check(alteration)
-                    if counts[entity] > 1:
-                        raise _refused("An entity must appear at most once.")
-                    changed[entity] = self._configs(entity, alteration.changes)
-                    refusals.append(None)
-                except KafkaError as error:
-                    refusals.append(error)
-            if not validate_only:
-                await self._commit(changed)
+        refusals: list[KafkaError | None] = []
+        for start in range(0, len(alterations), ENTITIES_AT_ONCE):
+            await asyncio.sleep(0)
+            async with self._writer.turn:
+                changed: dict[QuotaEntity, dict[str, str]] = {}
+                for alteration in alterations[start : start + ENTITIES_AT_ONCE]:
+                    entity = _entity(alteration)
+                    try:
+                        _check(alteration)
+                        if counts[entity] > 1:
+                            raise _refused("An entity must appear at most once.")
+                        changed[entity] = self._configs(entity, alteration.changes)
+                        refusals.append(None)
+                    except KafkaError as error:
+                        refusals.append(error)
+                if not validate_only:
+                    await self._commit(changed)
         return refusals
 
     def _configs(self, entity: QuotaEntity, changes: Iterable[QuotaChange]) -> dict[str, str]:

@@ -8,6 +8,7 @@ ConfigurationControlManager, ConfigAdminManager (KIP-226, KIP-339).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
@@ -30,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 MAX_NODE_BYTES: Final = 1 << 20
 """What one node may hold: ZooKeeper's jute.maxbuffer."""
+
+MAX_SETTINGS: Final = 1000
+"""How many settings one resource may have, and one change may name: several times what is known."""
 
 
 class Operator(IntEnum):
@@ -96,6 +100,8 @@ class ConfigAdmin:
         """
         self._writer.require_controller()
         check_changes(changes)
+        # A request may name thousands of resources: others are served between two of them.
+        await asyncio.sleep(0)
         async with self._writer.turn:
             kind = self._kind(resource_type, resource_name)
             before = kind.configs(self._writer.image, resource_name) or {}
@@ -123,6 +129,7 @@ class ConfigAdmin:
             KafkaError: refused.
         """
         self._writer.require_controller()
+        await asyncio.sleep(0)
         async with self._writer.turn:
             kind = self._kind(resource_type, resource_name)
             await self._replace(kind, resource_name, configs, configs, validate_only)
@@ -146,6 +153,11 @@ class ConfigAdmin:
         validate_only: bool,
     ) -> None:
         """Check the settings that a resource shall have, commit and publish them."""
+        if len(configs) > MAX_SETTINGS:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"{len(configs)} settings are too many: one resource may have {MAX_SETTINGS}.",
+            )
         before = kind.configs(self._writer.image, name)
         kind.check(self._writer.image, name, configs, touched)
         if validate_only or (before is None and not configs and not kind.keeps_empty):
@@ -174,6 +186,9 @@ class ConfigAdmin:
 
 def check_changes(changes: Sequence[Change]) -> None:
     """Refuse what cannot be meant, before looking at the resource. Raises KafkaError."""
+    if len(changes) > MAX_SETTINGS:
+        message = f"{len(changes)} changes are too many: one resource may have {MAX_SETTINGS} settings."
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     if len({change.name for change in changes}) < len(changes):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [c.name for c in changes if c.value is None and c.operator != Operator.DELETE]

@@ -23,6 +23,7 @@ from kafkapy.protocol.messages.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
+    TopicPartitions,
 )
 
 PARTITIONS_AT_ONCE = 2000
@@ -55,14 +56,7 @@ async def handle(context: RequestContext, request: ElectLeadersRequest) -> Elect
     elector = _Elector(context, election)
     if request.topic_partitions is None:
         return ElectLeadersResponse(replica_election_results=await elector.all_topics())
-    return ElectLeadersResponse(
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=topic.topic, partition_result=[elector.named(topic.topic, n) for n in topic.partitions]
-            )
-            for topic in request.topic_partitions
-        ]
-    )
+    return ElectLeadersResponse(replica_election_results=await elector.topics(request.topic_partitions))
 
 
 def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
@@ -92,8 +86,20 @@ class _Elector:
         self._replicas = context.broker.replicas
         self._election = election
 
-    def named(self, topic: str, index: int) -> PartitionResult:
-        """The result of a partition that the client names."""
+    async def topics(self, wanted: list[TopicPartitions]) -> list[ReplicaElectionResult]:
+        """Every partition that the client names."""
+        results, looked_at = [], 0
+        for topic in wanted:
+            found = []
+            for index in topic.partitions:
+                found.append(self._result(topic.topic, index))
+                looked_at += 1
+                if looked_at % PARTITIONS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            results.append(ReplicaElectionResult(topic=topic.topic, partition_result=found))
+        return results
+
+    def _result(self, topic: str, index: int) -> PartitionResult:
         state = self._image.partition(topic, index)
         if state is None:
             what = f"partition as {topic}-{index}" if topic in self._image.topics else f"topic as {topic}"
@@ -110,7 +116,7 @@ class _Elector:
         results, looked_at = [], 0
         for name, topic in self._image.topics.items():
             needing = [
-                self.named(name, index)
+                self._result(name, index)
                 for index, state in enumerate(topic.partitions)
                 if not self._is_led(name, index, state)
             ]

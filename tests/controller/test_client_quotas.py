@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from kafkapy.metadata.quotas import CLIENT_ID, IP, USER, quota_entity, quota_pat
 from kafkapy.protocol.errors import ErrorCode
 
 RATE = "consumer_byte_rate"
+TWICE = "An entity must appear at most once."
 ALICE = [(USER, "alice")]
 ALICE_FROM_C = [(USER, "alice"), (CLIENT_ID, "c")]
 
@@ -116,7 +118,7 @@ async def test_each_entity_changes_as_a_whole_or_not_at_all(cluster: Any) -> Non
     ]
     assert kept(cluster) == {quota_entity(dict(ALICE)): {RATE: 5.0}}
     twice = await alter(cluster, (other, {RATE: 5}), (other, {RATE: 6}))
-    assert twice == ["An entity must appear at most once."] * 2
+    assert twice == [TWICE] * 2
     assert len(kept(cluster)) == 1
 
 
@@ -183,3 +185,15 @@ async def test_a_quota_named_twice_is_refused(cluster: Any) -> None:
     twice = Alteration(ALICE, [QuotaChange(RATE, 1.0), QuotaChange(RATE, 2.0)])
     (refused,) = await cluster.admin.quotas.alter([twice])
     assert refused.message == f"Duplicate quota key {RATE}"
+
+
+async def test_many_entities_are_changed_in_several_transactions(cluster: Any) -> None:
+    served: list[int] = []
+    asyncio.get_running_loop().call_soon(served.append, 1)
+    wanted = [([(USER, f"u{number}")], {RATE: 5.0}) for number in range(450)]
+    assert await alter(cluster, *wanted, ([(USER, "u7")], {RATE: 6.0})) == [
+        *(TWICE if number == 7 else None for number in range(450)),
+        TWICE,
+    ]
+    assert len(kept(cluster)) == 449
+    assert served == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -577,3 +578,20 @@ async def test_a_tree_of_an_earlier_release_gets_the_paths_it_lacks(start_cluste
     cluster = await start_cluster()
     await alter(cluster, GROUP, "g", ("share.delivery.count.limit", SET, "4"))
     assert await cluster.store.children("/config/groups") == ["g"]
+
+
+async def test_one_resource_has_a_thousand_settings_at_most(cluster: Any) -> None:
+    code, _ = await refusal(cluster, BROKER, "1", *((f"key.{n}", SET, "") for n in range(1001)))
+    assert code == ErrorCode.INVALID_REQUEST
+    await alter(cluster, BROKER, "1", *((f"key.{n}", SET, "") for n in range(1000)))
+    assert await refusal(cluster, BROKER, "1", ("another.key", SET, "")) == (
+        ErrorCode.INVALID_REQUEST,
+        "1001 settings are too many: one resource may have 1000.",
+    )
+
+
+async def test_others_are_served_between_two_resources_of_one_request(topic: Any) -> None:
+    served: list[int] = []
+    asyncio.get_running_loop().call_soon(served.append, 1)
+    await topic.admin.configs.alter(TOPIC, "t", [Change("segment.ms", SET, "7")], validate_only=True)
+    assert served == [1]
