@@ -339,7 +339,7 @@ class BrokerCore:
                 )
 
     def _warn_of_min_insync_replicas(self) -> None:
-        """The file's is that of a new cluster; from then on all brokers have the one that is set for all."""
+        """Say so where the file has another than the cluster, which has the one that counts."""
         given, in_effect = self.config.originals.get(MIN_INSYNC_REPLICAS), self.config[MIN_INSYNC_REPLICAS]
         if given is not None and given.strip() != str(in_effect):
             logger.warning(

@@ -1,4 +1,4 @@
-"""Levels of the broker's loggers, as Kafka's tools show and change them (BROKER_LOGGER, KIP-412).
+"""Levels of the broker's loggers, as clients see and change them (BROKER_LOGGER, KIP-412).
 
 Loggers have the names of the modules that log. `root` stands for `kafkapy`, which is above all of them: what
 else logs in the process of a broker is not for its clients. Levels go from TRACE to FATAL, which is Python's
@@ -33,7 +33,9 @@ def levels() -> dict[str, str]:
 
 
 def alter(changes: Sequence[Change], *, validate_only: bool = False) -> None:
-    """Change the levels of some loggers, all or none. A deleted level is that of the logger above.
+    """Change the levels of some loggers, all or none.
+
+    A deleted level is that of the logger above.
 
     Raises:
         KafkaError: refused.

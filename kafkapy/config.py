@@ -1,4 +1,4 @@
-"""The broker's settings: Kafka's names, types and defaults, from a file, `--set` and dynamic changes.
+"""The broker's settings by Kafka's names, from a file, `--set` and dynamic changes.
 
 `config["log.retention.ms"]` is the typed value in effect: a dynamic value, else the configured one, else
 the default. Settings that stand for one another are resolved there, as Kafka's KafkaConfig does:

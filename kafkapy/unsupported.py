@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase, translate
+from functools import cache
 from typing import Final
 
 from kafkapy.config_keys import UNKNOWN, ConfigError, ConfigKey, listener_setting
@@ -133,18 +134,15 @@ def refusal(name: str) -> str | None:
 
 def without_effect(names: Iterable[str]) -> list[str]:
     """Those of `names` that this broker accepts and does nothing with."""
-    return [name for name in names if _NO_EFFECT.fullmatch(name)]
+    return [name for name in names if _any_of(NO_EFFECT).fullmatch(name)]
 
 
 def topic_settings_without_effect(names: Iterable[str]) -> list[str]:
     """Those settings of a topic that this broker accepts and does nothing with."""
-    return [name for name in names if _NO_EFFECT_ON_TOPICS.fullmatch(name)]
+    return [name for name in names if _any_of(NO_EFFECT_ON_TOPICS).fullmatch(name)]
 
 
-def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+@cache
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
     """Matches what one of the patterns does: names may come by the thousand."""
     return re.compile("|".join(map(translate, patterns)))
-
-
-_NO_EFFECT: Final = _any_of(NO_EFFECT)
-_NO_EFFECT_ON_TOPICS: Final = _any_of(NO_EFFECT_ON_TOPICS)

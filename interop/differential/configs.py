@@ -55,7 +55,7 @@ def describe(resource_type: int, name: str, *keys: str, synonyms: bool = True) -
 
 
 def shown(broker: Broker, resource_type: int, name: str, *keys: str) -> dict[str, tuple[object, ...]]:
-    """Settings by name as a broker shows them now: value, read only, source, type, sensitive, synonyms."""
+    """Settings by name: value, read only, source, type, sensitive, synonyms."""
     (result,) = broker.main.quietly(describe(resource_type, name, *keys), 4).results
     return {
         each.name: (

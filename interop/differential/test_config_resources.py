@@ -1,4 +1,4 @@
-"""Settings of groups, client metrics and loggers: which are taken, how they show, what is listed."""
+"""Settings of groups, client metrics and loggers: which are taken, how they show."""
 
 from __future__ import annotations
 

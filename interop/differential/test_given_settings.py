@@ -1,4 +1,4 @@
-"""One server.properties for both brokers: both start, and show each setting with where it comes from."""
+"""One server.properties for both brokers: both start, and show what they were given."""
 
 from __future__ import annotations
 

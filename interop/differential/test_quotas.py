@@ -1,4 +1,4 @@
-"""AlterClientQuotas and DescribeClientQuotas: which quotas are taken, how they show; users' credentials."""
+"""Quotas: which are taken, and how they show; credentials of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-configs of everything that has settings, and the tools that set or ask for some of their own."""
+"""kafka-configs of all that has settings, and the tools that change or ask for some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of settings, one a line: Apache Kafka's (broker, topic, ZooKeeper mode) and kafkapy's own.
+"""Tables of settings, one a line: Apache Kafka's, by what has them, and kafkapy's own.
 
 Columns: name, type, default, valid values, dynamic, sensitive, server synonyms. `(null)` is Kafka's null
 default. A row of `kafkapy_configs.tsv` adds a setting or replaces the Kafka row of the same name, with a

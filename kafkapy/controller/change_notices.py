@@ -1,4 +1,4 @@
-"""Notices of changed settings in `/config/changes`, from which other brokers learn what to read anew."""
+"""Notices in `/config/changes`, from which other brokers learn what to read anew."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTICE_LIFETIME_MS: Final = 15 * 60 * 1000
 
 
 class ChangeNotices:
-    """Commits changes of settings, each with a notice for other brokers, and drops notices that are old."""
+    """Commits changes of settings with their notices, and drops notices that are old."""
 
     def __init__(self, writer: MetadataWriter, clock: Clock) -> None:
         self._writer = writer

@@ -92,7 +92,9 @@ class ClientQuotaAdmin:
     async def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
-        """Change the quotas of each entity, or none of its; returns why it is refused, or None, for each.
+        """Change the quotas of each entity, or none of its.
+
+        Returns why each is refused, or None.
 
         Raises:
             KafkaError: the metadata cannot be changed; of many entities the first may have been.

@@ -1,4 +1,4 @@
-"""Settings of brokers that change while they run: which may change, and where they are kept.
+"""Settings of brokers that change while they run: which may, and where they are kept.
 
 A broker's own settings come before those of all brokers, and these before the file's. Names that nobody
 knows are kept too, as in Kafka, where plug-ins read them. `min.insync.replicas` is a setting of all brokers
@@ -78,7 +78,7 @@ class BrokerConfigs(ConfigKind):
     def check(
         self, image: MetadataImage, name: str, configs: Mapping[str, str], touched: Collection[str]
     ) -> None:
-        """Kafka answers INVALID_REQUEST, not INVALID_CONFIG, to wrong broker settings (KAFKA-13609)."""
+        """As Kafka, answer INVALID_REQUEST to wrong broker settings (KAFKA-13609)."""
         _check_names(configs, for_all=name == ALL_BROKERS)
         for setting, text in configs.items():
             message = value_error(broker_key(setting), text)
@@ -122,7 +122,7 @@ class BrokerConfigs(ConfigKind):
 def with_min_insync_replicas(
     configs: Mapping[str, Mapping[str, str]], number: str
 ) -> dict[str, Mapping[str, str]]:
-    """What has to change for min.insync.replicas to be a setting of all brokers, and of them alone.
+    """What has to change for min.insync.replicas to be a setting of all brokers alone.
 
     `configs` are the dynamic settings by resource name, `number` is the value where there is none yet. Kafka
     does the same where eligible leader replicas are switched on, or a cluster is made with them.

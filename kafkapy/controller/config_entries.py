@@ -174,7 +174,7 @@ class ConfigDescriber:
         return entries
 
     def group_entries(self, group: str) -> list[ConfigEntry]:
-        """All settings of a group, by name, whether there is such a group or not."""
+        """All settings of a group, by name; it need not exist."""
         overrides = self._cache.image.group_configs.get(group, {})
         entries = []
         for name, key in sorted(group_keys().items()):
@@ -187,7 +187,7 @@ class ConfigDescriber:
         return entries
 
     def client_metrics_entries(self, subscription: str) -> list[ConfigEntry]:
-        """All settings of a subscription to metrics of clients, by name, whether there is one or not."""
+        """All settings of a subscription to metrics of clients, by name."""
         overrides = self._cache.image.client_metrics_configs.get(subscription, {})
         return [
             _override(_entry(key, key.default, [], read_only=False), key, overrides, Source.CLIENT_METRICS)

@@ -1,5 +1,6 @@
-"""Settings of groups and of subscriptions to metrics of clients: kept, and answered as Kafka answers them.
+"""Settings of groups and of subscriptions to metrics of clients.
 
+They are kept, and answered as Kafka answers them.
 What they are for is not served yet: consumer groups of KIP-848, share groups, streams groups, and metrics
 that clients push (KIP-714). A group need not exist to have settings. Source: Kafka's GroupConfig,
 ClientMetricsConfigs, ControllerConfigurationValidator.
@@ -43,7 +44,7 @@ _LIMITS_OF_OTHER_NAMES: Final = {"streams.num.standby.replicas": "group.streams.
 
 
 class _KeptConfigs(ConfigKind):
-    """Settings without lists that grow and shrink, of resources that are there while they have settings."""
+    """Settings of resources that are there while they have settings; no list grows."""
 
     keeps_empty = False
 
@@ -58,7 +59,7 @@ class _KeptConfigs(ConfigKind):
         """The settings that there are."""
 
     def check_values(self, configs: Mapping[str, str]) -> None:
-        """Raises KafkaError INVALID_CONFIG for a value of the wrong type or outside of what is valid."""
+        """Raises KafkaError INVALID_CONFIG for a value that its setting cannot have."""
         for name, text in configs.items():
             message = value_error(self.keys()[name], text)
             if message is not None:

@@ -1,4 +1,4 @@
-"""What the settings of one type of resource have of their own: which there are, and where they are kept."""
+"""What the settings of one type of resource have of their own."""
 
 from __future__ import annotations
 

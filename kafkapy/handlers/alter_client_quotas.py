@@ -1,4 +1,4 @@
-"""AlterClientQuotas: set and remove quotas of users, clients and addresses (KIP-546, KIP-612).
+"""AlterClientQuotas: set and remove quotas of users, clients and addresses (KIP-546).
 
 Versions: 0-1.
 

@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all settings of topics, brokers, groups, client metrics.
+"""AlterConfigs: replace all settings of topics, brokers and others.
 
 Versions: 0-2.
 

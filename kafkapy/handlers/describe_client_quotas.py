@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: the quotas of users, clients and addresses (KIP-546, KIP-612).
+"""DescribeClientQuotas: the quotas of users, clients and addresses (KIP-546).
 
 Versions: 0-1.
 

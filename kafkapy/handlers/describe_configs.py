@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings of topics, brokers, groups and client metrics, with where they come from.
+"""DescribeConfigs: settings of topics, brokers and others, with where they come from.
 
 Versions: 0-4 (Apache Kafka 4 dropped v0).
 

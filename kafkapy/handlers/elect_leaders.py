@@ -1,4 +1,4 @@
-"""ElectLeaders: have partitions led by their preferred replica, or by any (KIP-183, KIP-460).
+"""ElectLeaders: have partitions led by their preferred replica, or any (KIP-183, KIP-460).
 
 Versions: 0-2.
 

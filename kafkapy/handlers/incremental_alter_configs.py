@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: change single settings of topics, brokers, groups, client metrics (KIP-339).
+"""IncrementalAlterConfigs: change single settings of topics, brokers and others (KIP-339).
 
 Versions: 0-1.
 

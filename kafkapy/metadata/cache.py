@@ -74,7 +74,7 @@ class MetadataCache:
 
 
 async def open_cluster(store: MetadataStore, cluster_id: str | None = None) -> MetadataImage:
-    """Read the tree; one that is empty is first given a cluster id, and any tree the paths it should have.
+    """Read the tree, once it has a cluster id and the paths that it should have.
 
     `cluster_id` is the id to give a new cluster, where its data directories know one; else a random one.
 

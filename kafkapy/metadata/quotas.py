@@ -27,7 +27,7 @@ _PARENTS: Final = {USER: znodes.USER_CONFIGS, CLIENT_ID: znodes.CLIENT_CONFIGS, 
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotas:
-    """What the nodes of users, clients and addresses hold; never changed, as the image that it is part of."""
+    """What the nodes of users, clients and addresses hold; it never changes, as its image."""
 
     configs: Mapping[QuotaEntity, Mapping[str, str]] = field(default_factory=dict)
     """By entity; empty for a user that is only above clients."""

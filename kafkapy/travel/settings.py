@@ -54,7 +54,7 @@ def topic_settings(name: str, found: Mapping[str, str], not_carried: list[str]) 
 def group_settings(
     found: Mapping[str, Mapping[str, str]], not_carried: list[str]
 ) -> dict[str, dict[str, str]]:
-    """The settings of groups that they can have here; the others are added to `not_carried`, in words."""
+    """The settings of groups that they can have here; `not_carried` gets the others."""
     return _settings_of("group", group_keys(), found, not_carried)
 
 
@@ -97,7 +97,7 @@ def kept_quotas(found: Mapping[QuotaEntity, Mapping[str, float]]) -> tuple[Clien
 
 
 def exported_image(image: MetadataImage, left: list[str], *, zookeeper: bool) -> MetadataImage:
-    """`image` with the settings that Apache Kafka 3.9 knows; what it has nothing for is added to `left`.
+    """`image` with the settings that Apache Kafka 3.9 knows; `left` gets the others, in words.
 
     A default of min.insync.replicas stays here: there it would hide what the server.properties says.
     """

@@ -1,4 +1,4 @@
-"""Quotas of users, clients and addresses are kept where Kafka's ZooKeeper mode keeps them, or refused."""
+"""Quotas are kept where Kafka's ZooKeeper mode keeps them, or refused."""
 
 from __future__ import annotations
 

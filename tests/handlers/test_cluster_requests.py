@@ -1,4 +1,4 @@
-"""ElectLeaders, quotas, access control and credentials are answered as by an Apache Kafka of one node."""
+"""Elections, quotas, access control and credentials are answered as by Kafka's one node."""
 
 from __future__ import annotations
 

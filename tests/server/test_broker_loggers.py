@@ -1,4 +1,4 @@
-"""Levels of the broker's loggers are those of Kafka, and no client reaches another logger of the process."""
+"""Levels are those of Kafka, and no client reaches another logger of the process."""
 
 from __future__ import annotations
 
