@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -45,6 +46,19 @@ def test_a_changed_number_of_background_threads_is_in_effect_at_once_and_after_a
         broker.call(lambda core: work_side_by_side(core, 4))
     with kafkapy.Broker(data_dir=tmp_path, config={"background.threads": 2}) as broker:
         broker.call(lambda core: work_side_by_side(core, 4))
+
+
+def test_background_threads_that_cannot_be_had_leave_those_there_are(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(count: int) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    with kafkapy.Broker(config={"background.threads": 2}) as broker:
+        monkeypatch.setattr("kafkapy.broker._running_threads", refuse)
+        change(broker, "1", "background.threads", "4")
+        broker.call(lambda core: work_side_by_side(core, 2))
+    assert "background.threads stays 2: can't start new thread" in caplog.text
 
 
 def test_a_changed_number_of_recovery_threads_is_in_effect_at_the_next_start(tmp_path: Path) -> None:
