@@ -1,7 +1,9 @@
 """The broker: what it is made of, and the order in which the parts start and stop.
 
-Everything runs on one event loop. What blocks goes to a worker thread through `blocking`, and only through
-it.
+Everything runs on one event loop. What blocks goes to a thread, in one of three ways and no other: syncs to
+the threads of their log directory (flusher.py), validation that takes long to threads that connections share
+fairly (validation.py), and all else to the pool behind `blocking`. So an acknowledgement waits for its disk,
+and for nothing else that blocks.
 
 Start, each step registering how it is undone (a start that fails half-way undoes what it had done):
 
@@ -67,7 +69,7 @@ DEFAULT_NODE_ID: Final = 1
 """The id of a broker that is given none and whose directories name none."""
 
 CONVERSIONS_AT_ONCE: Final = 2
-"""Of the background threads, which also sync files."""
+"""Each keeps a thread busy for long."""
 
 METADATA_FILE: Final = "metadata.db"
 """In the first log directory."""
@@ -168,7 +170,7 @@ class BrokerCore:
         self._warn_of_relaxed_syncs()
         self._report_descriptors()
         image = await self._open_data()
-        self.group_commit = GroupCommit(self.blocking)
+        self.group_commit = GroupCommit()
         self.log_mover = LogMover(
             self.logs,
             self.blocking,
@@ -380,6 +382,7 @@ class BrokerCore:
     async def _close_replicas(self) -> None:
         await self.group_commit.drain()
         self.replicas.close()
+        self.group_commit.close()
 
     async def _close_logs(self) -> None:
         registered = self.metadata.image.brokers.get(self.node_id)

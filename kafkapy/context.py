@@ -7,7 +7,8 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
 - an awaitable of either (`async def`, or a future): the connection's next request waits until it is
   answered, as in Apache Kafka, where a channel is muted while a request is in flight;
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
-  requests. An awaitable may itself end in a Pipelined, when only its first part must not be overtaken.
+  requests. An awaitable may itself end in a Pipelined, when only its first part must not be overtaken. With
+  `Pipelined(future, finish)` the answer is `finish(result)`: no task is made for it.
 
 A `records` field of a request is a writable memoryview of the connection's receive buffer. It is the
 handler's until `handle` returns; an awaitable that still needs the bytes calls
@@ -19,7 +20,7 @@ others run to their end, since they may be in the middle of a change, and their 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -84,7 +85,9 @@ class RequestContext:
 class Pipelined:
     """An answer that comes later, while the connection's next requests are handled."""
 
-    __slots__ = ("answer",)
+    __slots__ = ("answer", "finish")
 
-    def __init__(self, answer: Awaitable[Any]) -> None:
+    def __init__(self, answer: Awaitable[Any], finish: Callable[[Any], Any] | None = None) -> None:
         self.answer = answer
+        self.finish = finish
+        """Makes the answer of what `answer` came to."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +42,17 @@ logger = logging.getLogger(__name__)
 class _Request:
     """A request in flight. `response` is None until it is `ready`, or when nothing is to be sent."""
 
-    __slots__ = ("endpoint", "future", "header", "kept_bytes", "nbytes", "pipelined", "ready", "response")
+    __slots__ = (
+        "endpoint",
+        "finish",
+        "future",
+        "header",
+        "kept_bytes",
+        "nbytes",
+        "pipelined",
+        "ready",
+        "response",
+    )
 
     def __init__(self, header: RequestHeader, endpoint: handlers.Endpoint, nbytes: int) -> None:
         self.header = header
@@ -51,6 +61,8 @@ class _Request:
         self.kept_bytes = 0
         """What its handler keeps of the receive buffer until it is answered."""
         self.future: asyncio.Future[Any] | None = None
+        self.finish: Callable[[Any], Any] | None = None
+        """Makes the response of the future's result."""
         self.pipelined = False
         self.ready = False
         self.response: Any = None
@@ -188,6 +200,7 @@ class RequestsInFlight:
         if isinstance(response, Pipelined):
             request.pipelined = True
             self._pipelined_bytes += request.nbytes
+            request.finish = response.finish
             response = response.answer
         else:
             self._muting = request
@@ -201,6 +214,8 @@ class RequestsInFlight:
         request.future = None
         try:
             response = future.result()
+            if request.finish is not None:
+                response = request.finish(response)
         except asyncio.CancelledError:
             response = None
         except Exception as error:

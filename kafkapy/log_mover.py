@@ -37,6 +37,9 @@ ROOM_SECONDS: Final = 5.0
 
 MIN_WAIT_SECONDS: Final = 0.01
 
+RETRY_SECONDS: Final = 0.5
+"""After which a move that has taken over goes on, where a lack of memory or descriptors stopped it."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -76,6 +79,7 @@ class LogMover:
         self._blocking = blocking
         self._turns = asyncio.Semaphore(threads)
         self._moves: dict[TopicPartition, _Move] = {}
+        self._stopped = False
 
     async def move(self, partition: Partition, directory: LogDirectory) -> None:
         """Have the partition in `directory`: start to move it, or stop to where it is there.
@@ -122,6 +126,7 @@ class LogMover:
 
     async def stop(self) -> None:
         """End every move; the next start of the broker goes on with them."""
+        self._stopped = True
         for move in list(self._moves.values()):
             await self._end(move)
 
@@ -213,14 +218,33 @@ class LogMover:
         return False
 
     async def _finish(self, move: _Move) -> None:
-        """Have the new log on disk before anything in it is acknowledged, and the old one out of the way."""
+        """Have the new log on disk before anything in it is acknowledged, and the old one out of the way.
+
+        What is no fault of the disk is waited for: until this is done nothing of the partition is committed.
+
+        Raises:
+            StorageError: the disk failed, or the broker stops before it could be done.
+        """
+        log = move.future.copy
+        while True:
+            try:
+                await self._settle(move)
+            except Exception as error:
+                if log.log_directory.error is not None or self._stopped:
+                    raise
+                logger.error("Moving %s goes on later: %s", move.partition.topic_partition, error)
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                return
+
+    async def _settle(self, move: _Move) -> None:
         log, topic_partition = move.future.copy, move.partition.topic_partition
         ticket = log.prepare_flush()
         if ticket is not None:
             try:
                 await self._blocking(ticket.run)
-            except StorageError as error:
-                log.mark_offline(error)
+            except Exception as error:
+                log.abort_flush(ticket, error)
                 raise
             log.complete_flush(ticket)
         if log.cleaned_offset is not None:

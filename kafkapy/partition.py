@@ -98,15 +98,6 @@ class Partition:
         """True once everything below `offset` is committed, False after `seconds`; or a KafkaError."""
         return self._waiters.wait((self,), seconds, lambda: self.is_committed(offset))
 
-    async def committed(self, offset: int, seconds: float) -> None:
-        """Wait until everything below `offset` is committed.
-
-        Raises:
-            KafkaError: REQUEST_TIMED_OUT after `seconds`; KAFKA_STORAGE_ERROR if the disk fails meanwhile.
-        """
-        if not await self.watch_commit(offset, seconds):
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-
     def configure(self, config: LogConfig) -> None:
         """Let changed topic settings take effect at once."""
         if not config.is_compacted:
@@ -124,6 +115,16 @@ class Partition:
         return config.flush_messages
 
     # --- committing -----------------------------------------------------------------------------------------
+
+    def prepare_flush(self) -> FlushTicket | None:
+        """What the group commit has to sync; None where nothing is unsynced, or nothing counts any more.
+
+        Raises:
+            KafkaError: the log is damaged, or the disk failed, or a file cannot be opened now.
+        """
+        if self.offline or self._holds_commits:
+            return None
+        return self.log.prepare_flush()
 
     def flushed(self, log: PartitionLog, ticket: FlushTicket) -> None:
         """The group commit has synced what `ticket` covers of `log`, which may have been replaced since."""

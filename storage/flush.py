@@ -5,9 +5,13 @@ segments with their indexes (recovery does not look at segments below the recove
 and the directories with new names. A record counts as flushed only when a crash cannot take away the name of
 its file either.
 
-A `FlushTicket` is one flush: prepared on the event loop, run in a worker thread, completed on the loop. It
-keeps its files open. A failed sync is final: the error takes the log directory offline, and the recovery
-point stays, so that a restart reads again what the disk may not have taken.
+A `FlushTicket` is one flush: prepared on the event loop, run in a worker thread, completed or aborted on the
+loop. It keeps its files open. What it took from the list is given up when it has ended well, and not before:
+
+- A failed sync is final. It takes the log directory offline and is never tried again, and the recovery point
+  stays, so that a restart reads again what the disk may not have taken.
+- Whatever else stops a flush (no descriptor, no memory, no thread) says nothing about the disk. Its list goes
+  back to where it came from, for the next flush.
 """
 
 from __future__ import annotations
@@ -30,50 +34,60 @@ class FlushTicket:
     generation: int
     """The log's count of truncations: a cut meanwhile makes the ticket worthless."""
     files: list[File]
-    paths: tuple[str, ...]
+    taken: UnsyncedFiles | None = None
+    """What the log's list gave for this flush, where it had anything."""
+    paths: tuple[str, ...] = ()
     """Closed files to sync; one that is gone was replaced by something newer."""
-    directories: list[str]
-    leader_epochs: tuple[str, bytes] | None
+    directories: tuple[str, ...] = ()
+    names_sync: int = 0
+    """Which sync of the log directory covers the partition's name (shared_sync.py)."""
+    leader_epochs: tuple[str, bytes] | None = None
     """Path and content of the leader-epoch-checkpoint, if it changed."""
     abandoned: bool = False
     """The partition was deleted: its directory may have another name now, and nobody cares."""
 
-    def run(self, synced: set[str] | None = None) -> None:
+    def cover(self, taken: UnsyncedFiles) -> None:
+        """Sync that too. Whatever happens to the list meanwhile, this flush is what it was."""
+        self.taken, self.paths, self.directories = taken, taken.paths, tuple(taken.directories)
+        self.names_sync = self.log_directory.names.ask()
+
+    def run(self) -> None:
         """Sync it all, in any thread.
 
-        `synced` are the directories that were synced since the last of these tickets was prepared. Many have
-        the log directory itself to sync when many partitions are new.
-
         Raises:
-            ExhaustedError: try again later: what was synced may be synced again.
             StorageError: the disk failed. Do not try again.
+            Exception: anything else came between; another flush may go well.
         """
-        files = self.log_directory.files
         if self.log_directory.syncs_at_once:
             if self.leader_epochs is not None:
-                files.write_atomically(*self.leader_epochs, durable=False)
+                self.log_directory.files.write_atomically(*self.leader_epochs, durable=False)
             return
-        done = set() if synced is None else synced
         try:
-            for file in self.files:
-                files.sync_data(file)
-            for path in self.paths:
-                with contextlib.suppress(FileNotFoundError):
-                    files.sync_path(path)
-            if self.leader_epochs is not None:
-                path, content = self.leader_epochs
-                files.write_atomically(path, content)
-                done.add(os.path.dirname(path))
-            for directory in self.directories:
-                if directory not in done:
-                    files.sync_directory(directory)
-                    done.add(directory)
+            self._sync()
         except (OSError, MemoryError) as error:
             if isinstance(error, FileNotFoundError) and self.abandoned:
                 return
             if is_exhausted(error):
                 raise self.log_directory.exhausted("syncing to disk", error) from error
             raise StorageError(self.log_directory.path, f"syncing to disk failed: {error}") from error
+
+    def _sync(self) -> None:
+        files = self.log_directory.files
+        for file in self.files:
+            files.sync_data(file)
+        for path in self.paths:
+            with contextlib.suppress(FileNotFoundError):
+                files.sync_path(path)
+        synced = None
+        if self.leader_epochs is not None:
+            path, content = self.leader_epochs
+            files.write_atomically(path, content)
+            synced = os.path.dirname(path)
+        for directory in self.directories:
+            if directory == self.log_directory.path:
+                self.log_directory.names.sync(self.names_sync)
+            elif directory != synced:
+                files.sync_directory(directory)
 
     def release(self) -> None:
         """Let the files close."""
@@ -85,7 +99,7 @@ class UnsyncedFiles:
     """What the next flush has to cover besides the active segment. Mostly nothing: an empty tuple takes no
     memory, thousands of empty lists do."""
 
-    __slots__ = ("directories", "paths", "segments")
+    __slots__ = ("_taken", "directories", "paths", "segments")
 
     def __init__(self) -> None:
         self.segments: tuple[Segment, ...] = ()
@@ -94,6 +108,8 @@ class UnsyncedFiles:
         """Directories that got new names: a set, which would take three times the memory when it is empty."""
         self.paths: tuple[str, ...] = ()
         """Small files, closed."""
+        self._taken: UnsyncedFiles | None = None
+        """What the flush that is under way took: it comes back if that does not end well."""
 
     def __bool__(self) -> bool:
         return bool(self.segments or self.directories or self.paths)
@@ -101,26 +117,49 @@ class UnsyncedFiles:
     def forget(self, segment: Segment) -> None:
         """The segment is removed. It may be here twice: closed, active again by a truncation, and closed."""
         self.segments = tuple(each for each in self.segments if each is not segment)
+        if self._taken is not None:
+            self._taken.forget(segment)
 
     def moved(self, old: str, new: str) -> None:
         """A partition's directory was renamed."""
         self.directories = dict.fromkeys(new if path == old else path for path in self.directories)
         self.paths = tuple(path.replace(old + "/", new + "/", 1) for path in self.paths)
+        if self._taken is not None:
+            self._taken.moved(old, new)
 
-    def take(self) -> tuple[list[File], tuple[str, ...], list[str]]:
-        """Open files (each with a reference), paths and directories to sync; nothing is left here.
+    def open_segments(self) -> list[File]:
+        """The files of the closed segments, each with a reference.
 
         Raises:
-            OSError: a file cannot be opened; everything is left here.
+            OSError: one cannot be opened; no reference is left.
         """
-        handles: list[File] = []
+        files: list[File] = []
         try:
             for segment in self.segments:
-                handles += segment.flush_handles(with_indexes=True)
+                files += segment.flush_handles(with_indexes=True)
                 segment.close_files()
         except BaseException:
-            release_all(handles)
+            release_all(files)
             raise
-        taken = handles, self.paths, list(self.directories)
-        self.segments, self.paths, self.directories = (), (), {}
+        return files
+
+    def take(self) -> UnsyncedFiles:
+        """All that is here, for a flush; it stays known until `give_up`."""
+        self.put_back(self._taken)
+        taken = self._taken = UnsyncedFiles()
+        taken.segments, taken.directories, taken.paths = self.segments, self.directories, self.paths
+        self.segments, self.directories, self.paths = (), {}, ()
         return taken
+
+    def give_up(self, taken: UnsyncedFiles | None) -> None:
+        """What was taken is on disk."""
+        if taken is self._taken:
+            self._taken = None
+
+    def put_back(self, taken: UnsyncedFiles | None) -> None:
+        """What was taken is not known to be on disk: it is for the next flush again."""
+        if taken is not None and taken is self._taken:
+            self._taken = None
+            self.segments = taken.segments + self.segments
+            self.directories = taken.directories | self.directories
+            self.paths = taken.paths + self.paths

@@ -68,6 +68,7 @@ class PartitionLog:
     """The log of a topic partition in a directory of its own."""
 
     __slots__ = (
+        "_abandoned",
         "_ticket",
         "cleaned_offset",
         "cleaning",
@@ -133,6 +134,8 @@ class PartitionLog:
         self.cleaning: CleaningTask | None = None
         """The compaction that is under way."""
         self._ticket: FlushTicket | None = None
+        self._abandoned = False
+        """The partition was deleted: its files may be gone, and there is nothing to keep."""
 
     def __repr__(self) -> str:
         return (
@@ -222,45 +225,54 @@ class PartitionLog:
     def prepare_flush(self) -> FlushTicket | None:
         """What is to be synced so that everything below the log end offset is on disk.
 
-        None when all of it is. Sync it with `ticket.run()` in a worker thread, then call `complete_flush`.
+        None when all of it is, or the partition was deleted. Sync it with `ticket.run()` in a worker thread,
+        then call `complete_flush`, or `abort_flush` if that raised anything.
 
         Raises:
-            StorageError: a file cannot be opened.
+            StorageError: a file cannot be opened; nothing has changed.
         """
         return self.guarded("preparing a flush of", self._prepare_flush)
 
     def _prepare_flush(self) -> FlushTicket | None:
-        active, end_offset = self.segments.active, self.log_end_offset
-        if end_offset <= self.flushed_offset and not self.unsynced:
+        unsynced, active, end_offset = self.unsynced, self.segments.active, self.log_end_offset
+        if self._abandoned or (end_offset <= self.flushed_offset and not unsynced):
             return None
-        of_active = active.flush_handles(with_indexes=False)
+        files = unsynced.open_segments()
         try:
-            handles, paths, directories = self.unsynced.take()
+            files += active.flush_handles(with_indexes=False)
         except BaseException:
-            release_all(of_active)
+            release_all(files)
             raise
-        handles += of_active
+        ticket = FlushTicket(self.log_directory, end_offset, self.generation, files)
+        if unsynced:
+            ticket.cover(unsynced.take())
+        if self.leader_epochs.unsaved:
+            ticket.leader_epochs = f"{self.path}/{LEADER_EPOCHS}", self.leader_epochs.snapshot()
         self.reader.remember(end_offset, active, active.size)
-        epochs = self.leader_epochs
-        ticket = FlushTicket(
-            self.log_directory,
-            end_offset,
-            self.generation,
-            handles,
-            paths,
-            directories,
-            (f"{self.path}/{LEADER_EPOCHS}", epochs.snapshot()) if epochs.unsaved else None,
-        )
         self._ticket = ticket
         return ticket
 
     def complete_flush(self, ticket: FlushTicket) -> None:
         """Count what `ticket` synced as flushed."""
         ticket.release()
+        self.unsynced.give_up(ticket.taken)
         if ticket.generation == self.generation and ticket.end_offset > self.flushed_offset:
             self.flushed_offset = ticket.end_offset
         self.last_flush_ms = self.log_directory.clock.now_ms()
         self._ticket = None
+
+    def abort_flush(self, ticket: FlushTicket, error: BaseException) -> None:
+        """Nothing that `ticket` was to sync counts as flushed, because of what `ticket.run` raised.
+
+        A failed sync takes the log directory offline. After anything else the next flush has it all to do.
+        """
+        ticket.release()
+        self.unsynced.put_back(ticket.taken)
+        if ticket.leader_epochs is not None:
+            self.leader_epochs.unsaved = True
+        self._ticket = None
+        if isinstance(error, StorageError):
+            self.log_directory.failed(f"flushing {self.path}", error)
 
     @property
     def has_unflushed_segments(self) -> bool:
@@ -271,22 +283,18 @@ class PartitionLog:
         """Sync everything, here and now.
 
         Raises:
-            StorageError: the disk failed, and the log directory is offline.
+            StorageError: the disk failed, and the log directory is offline; or no file can be opened.
         """
         ticket = self.prepare_flush()
         if ticket is not None:
             try:
                 ticket.run()
-            except StorageError as error:
-                self.mark_offline(error)
+            except BaseException as error:
+                self.abort_flush(ticket, error)
+                if isinstance(error, OSError):
+                    raise self.translated("flushing", error) from error
                 raise
             self.complete_flush(ticket)
-
-    def mark_offline(self, error: StorageError) -> None:
-        """A flush failed: take the log directory offline, unless the process lacked something."""
-        if self._ticket is not None:
-            self._ticket.release()
-        self.log_directory.failed(f"flushing {self.path}", error)
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -473,14 +481,15 @@ class PartitionLog:
         self.reader.forget()
 
     def abandon(self) -> None:
-        """The partition is being deleted: a flush that still runs may miss its files.
+        """The partition is being deleted: nothing more is flushed, and a flush that runs may miss its files.
 
         Raises:
             StorageError: the disk failed.
         """
-        self.stop_cleaning()
+        self._abandoned = True
         if self._ticket is not None:
             self._ticket.abandoned = True
+        self.stop_cleaning()
 
     def check(self) -> None:
         """Assert what must always hold, reading the whole log. For tests."""

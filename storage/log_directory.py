@@ -36,6 +36,7 @@ from kafkapy.storage.files import (
     is_exhausted,
     what_is_lacking,
 )
+from kafkapy.storage.shared_sync import SharedSync
 
 if TYPE_CHECKING:
     from kafkapy.storage.log import PartitionLog
@@ -87,6 +88,7 @@ class LogDirectory:
         "files",
         "log_count",
         "meta",
+        "names",
         "on_failure",
         "path",
         "syncs_at_once",
@@ -118,6 +120,8 @@ class LogDirectory:
         self._lock: File | None = None
         self.meta = MetaProperties()
         """Whose directory this is, once it is open."""
+        self.names = SharedSync(files, path)
+        """Puts the names of its logs on disk."""
         self._written: MetaProperties | None = None
 
     def open(self) -> None:

@@ -491,7 +491,11 @@ class Segment:
     # --- files ----------------------------------------------------------------------------------------------
 
     def flush_handles(self, *, with_indexes: bool) -> list[File]:
-        """The files to sync, each with a reference that the caller releases."""
+        """The files to sync, each with a reference that the caller releases.
+
+        Raises:
+            OSError: one cannot be opened; no reference is left.
+        """
         handles = [self.file.acquire()]
         try:
             if with_indexes:

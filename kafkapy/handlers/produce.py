@@ -9,8 +9,9 @@ with durability=fsync, on disk. acks=1 could be answered before, but then a clie
 the log, or deletes records, right after its acknowledgement would miss its own records: aiokafka's default
 producer does. While an answer waits, the connection's next requests are handled; answers keep their order.
 
-Requests whose validation takes long (large or many compressed batches, recompression) are validated in a
-worker thread; the connection's next request waits for that, so that a producer's batches stay in order.
+Requests whose validation takes long (large or many compressed batches, those that decompress to much,
+recompression) are validated in a worker thread when it is the connection's turn (validation.py); the
+connection's next request waits for that, so that a producer's batches stay in order.
 
 Version notes: v0-2 carry message sets (of magic 0 or 1 in any of them), which become a record batch
 (storage/up_conversion.py); one without a whole message stores nothing and is answered with offset -1. v7
@@ -20,8 +21,8 @@ names."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Awaitable
 
 from kafkapy.context import Pipelined, RequestContext
@@ -37,11 +38,10 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kafkapy.storage.files import Buffer
-from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
 from kafkapy.storage.validate import (
     AppendOrigin,
+    DecompressedTooLargeError,
     InvalidRecordsError,
     PreparedBatches,
     codec_of,
@@ -57,6 +57,8 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 TRANSACTIONS_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 HEAVY_TOGETHER = 16 << 10
 """Bytes to decompress or convert of one request above which all of it is validated in a thread."""
+DECOMPRESSED_AT_ONCE = 256 << 10
+"""Bytes to which the batches of a request may decompress on the event loop: a millisecond's work."""
 
 VALID_ACKS = (-1, 0, 1)
 ADMIN_CLIENT = "__admin_client"
@@ -73,24 +75,27 @@ def handle(context: RequestContext, request: ProduceRequest) -> Outcome | Awaita
         for topic in request.topic_data
         for partition in topic.partition_data
     ]
-    if any(piece.is_heavy for piece in pieces) or sum(piece.slow_bytes for piece in pieces) > HEAVY_TOGETHER:
-        context.connection.keep_frame()
-        return _prepare_in_thread(context, request, pieces)
-    return _append(context, request, pieces)
+    slow_bytes = sum(piece.slow_bytes for piece in pieces)
+    if slow_bytes <= HEAVY_TOGETHER and not any(piece.is_heavy for piece in pieces):
+        now_ms = context.broker.clock.now_ms()
+        most = DECOMPRESSED_AT_ONCE // len(pieces) if slow_bytes else None
+        if all(piece.settle(now_ms, most) for piece in pieces):
+            return _append(context, request, pieces)
+    context.connection.keep_frame()
+    return _settle_in_thread(context, request, pieces)
 
 
-async def _prepare_in_thread(
-    context: RequestContext, request: ProduceRequest, pieces: list[Piece]
-) -> Outcome:
+async def _settle_in_thread(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Outcome:
     now_ms = context.broker.clock.now_ms()
+    left = deque(piece for piece in pieces if not piece.is_settled)
 
-    def prepare() -> None:
-        for piece in pieces:
-            piece.prepare(now_ms)
+    def settle_some() -> None:
+        while left:
+            left.popleft().settle(now_ms)
 
-    converts = any(piece.is_message_set for piece in pieces)
+    converts = any(piece.is_message_set for piece in left)
     async with context.broker.conversions if converts else contextlib.nullcontext():
-        await context.broker.blocking(prepare)
+        await context.broker.blocking(settle_some)
     return _append(context, request, pieces)
 
 
@@ -98,18 +103,31 @@ def _append(context: RequestContext, request: ProduceRequest, pieces: list[Piece
     now_ms = context.broker.clock.now_ms()
     for piece in pieces:
         piece.append(now_ms)
-    if request.acks and not all(piece.is_committed() for piece in pieces):
-        return Pipelined(_answer_when_committed(request, pieces))
+    waiting = [piece for piece in pieces if not piece.is_committed()] if request.acks else None
+    if waiting:
+        return _when_committed(context, request, pieces, waiting)
     return _answer(context, request, pieces)
 
 
-async def _answer_when_committed(request: ProduceRequest, pieces: list[Piece]) -> ProduceResponse:
+def _when_committed(
+    context: RequestContext, request: ProduceRequest, pieces: list[Piece], waiting: list[Piece]
+) -> Pipelined:
     """Answer when every partition has committed what it took, or the request's time is over."""
-    async with asyncio.TaskGroup() as waiting:
-        for piece in pieces:
-            if not piece.is_committed():
-                waiting.create_task(piece.wait(request.timeout_ms / 1000))
-    return _response(request, pieces)
+
+    def all_committed() -> bool:
+        while waiting and waiting[-1].is_committed():
+            waiting.pop()
+        return not waiting
+
+    def answer(_in_time: bool) -> ProduceResponse:
+        for piece in waiting:
+            piece.give_up()
+        return _response(request, pieces)
+
+    partitions = [piece.partition for piece in waiting]
+    return Pipelined(
+        context.broker.waiters.wait(partitions, request.timeout_ms / 1000, all_committed), answer
+    )
 
 
 def _answer(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Answer:
@@ -204,42 +222,55 @@ class Piece:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self._topic} is internal.")
         return partition
 
-    def prepare(self, now_ms: int) -> None:
-        """Validate the batch; touches neither log nor partition, so any thread may."""
-        if self._partition is None:
-            return
+    @property
+    def is_settled(self) -> bool:
+        """Whether the batch is validated, or there is none to be."""
+        return self._prepared is not None or self._partition is None
+
+    def settle(self, now_ms: int, most: int | None = None) -> bool:
+        """Validate the batch; touches neither log nor partition, so any thread may.
+
+        False where it decompresses to more than `most` bytes: nothing has changed, and it may be valid.
+        """
+        limit = self._max_decompressed if most is None else min(most, self._max_decompressed)
         try:
-            if self._records is None:
-                raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
-            if self.is_message_set:
-                self._prepare_message_set(self._records, self._partition.log.config, now_ms)
-                return
-            if self._version < FIRST_VERSION_WITH_ZSTD and codec_of(self._records) == Compression.ZSTD:
-                raise KafkaError(
-                    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-                    f"zstd needs version {FIRST_VERSION_WITH_ZSTD}; this is version {self._version}.",
-                )
-            self._prepared = prepare_batches(
-                self._records,
-                config=self._partition.log.config,
-                origin=AppendOrigin.CLIENT,
-                now_ms=now_ms,
-                max_decompressed=self._max_decompressed,
-            )
+            self._prepare(now_ms, limit)
+        except DecompressedTooLargeError as error:
+            if limit < self._max_decompressed:
+                return False
+            self._fail(error)
         except KafkaError as error:
             self._fail(error)
+        return True
 
-    def _prepare_message_set(self, records: Buffer, config: LogConfig, now_ms: int) -> None:
-        self._prepared = prepare_messages(
-            records, config=config, now_ms=now_ms, max_decompressed=self._max_decompressed
+    def _prepare(self, now_ms: int, max_decompressed: int) -> None:
+        if self._partition is None:
+            return
+        if self._records is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
+        config = self._partition.log.config
+        if self.is_message_set:
+            self._prepared = prepare_messages(
+                self._records, config=config, now_ms=now_ms, max_decompressed=max_decompressed
+            )
+            if self._prepared is None:
+                self._partition = None  # There is nothing to append, and nothing wrong.
+            return
+        if self._version < FIRST_VERSION_WITH_ZSTD and codec_of(self._records) == Compression.ZSTD:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                f"zstd needs version {FIRST_VERSION_WITH_ZSTD}; this is version {self._version}.",
+            )
+        self._prepared = prepare_batches(
+            self._records,
+            config=config,
+            origin=AppendOrigin.CLIENT,
+            now_ms=now_ms,
+            max_decompressed=max_decompressed,
         )
-        if self._prepared is None:
-            self._partition = None  # There is nothing to append, and nothing wrong.
 
     def append(self, now_ms: int) -> None:
-        """Append the batch, validated first where that is not done yet."""
-        if self._prepared is None:
-            self.prepare(now_ms)
+        """Append the batch, unless it was refused."""
         if self._prepared is None or self._partition is None:
             return
         try:
@@ -262,13 +293,16 @@ class Piece:
             self._fail(error)
             return True
 
-    async def wait(self, seconds: float) -> None:
-        """Wait until the piece is committed, or failed."""
+    @property
+    def partition(self) -> Partition:
+        """The partition that has taken the batch."""
         assert self._partition is not None
-        try:
-            await self._partition.committed(self._end_offset, seconds)
-        except KafkaError as error:
-            self._fail(error)
+        return self._partition
+
+    def give_up(self) -> None:
+        """The request's time is over."""
+        if not self.is_committed():
+            self._fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
 
     def describe(self) -> str:
         return f"{self._topic}-{self.answer.index}: {ErrorCode(self.answer.error_code).name}"

@@ -236,7 +236,7 @@ class Workload:
             try:
                 ticket.run()
             except StorageError as error:
-                log.mark_offline(error)
+                log.abort_flush(ticket, error)
                 raise
             log.complete_flush(ticket)
         log.advance_high_watermark(log.flushed_offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from kafkapy.partition import Partition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.future_log import REPLACES
 from kafkapy.storage.log_directory import LogDirectory
+from tests.data_path.held_files import until
 from tests.data_path.test_replicas import World, append, topic
 from tests.storage.log_harness import Fault, fill, names, offsets
 
@@ -57,17 +58,11 @@ class Moving:
         await until(lambda: not self.mover._moves)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  what it waits for has no event
-            await asyncio.sleep(0.001)
-
-
 async def writing(partition: Partition, stop: asyncio.Event) -> int:
     """Write, each record behind the acknowledgement of the one before; how many."""
     count = 0
     while not stop.is_set():
-        await partition.committed(append(partition), 10)
+        assert await partition.watch_commit(append(partition), 10)
         count += 1
     return count
 
@@ -97,7 +92,7 @@ async def test_a_partition_moves_while_it_is_written(tmp_path: Path, worlds: lis
 
 async def _a_few_more(partition: Partition) -> int:
     for _ in range(3):
-        await partition.committed(append(partition), 10)
+        assert await partition.watch_commit(append(partition), 10)
     return 3
 
 
@@ -156,7 +151,7 @@ async def test_a_target_that_fails_leaves_the_partition_where_it_is(
     assert there.error is not None
     assert here.error is None
     assert not world.logs.manager.moves.copies
-    await moving.partition.committed(append(moving.partition), 10)
+    assert await moving.partition.watch_commit(append(moving.partition), 10)
     with pytest.raises(KafkaError) as caught:
         await moving.mover.move(moving.partition, there)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,6 +18,7 @@ from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.validate import AppendOrigin, prepare_batches
 from kafkapy.timers import Timers
 from kafkapy.waiters import Waiters
+from tests.data_path.held_files import HeldFiles, until
 from tests.storage.log_harness import START_MS, Fault, Logs, batch
 
 
@@ -27,39 +26,27 @@ class World:
     """One partition, with a disk that syncs when the test lets it."""
 
     def __init__(self, root: Path, *, sync: bool = True, config: LogConfig | None = None) -> None:
-        self.logs = Logs(root, config=config or LogConfig())
-        self.syncs_held = False
-        self.groups: list[int] = []
-        """How many partitions each flush covered."""
-        loop = asyncio.get_running_loop()
-        self._release = asyncio.Event()
-        self.syncing = asyncio.Event()
-        """A flush has begun."""
-        self._pool = ThreadPoolExecutor(1)
-        self.timers = Timers(loop)
-        self.group_commit = GroupCommit(self._blocking)
+        self.files = HeldFiles()
+        self.logs = Logs(root, config=config or LogConfig(), files=self.files)
+        self._loop = asyncio.get_running_loop()
+        self.timers = Timers(self._loop)
+        self.group_commit = GroupCommit()
         self.partition = Partition(
             self.logs.log,
             leader_epoch=0,
             group_commit=self.group_commit,
-            waiters=Waiters(loop, self.timers),
+            waiters=Waiters(self._loop, self.timers),
             sync=sync,
         )
         self.logs.manager.on_directory_failure = self._failed
 
-    async def _blocking(self, call: Any, *args: Any) -> Any:
-        self.groups.append(len(args[0]))
-        self.syncing.set()
-        if self.syncs_held:
-            await self._release.wait()
-            self._release.clear()
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
-
     def _failed(self, error: StorageError) -> None:
-        self.partition.close(error.code)
+        self._loop.call_soon_threadsafe(self.partition.close, error.code)
 
-    def let_the_disk_sync(self) -> None:
-        self._release.set()
+    @property
+    def syncs(self) -> int:
+        """How often the active segment was synced."""
+        return sum(path.endswith(".log") for path in self.files.synced)
 
     def append(self, *values: bytes) -> int:
         """Append a batch; the offset behind it."""
@@ -73,8 +60,9 @@ class World:
         return info.last_offset + 1
 
     def close(self) -> None:
+        self.files.let_go()
         self.timers.close()
-        self._pool.shutdown()
+        self.group_commit.close()
         self.logs.crash()
 
 
@@ -88,32 +76,31 @@ def worlds() -> Iterator[list[World]]:
 
 async def test_nothing_is_committed_before_the_disk_has_it(tmp_path: Path, worlds: list[World]) -> None:
     worlds.append(world := World(tmp_path))
-    world.syncs_held = True
+    world.files.hold()
     end = world.append(b"a")
     committed = world.partition.watch_commit(end, 10)
-    await world.syncing.wait()
+    await until(lambda: world.files.waiting == 1)
     assert (world.partition.log.high_watermark, committed.done()) == (0, False)
-    world.let_the_disk_sync()
+    world.files.let_go()
     assert await committed
     assert world.partition.log.high_watermark == world.partition.log.flushed_offset == 1
 
 
 async def test_appends_during_a_sync_share_the_next_one(tmp_path: Path, worlds: list[World]) -> None:
     worlds.append(world := World(tmp_path))
-    world.syncs_held = True
+    world.files.hold()
     world.append(b"first")
-    await world.syncing.wait()
+    await until(lambda: world.files.waiting == 1)
     committed = [world.partition.watch_commit(world.append(b"more"), 10) for _ in range(50)]
-    world.syncs_held = False
-    world.let_the_disk_sync()
+    world.files.let_go()
     assert all(await asyncio.gather(*committed))
-    assert world.groups == [1, 1]
+    assert world.syncs == 2
 
 
 async def test_the_page_cache_is_enough_without_sync(tmp_path: Path, worlds: list[World]) -> None:
     worlds.append(world := World(tmp_path, sync=False))
     assert world.partition.is_committed(world.append(b"a", b"b"))
-    assert world.groups == []
+    assert world.syncs == 0
 
 
 @pytest.mark.parametrize("sync", [True, False])
@@ -124,7 +111,7 @@ async def test_flush_messages_says_how_many_may_be_unsynced(
     assert world.partition.is_committed(world.append(b"a", b"b"))
     end = world.append(b"c")
     assert not world.partition.is_committed(end)
-    await world.partition.committed(end, 10)
+    assert await world.partition.watch_commit(end, 10)
     assert world.partition.log.flushed_offset == 3
 
 
@@ -132,7 +119,7 @@ async def test_flush_ms_has_old_records_synced(tmp_path: Path, worlds: list[Worl
     worlds.append(world := World(tmp_path, config=LogConfig(flush_ms=100)))
     assert world.partition.is_committed(world.append(b"a"))
     world.partition.flush_if_older(START_MS + 99)
-    assert world.groups == []
+    assert world.syncs == 0
     world.partition.flush_if_older(START_MS + 100)
     await world.group_commit.drain()
     assert world.partition.log.flushed_offset == 1
@@ -153,10 +140,10 @@ async def test_a_failed_sync_is_never_acknowledged_and_never_tried_again(
     world.logs.files.faults.append(Fault("sync", errno.EIO, times=1))
     end = world.append(b"a")
     with pytest.raises(KafkaError) as caught:
-        await world.partition.committed(end, 10)
+        await world.partition.watch_commit(end, 10)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     await world.group_commit.drain()
-    assert world.groups == [1]
+    assert world.syncs == 0
     assert world.partition.log.high_watermark == 0
     with pytest.raises(KafkaError):
         world.append(b"b")
@@ -164,11 +151,9 @@ async def test_a_failed_sync_is_never_acknowledged_and_never_tried_again(
 
 async def test_waiting_for_a_commit_ends_in_time(tmp_path: Path, worlds: list[World]) -> None:
     worlds.append(world := World(tmp_path))
-    world.syncs_held = True
-    with pytest.raises(KafkaError) as caught:
-        await world.partition.committed(world.append(b"a"), 0.01)
-    assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
-    world.let_the_disk_sync()
+    world.files.hold()
+    assert not await world.partition.watch_commit(world.append(b"a"), 0.01)
+    world.files.let_go()
     await world.group_commit.drain()
 
 

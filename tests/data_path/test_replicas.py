@@ -22,6 +22,7 @@ from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.validate import AppendOrigin, prepare_batches
 from kafkapy.timers import Timers
 from kafkapy.waiters import Waiters
+from tests.data_path.held_files import HeldFiles
 from tests.storage.log_harness import START_MS, Fault, Logs, batch
 
 NODE = 1
@@ -37,13 +38,16 @@ def topic(name: str, partitions: int, number: int = 1) -> Topic:
 class World:
     """A broker's replicas over two log directories."""
 
-    def __init__(self, root: Path) -> None:
-        self.logs = Logs(root, dirs=("one", "two"))
+    def __init__(
+        self, root: Path, *, dirs: tuple[str, ...] = ("one", "two"), files: HeldFiles | None = None
+    ) -> None:
+        self.files = files or HeldFiles()
+        self.logs = Logs(root, dirs=dirs, files=self.files)
         loop = asyncio.get_running_loop()
         self._pool = ThreadPoolExecutor(1)
         self.timers = Timers(loop)
         waiters = Waiters(loop, self.timers)
-        self.group_commit = GroupCommit(self._blocking)
+        self.group_commit = GroupCommit()
         self.rate = 2**63 - 1
         self.mover = LogMover(self.logs.manager, self._blocking, 2, lambda: self.rate)
         self.replicas = ReplicaManager(
@@ -86,7 +90,9 @@ class World:
 
     def close(self) -> None:
         self.timers.close()
+        self.files.let_go()
         self._pool.shutdown()
+        self.group_commit.close()
         self.logs.crash()
 
 
@@ -163,9 +169,9 @@ async def test_a_failed_directory_does_not_keep_others_from_committing(
     first, second = (world.replicas.partition("events", index) for index in (0, 1))
     ends = append(first), append(second)
     world.fail(first.log.log_directory)
-    await second.committed(ends[1], 10)
+    assert await second.watch_commit(ends[1], 10)
     with pytest.raises(KafkaError) as caught:
-        await first.committed(ends[0], 10)
+        await first.watch_commit(ends[0], 10)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     await world.group_commit.drain()
 
@@ -247,7 +253,7 @@ async def test_a_deleted_partition_is_not_made_when_there_is_room(
 async def test_a_flush_that_finds_no_descriptor_is_made_when_there_is_one(
     tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkapy.group_commit.RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("kafkapy.flusher.RETRY_SECONDS", 0.001)
     worlds.append(world := World(tmp_path))
     world.create(topic("events", 2))
     fault = Fault("sync", errno.EMFILE, "events-0", times=5)
@@ -263,7 +269,7 @@ async def test_a_flush_that_finds_no_descriptor_is_made_when_there_is_one(
 async def test_a_partition_whose_files_cannot_be_opened_to_be_flushed_stays_open(
     tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkapy.group_commit.RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("kafkapy.flusher.RETRY_SECONDS", 0.001)
     worlds.append(world := World(tmp_path))
     world.create(topic("events", 1))
     partition = world.replicas.partition("events", 0)

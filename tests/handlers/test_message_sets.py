@@ -395,7 +395,7 @@ def append(broker: kafkapy.Broker, records: bytes) -> None:
             bytearray(records), config=partition.log.config, origin=origin, now_ms=now_ms
         )
         info = partition.append(prepared, origin=origin, now_ms=now_ms)
-        await partition.committed(info.last_offset + 1, 10)
+        assert await partition.watch_commit(info.last_offset + 1, 10)
 
     broker.call(run)
 

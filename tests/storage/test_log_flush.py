@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from kafkapy.storage.files import StorageError
 from kafkapy.storage.log_config import LogConfig
-from tests.storage.log_harness import IO_ERROR, Fault, Logs, append, batch, fill, names, offsets
+from tests.storage.log_harness import IO_ERROR, START_MS, Fault, Logs, append, batch, fill, names, offsets
 
 
 def synced(logs: Logs) -> list[str]:
@@ -128,9 +129,68 @@ def test_a_failed_ticket_is_reported_by_the_one_who_ran_it(tmp_path: Path) -> No
     with pytest.raises(StorageError) as failed:
         ticket.run()
     assert logs.manager.offline_dirs == []
-    log.mark_offline(failed.value)
+    log.abort_flush(ticket, failed.value)
     assert logs.manager.offline_dirs == [tmp_path / "data"]
     assert ticket.files == []
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError(), OSError(errno.EMFILE, "no descriptor")])
+def test_what_an_aborted_flush_was_to_sync_is_for_the_next_one(tmp_path: Path, error: Exception) -> None:
+    logs = Logs(tmp_path, config=LogConfig(segment_bytes=1000))
+    log = logs.log
+    fill(log, 6)
+    ticket = log.prepare_flush()
+    assert ticket is not None
+    log.abort_flush(ticket, error)
+    assert ticket.files == []
+    assert log.flushed_offset == 0
+    assert logs.manager.offline_dirs == []
+    fill(log, 5)
+    synced(logs)
+    log.flush()
+    assert log.flushed_offset == 11
+    segments = [f"events-0/{base:020d}" for base in (0, 5, 10)]
+    others = ["", "events-0", "events-0/leader-epoch-checkpoint", "events-0/partition.metadata"]
+    others += [f"{segments[1]}.snapshot", f"{segments[2]}.log", f"{segments[2]}.snapshot"]
+    closed = [f"{segment}.{kind}" for segment in segments[:2] for kind in ("index", "log", "timeindex")]
+    assert synced(logs) == sorted(others + closed)
+
+
+def test_a_segment_that_is_cut_off_during_a_flush_is_not_for_the_next_one(tmp_path: Path) -> None:
+    logs = Logs(tmp_path, config=LogConfig(segment_bytes=1000))
+    log = logs.log
+    fill(log, 12)
+    ticket = log.prepare_flush()
+    assert ticket is not None
+    log.truncate_to(3)
+    log.abort_flush(ticket, MemoryError())
+    synced(logs)
+    log.flush()
+    assert {Path(name).stem for name in synced(logs) if name.endswith(("log", "index"))} == {f"{0:020d}"}
+
+
+def test_a_file_that_cannot_be_opened_leaves_everything_to_the_next_flush(tmp_path: Path) -> None:
+    logs = Logs(tmp_path, config=LogConfig(segment_bytes=1000))
+    log = logs.log
+    fill(log, 6)
+    log.close_files()
+    logs.files.faults = [Fault("open", errno.EMFILE, ".timeindex", times=1)]
+    with pytest.raises(StorageError):
+        log.prepare_flush()
+    assert logs.manager.offline_dirs == []
+    log.flush()
+    assert log.flushed_offset == 6
+    assert {"events-0/00000000000000000000.timeindex", "events-0", ""} <= set(synced(logs))
+
+
+def test_a_deleted_partition_has_nothing_to_flush(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    log = logs.log
+    append(log, batch(b"a"))
+    logs.manager.delete(log.topic_partition)
+    logs.manager.delete_expired_files(START_MS + 3_600_000)
+    assert log.prepare_flush() is None
+    assert logs.manager.offline_dirs == []
 
 
 def test_a_partition_may_be_deleted_while_it_is_flushed(tmp_path: Path) -> None:
