@@ -60,6 +60,7 @@ from kafkapy.storage.log_directory import LogDirectory, LogDirectoryError
 from kafkapy.storage.manager import LogManager
 from kafkapy.storage.open_files import share_descriptors
 from kafkapy.timers import Timers
+from kafkapy.validation import Validation
 from kafkapy.waiters import Waiters
 
 DRAIN_SECONDS: Final = 5.0
@@ -156,6 +157,8 @@ class BrokerCore:
         self._executor = _running_threads(self._background_threads)
         self._started.callback(lambda: self._executor.shutdown())
         self.config.on_change(self._resize_executor)
+        self.validation = Validation()
+        self._started.callback(self.validation.close)
         self.timers = Timers(loop)
         self._started.callback(self.timers.close)
         self.waiters = Waiters(loop, self.timers)

@@ -77,6 +77,7 @@ class Connection:
         "peer_port",
         "principal",
         "receiving_since",
+        "validation_paid_at",
     )
 
     def __init__(
@@ -93,6 +94,8 @@ class Connection:
         """When bytes last came or went, as the server's coarse clock had it."""
         self.receiving_since = self.last_active
         """Since when an incomplete frame's progress is watched, while the server lists it as incomplete."""
+        self.validation_paid_at = 0.0
+        """When the validation of its batches has cost no more than its share (validation.py)."""
         self._server = server
         self._loop = server.loop
         self._socket = sock

@@ -22,6 +22,7 @@ names."""
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import deque
 from collections.abc import Awaitable
 
@@ -49,6 +50,7 @@ from kafkapy.storage.validate import (
     prepare_batches,
 )
 from kafkapy.topic_names import is_internal
+from kafkapy.validation import TURN_SECONDS
 
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_STORAGE_ERROR = 4
@@ -90,12 +92,14 @@ async def _settle_in_thread(context: RequestContext, request: ProduceRequest, pi
     left = deque(piece for piece in pieces if not piece.is_settled)
 
     def settle_some() -> None:
-        while left:
+        end = time.thread_time() + TURN_SECONDS
+        while left and time.thread_time() < end:
             left.popleft().settle(now_ms)
 
     converts = any(piece.is_message_set for piece in left)
     async with context.broker.conversions if converts else contextlib.nullcontext():
-        await context.broker.blocking(settle_some)
+        while left:
+            await context.broker.validation.run(context.connection, settle_some)
     return _append(context, request, pieces)
 
 
