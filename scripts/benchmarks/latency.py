@@ -35,6 +35,19 @@ def synchronous_produce(target: Target, scale: float) -> Figures:
     }
 
 
+def acknowledgements(bootstrap_servers: str, topic: str, *, seconds: float) -> list[float]:
+    """How long each of the records took that were produced one by one for so many seconds."""
+    producer = _producer(bootstrap_servers)
+    acknowledged: list[Message] = []
+    times: list[float] = []
+    _produce_one(producer, topic, acknowledged)
+    end = time.perf_counter() + seconds
+    while (start := time.perf_counter()) < end:
+        _produce_one(producer, topic, acknowledged)
+        times.append(time.perf_counter() - start)
+    return times
+
+
 def end_to_end(target: Target, scale: float) -> Figures:
     """Load: from produce() to the waiting consumer, one record on the way at a time."""
     topic = target.new_topic(1)

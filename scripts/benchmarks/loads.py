@@ -6,6 +6,7 @@ from scripts.benchmarks.connections import open_connections
 from scripts.benchmarks.java_perf import java_perf
 from scripts.benchmarks.latency import end_to_end, synchronous_produce
 from scripts.benchmarks.load import ColdLoad, Load
+from scripts.benchmarks.neighbours import beside_a_wide_producer, beside_bombs, beside_topic_creation
 from scripts.benchmarks.start import start
 from scripts.benchmarks.streaming import streaming
 from scripts.benchmarks.topics import create_topics
@@ -17,6 +18,9 @@ LOADS: dict[str, Load | ColdLoad] = {
     "java-1k": Load("1 KiB records over 6 partitions, Java", java_perf(6, 1024, 1000)),
     "java-100": Load("100-byte records over 1 partition, Java", java_perf(1, 100, 400)),
     "sync": Load("synchronous produce of 100 bytes, acks=all", synchronous_produce),
+    "beside-bombs": Load("acks=all beside 40 connections of gzip bombs", beside_bombs),
+    "beside-wide": Load("acks=all beside requests of 200 partitions", beside_a_wide_producer),
+    "beside-topics": Load("acks=all beside the creation of topics", beside_topic_creation),
     "end-to-end": Load("produce to consume, one record at a time", end_to_end),
     "connections": Load("2,000 open connections", open_connections),
     "topics": Load("500 topics of 4 partitions", create_topics),

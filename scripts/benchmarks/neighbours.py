@@ -1,0 +1,152 @@
+"""What one producer's acknowledgements take while others keep the server busy.
+
+The others are a process of their own (`python -m scripts.benchmarks.neighbours KIND ADDRESS TOPIC`), which
+says that it is at work and goes on until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kafkapy.protocol.compression import Compression
+from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafkapy.protocol.records import Record, build_batch
+from scripts.benchmarks.latency import acknowledgements
+from scripts.benchmarks.load import Figures, Target
+from scripts.benchmarks.meter import percentile
+
+_BOMBERS: Final = 40
+_BOMB_BYTES: Final = 80 << 20
+"""More than a batch may decompress to by default: 80 KB on the wire, refused when the limit is reached."""
+
+_WIDE: Final = 200
+_TOPICS: Final = 20
+_VERSION: Final = 9
+
+
+def beside_bombs(target: Target, scale: float) -> Figures:
+    """Load: forty connections send gzip bombs, one producer ordinary records."""
+    return _beside("bombs", target, scale, 1)
+
+
+def beside_a_wide_producer(target: Target, scale: float) -> Figures:
+    """Load: one connection writes to 200 partitions in each request, one producer to one other."""
+    return _beside("wide", target, scale, _WIDE)
+
+
+def beside_topic_creation(target: Target, scale: float) -> Figures:
+    """Load: topics are created, written to and deleted without a pause, one producer writes to another."""
+    return _beside("topics", target, scale, 1)
+
+
+def _beside(kind: str, target: Target, scale: float, partitions: int) -> Figures:
+    topic = target.new_topic(1)
+    calm = acknowledgements(target.bootstrap_servers, topic, seconds=2 * scale)
+    with _others(kind, target.bootstrap_servers, target.new_topic(partitions)):
+        busy = acknowledgements(target.bootstrap_servers, topic, seconds=10 * scale)
+    return {
+        "p50 ms": percentile(busy, 0.5) * 1000,
+        "p99 ms": percentile(busy, 0.99) * 1000,
+        "longest, ms": max(busy) * 1000,
+        "p50 ms without them": percentile(calm, 0.5) * 1000,
+        "p99 ms without them": percentile(calm, 0.99) * 1000,
+    }
+
+
+@contextlib.contextmanager
+def _others(kind: str, bootstrap_servers: str, topic: str) -> Iterator[None]:
+    command = [sys.executable, "-m", "scripts.benchmarks.neighbours", kind, bootstrap_servers, topic]
+    root = Path(__file__).resolve().parents[2]
+    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise RuntimeError(f"the {kind} did not start")
+        try:
+            yield
+        finally:
+            process.stdin.close()
+            process.kill()
+
+
+# --- the others ---------------------------------------------------------------------------------------------
+
+
+def _bombs(bootstrap_servers: str, topic: str) -> None:
+    bomb = _request(
+        topic, bytes(build_batch([Record(value=bytes(_BOMB_BYTES))], compression=Compression.GZIP))
+    )
+    for _ in range(_BOMBERS):
+        threading.Thread(target=_repeat, args=(bootstrap_servers, bomb), daemon=True).start()
+
+
+def _wide(bootstrap_servers: str, topic: str) -> None:
+    request = _request(topic, *[bytes(build_batch([Record(value=b"x" * 100)]))] * _WIDE)
+    with _connection(bootstrap_servers) as connection:
+        _ask(connection, request)
+    threading.Thread(target=_repeat, args=(bootstrap_servers, request), daemon=True).start()
+
+
+def _repeat(bootstrap_servers: str, request: bytes) -> None:
+    with _connection(bootstrap_servers) as connection:
+        while True:
+            _ask(connection, request)
+
+
+def _topics(bootstrap_servers: str, _topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    batch = bytes(build_batch([Record(value=b"x" * 100)]))
+    connection = _connection(bootstrap_servers)
+
+    def create() -> None:
+        for round_ in itertools.count():
+            names = [f"beside-{os.getpid()}-{round_}-{number}" for number in range(_TOPICS)]
+            for future in admin.create_topics([NewTopic(name, 4, 1) for name in names]).values():
+                future.result(60)
+            for name in names:
+                _ask(connection, _request(name, batch, batch, batch, batch))
+            for future in admin.delete_topics(names).values():
+                future.result(60)
+
+    threading.Thread(target=create, daemon=True).start()
+
+
+def _request(topic: str, *batches: bytes) -> bytes:
+    data = [PartitionProduceData(index=index, records=batch) for index, batch in enumerate(batches)]
+    topics = [TopicProduceData(name=topic, partition_data=data)]
+    return encode_request(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics), _VERSION, 7, "bench")
+
+
+def _connection(bootstrap_servers: str) -> socket.socket:
+    host, _, port = bootstrap_servers.rpartition(":")
+    return socket.create_connection((host, int(port)))
+
+
+def _ask(connection: socket.socket, request: bytes) -> None:
+    connection.sendall(request)
+    (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+    connection.recv(size, socket.MSG_WAITALL)
+
+
+_KINDS: Final[dict[str, Callable[[str, str], None]]] = {"bombs": _bombs, "wide": _wide, "topics": _topics}
+
+
+if __name__ == "__main__":
+    _KINDS[sys.argv[1]](sys.argv[2], sys.argv[3])
+    print("at work", flush=True)
+    while os.read(0, 1):
+        pass
+    os._exit(0)
