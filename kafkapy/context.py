@@ -7,8 +7,9 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
 - an awaitable of either (`async def`, or a future): the connection's next request waits until it is
   answered, as in Apache Kafka, where a channel is muted while a request is in flight;
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
-  requests. An awaitable may itself end in a Pipelined, when only its first part must not be overtaken. With
-  `Pipelined(future, finish)` the answer is `finish(result)`: no task is made for it.
+  requests. An awaitable may itself end in a Pipelined, when only its first part must not be overtaken.
+- `Pipelined(watch, finish)`: the same, and the answer is `finish(result)` at once when the watch (waiters.py)
+  completes: no task is made for it.
 
 A `records` field of a request is a writable memoryview of the connection's receive buffer. It is the
 handler's until `handle` returns; an awaitable that still needs the bytes calls
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from kafkapy.broker import BrokerCore
     from kafkapy.connection import Connection
+    from kafkapy.waiters import Watch
 
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of an unauthenticated client, as Apache Kafka names it."""
@@ -87,7 +89,7 @@ class Pipelined:
 
     __slots__ = ("answer", "finish")
 
-    def __init__(self, answer: Awaitable[Any], finish: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, answer: Awaitable[Any] | Watch, finish: Callable[[Any], Any] | None = None) -> None:
         self.answer = answer
         self.finish = finish
         """Makes the answer of what `answer` came to."""

@@ -186,15 +186,18 @@ class Flusher:
         self._flushing -= 1
         partition, error = flush.partition, flush.error
         self._known.discard(partition)
+        moved = False
         try:
             if error is None:
                 self._succeeded(partition)
-                partition.flushed(flush.log, flush.ticket)
+                moved = partition.flushed(flush.log, flush.ticket)
             else:
                 flush.log.abort_flush(flush.ticket, error)
                 self._not_flushed(partition, error)
         finally:
             self._go_on()
+        if moved:
+            partition.wake()
 
     def _not_flushed(self, partition: Partition, error: BaseException) -> None:
         """Tell who waits that it is over, or try again."""

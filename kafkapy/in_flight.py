@@ -25,6 +25,7 @@ from kafkapy.protocol.codec import decode_from, schema_of
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts
 from kafkapy.protocol.types import ApiKey
+from kafkapy.waiters import Watch
 
 if TYPE_CHECKING:
     from kafkapy.connection import Connection
@@ -60,7 +61,7 @@ class _Request:
         self.nbytes = nbytes
         self.kept_bytes = 0
         """What its handler keeps of the receive buffer until it is answered."""
-        self.future: asyncio.Future[Any] | None = None
+        self.future: asyncio.Future[Any] | Watch | None = None
         self.finish: Callable[[Any], Any] | None = None
         """Makes the response of the future's result."""
         self.pipelined = False
@@ -197,17 +198,21 @@ class RequestsInFlight:
 
     def _await(self, request: _Request, response: Pipelined | Awaitable[Any]) -> None:
         """Have the request answered when `response` is there."""
+        answer: Awaitable[Any] | Watch
         if isinstance(response, Pipelined):
             request.pipelined = True
             self._pipelined_bytes += request.nbytes
             request.finish = response.finish
-            response = response.answer
+            answer = response.answer
         else:
             self._muting = request
-        request.future = asyncio.ensure_future(response, loop=self._server.loop)
-        request.future.add_done_callback(partial(self._answered, request))
+            answer = response
+        if not isinstance(answer, Watch):
+            answer = asyncio.ensure_future(answer, loop=self._server.loop)
+        request.future = answer
+        answer.add_done_callback(partial(self._answered, request))
 
-    def _answered(self, request: _Request, future: asyncio.Future[Any]) -> None:
+    def _answered(self, request: _Request, future: asyncio.Future[Any] | Watch) -> None:
         """A request that waited has its answer, or the first part of its work behind it."""
         if self._muting is request:
             self._muting = None

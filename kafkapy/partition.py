@@ -80,7 +80,8 @@ class Partition:
         """
         self.require_online()
         info = self.log.append_prepared(batches, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
-        self._advance()
+        if self._advance():
+            self.wake()
         return info
 
     def is_committed(self, offset: int) -> bool:
@@ -105,8 +106,8 @@ class Partition:
                 self.log.stop_cleaning()
         self.log.config = config
         self._flush_every = self._flush_policy(config)
-        if not self.offline:
-            self._advance()
+        if not self.offline and self._advance():
+            self.wake()
 
     def _flush_policy(self, config: LogConfig) -> int:
         """How many unsynced records make a sync due."""
@@ -126,11 +127,17 @@ class Partition:
             return None
         return self.log.prepare_flush()
 
-    def flushed(self, log: PartitionLog, ticket: FlushTicket) -> None:
-        """The group commit has synced what `ticket` covers of `log`, which may have been replaced since."""
+    def flushed(self, log: PartitionLog, ticket: FlushTicket) -> bool:
+        """The group commit has synced what `ticket` covers of `log`, which may have been replaced since.
+
+        Whether the high watermark has moved: then `wake`, after the disk has got its next work.
+        """
         log.complete_flush(ticket)
-        if not self.offline:
-            self._advance()
+        return not self.offline and self._advance()
+
+    def wake(self) -> None:
+        """Have everyone who waits for this partition look again."""
+        self._waiters.wake(self)
 
     def replace_log(self, log: PartitionLog) -> None:
         """Go on with a log that holds the same records in another place (storage/future_log.py).
@@ -143,27 +150,29 @@ class Partition:
     def resume_commits(self) -> None:
         """The new log is on disk, and would be found by a restart."""
         self._holds_commits = False
-        if not self.offline:
-            self._advance()
+        if not self.offline and self._advance():
+            self.wake()
 
     def close(self, error: ErrorCode) -> None:
         """Answer everyone who waits, and every request from now on, with `error`."""
         self.offline = error
-        self._waiters.wake(self)
+        self.wake()
 
-    def _advance(self) -> None:
-        """Move the high watermark as far as the disk allows; ask for a sync when one is due."""
+    def _advance(self) -> bool:
+        """Move the high watermark as far as the disk allows, and whether it moved; ask for a sync when one
+        is due."""
         if self._holds_commits:
-            return
+            return False
         log = self.log
         end, flushed = log.log_end_offset, log.flushed_offset
         due = end - flushed >= self._flush_every
-        target = flushed if due else end
-        if target > log.high_watermark:
-            log.advance_high_watermark(target)
-            self._waiters.wake(self)
         if due:
             self._group_commit.request(self)
+        target = flushed if due else end
+        if target <= log.high_watermark:
+            return False
+        log.advance_high_watermark(target)
+        return True
 
     def flush_if_older(self, now_ms: int) -> None:
         """Have unsynced records synced when the last sync is flush.ms ago, or when a segment was closed.
@@ -232,7 +241,7 @@ class Partition:
             )
         if target > log.log_start_offset:
             log.advance_log_start_offset(target)
-            self._waiters.wake(self)
+            self.wake()
         return log.log_start_offset
 
     def require_online(self) -> None:

@@ -129,9 +129,8 @@ def _when_committed(
         return _response(request, pieces)
 
     partitions = [piece.partition for piece in waiting]
-    return Pipelined(
-        context.broker.waiters.wait(partitions, request.timeout_ms / 1000, all_committed), answer
-    )
+    committed = context.broker.waiters.watch(partitions, request.timeout_ms / 1000, all_committed)
+    return Pipelined(committed, answer)
 
 
 def _answer(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Answer:
