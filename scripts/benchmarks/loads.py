@@ -20,7 +20,7 @@ LOADS: dict[str, Load | ColdLoad] = {
     "sync": Load("synchronous produce of 100 bytes, acks=all", synchronous_produce),
     "beside-bombs": Load("acks=all beside 40 connections of gzip bombs", beside_bombs),
     "beside-wide": Load("acks=all beside requests of 200 partitions", beside_a_wide_producer),
-    "beside-topics": Load("acks=all beside the creation of topics", beside_topic_creation),
+    "beside-topics": Load("acks=all beside new topics of 500 partitions", beside_topic_creation),
     "end-to-end": Load("produce to consume, one record at a time", end_to_end),
     "connections": Load("2,000 open connections", open_connections),
     "topics": Load("500 topics of 4 partitions", create_topics),

@@ -33,7 +33,8 @@ _BOMB_BYTES: Final = 80 << 20
 """More than a batch may decompress to by default: 80 KB on the wire, refused when the limit is reached."""
 
 _WIDE: Final = 200
-_TOPICS: Final = 20
+_NEW: Final = 500
+"""Partitions of each new topic."""
 _VERSION: Final = 9
 
 
@@ -48,7 +49,8 @@ def beside_a_wide_producer(target: Target, scale: float) -> Figures:
 
 
 def beside_topic_creation(target: Target, scale: float) -> Figures:
-    """Load: topics are created, written to and deleted without a pause, one producer writes to another."""
+    """Load: topics of 500 partitions are made, written to and deleted without a pause, one producer writes to
+    another topic."""
     return _beside("topics", target, scale, 1)
 
 
@@ -113,13 +115,10 @@ def _topics(bootstrap_servers: str, _topic: str) -> None:
 
     def create() -> None:
         for round_ in itertools.count():
-            names = [f"beside-{os.getpid()}-{round_}-{number}" for number in range(_TOPICS)]
-            for future in admin.create_topics([NewTopic(name, 4, 1) for name in names]).values():
-                future.result(60)
-            for name in names:
-                _ask(connection, _request(name, batch, batch, batch, batch))
-            for future in admin.delete_topics(names).values():
-                future.result(60)
+            name = f"beside-{os.getpid()}-{round_}"
+            admin.create_topics([NewTopic(name, _NEW, 1)])[name].result(60)
+            _ask(connection, _request(name, *[batch] * _NEW))
+            admin.delete_topics([name])[name].result(60)
 
     threading.Thread(target=create, daemon=True).start()
 
