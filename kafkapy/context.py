@@ -7,9 +7,9 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
 - an awaitable of either (`async def`, or a future): the connection's next request waits until it is
   answered, as in Apache Kafka, where a channel is muted while a request is in flight;
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
-  requests. An awaitable may itself end in a Pipelined, when only its first part must not be overtaken.
-- `Pipelined(watch, finish)`: the same, and the answer is `finish(result)` at once when the watch (waiters.py)
-  completes: no task is made for it.
+  requests. An awaitable may itself end in a Pipelined, when only its first part must not be overtaken. With
+  a `Watch` (waiters.py) in the place of the awaitable no task is made, and the answer is sent from within the
+  wake.
 
 A `records` field of a request is a writable memoryview of the connection's receive buffer. It is the
 handler's until `handle` returns; an awaitable that still needs the bytes calls
@@ -21,7 +21,7 @@ others run to their end, since they may be in the middle of a change, and their 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -87,9 +87,7 @@ class RequestContext:
 class Pipelined:
     """An answer that comes later, while the connection's next requests are handled."""
 
-    __slots__ = ("answer", "finish")
+    __slots__ = ("answer",)
 
-    def __init__(self, answer: Awaitable[Any] | Watch, finish: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, answer: Awaitable[Any] | Watch) -> None:
         self.answer = answer
-        self.finish = finish
-        """Makes the answer of what `answer` came to."""

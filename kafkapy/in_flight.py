@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,17 +43,7 @@ logger = logging.getLogger(__name__)
 class _Request:
     """A request in flight. `response` is None until it is `ready`, or when nothing is to be sent."""
 
-    __slots__ = (
-        "endpoint",
-        "finish",
-        "future",
-        "header",
-        "kept_bytes",
-        "nbytes",
-        "pipelined",
-        "ready",
-        "response",
-    )
+    __slots__ = ("endpoint", "future", "header", "kept_bytes", "nbytes", "pipelined", "ready", "response")
 
     def __init__(self, header: RequestHeader, endpoint: handlers.Endpoint, nbytes: int) -> None:
         self.header = header
@@ -62,8 +52,6 @@ class _Request:
         self.kept_bytes = 0
         """What its handler keeps of the receive buffer until it is answered."""
         self.future: asyncio.Future[Any] | Watch | None = None
-        self.finish: Callable[[Any], Any] | None = None
-        """Makes the response of the future's result."""
         self.pipelined = False
         self.ready = False
         self.response: Any = None
@@ -196,21 +184,18 @@ class RequestsInFlight:
 
     # --- waiting ------------------------------------------------------------------------------------------
 
-    def _await(self, request: _Request, response: Pipelined | Awaitable[Any]) -> None:
+    def _await(self, request: _Request, response: Pipelined | Awaitable[Any] | Watch) -> None:
         """Have the request answered when `response` is there."""
-        answer: Awaitable[Any] | Watch
         if isinstance(response, Pipelined):
             request.pipelined = True
             self._pipelined_bytes += request.nbytes
-            request.finish = response.finish
-            answer = response.answer
+            response = response.answer
         else:
             self._muting = request
-            answer = response
-        if not isinstance(answer, Watch):
-            answer = asyncio.ensure_future(answer, loop=self._server.loop)
-        request.future = answer
-        answer.add_done_callback(partial(self._answered, request))
+        if not isinstance(response, Watch):
+            response = asyncio.ensure_future(response, loop=self._server.loop)
+        request.future = response
+        response.add_done_callback(partial(self._answered, request))
 
     def _answered(self, request: _Request, future: asyncio.Future[Any] | Watch) -> None:
         """A request that waited has its answer, or the first part of its work behind it."""
@@ -219,8 +204,6 @@ class RequestsInFlight:
         request.future = None
         try:
             response = future.result()
-            if request.finish is not None:
-                response = request.finish(response)
         except asyncio.CancelledError:
             response = None
         except Exception as error:

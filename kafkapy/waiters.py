@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable
+from typing import Any
 
 from kafkapy.timers import Timers
 
@@ -24,12 +25,18 @@ logger = logging.getLogger(__name__)
 class Watch:
     """One delayed operation; to whom it matters it looks like a future."""
 
-    __slots__ = ("_callback", "_error", "_in_time", "_keys", "_ready", "_timer", "_waiters")
+    __slots__ = ("_callback", "_error", "_finish", "_in_time", "_keys", "_ready", "_timer", "_waiters")
 
     def __init__(
-        self, waiters: Waiters, keys: tuple[Hashable, ...], seconds: float, ready: Callable[[], bool]
+        self,
+        waiters: Waiters,
+        keys: tuple[Hashable, ...],
+        seconds: float,
+        ready: Callable[[], bool],
+        finish: Callable[[bool], Any],
     ) -> None:
         self._waiters = waiters
+        self._finish = finish
         self._keys = keys
         self._ready: Callable[[], bool] | None = ready
         """None once it is completed or cancelled."""
@@ -42,11 +49,11 @@ class Watch:
         """Call `callback(self)` when this completes, at once then; not when it is cancelled. Only one."""
         self._callback = callback
 
-    def result(self) -> bool:
-        """Whether it was in time; raises what `ready` has raised."""
+    def result(self) -> Any:
+        """What `finish` makes of whether it was in time; raises what `ready` has raised."""
         if self._error is not None:
             raise self._error
-        return self._in_time
+        return self._finish(self._in_time)
 
     def cancel(self) -> None:
         """Watch no more; harmless when it is completed."""
@@ -95,10 +102,19 @@ class Waiters:
         self.timers = timers
         self._watching: dict[Hashable, dict[Watch, None]] = {}
 
-    def watch(self, keys: Iterable[Hashable], seconds: float, ready: Callable[[], bool]) -> Watch:
-        """Completes once `ready()` is true after a wake of one of `keys`, or after `seconds`."""
+    def watch(
+        self,
+        keys: Iterable[Hashable],
+        seconds: float,
+        ready: Callable[[], bool],
+        finish: Callable[[bool], Any],
+    ) -> Watch:
+        """Completes once `ready()` is true after a wake of one of `keys`, or after `seconds`.
+
+        Its result is `finish(in_time)`.
+        """
         watched = tuple(keys)
-        watch = Watch(self, watched, seconds, ready)
+        watch = Watch(self, watched, seconds, ready, finish)
         for key in watched:
             watching = self._watching.get(key)
             if watching is None:
@@ -123,7 +139,7 @@ class Waiters:
         wait.
         """
         future: asyncio.Future[bool] = self._loop.create_future()
-        watch = self.watch(keys, seconds, ready)
+        watch = self.watch(keys, seconds, ready, bool)
 
         def pass_on(_: Watch) -> None:
             if not future.done():

@@ -129,8 +129,8 @@ def _when_committed(
         return _response(request, pieces)
 
     partitions = [piece.partition for piece in waiting]
-    committed = context.broker.waiters.watch(partitions, request.timeout_ms / 1000, all_committed)
-    return Pipelined(committed, answer)
+    seconds = request.timeout_ms / 1000
+    return Pipelined(context.broker.waiters.watch(partitions, seconds, all_committed, answer))
 
 
 def _answer(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Answer:

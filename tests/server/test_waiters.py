@@ -14,7 +14,7 @@ import pytest
 from kafkapy import timers as timers_module
 from kafkapy import waiters as waiters_module
 from kafkapy.timers import SWEEP_FROM, Timers
-from kafkapy.waiters import Waiters
+from kafkapy.waiters import Waiters, Watch
 
 TRACED = (timers_module.__file__, waiters_module.__file__)
 
@@ -90,6 +90,59 @@ async def test_all_waits_end_when_the_broker_stops() -> None:
     waiters.expire_all()
     assert await asyncio.gather(*waiting) == [False] * 10
     assert waiters.watching(0) == 0
+
+
+async def test_a_watch_completes_within_the_wake() -> None:
+    waiters, _ = make_waiters()
+    ready = False
+    told: list[str] = []
+    watch = waiters.watch(["a", "b"], 10, lambda: ready, lambda in_time: f"in time: {in_time}")
+    watch.add_done_callback(lambda completed: told.append(completed.result()))
+    assert (waiters.wake("a"), told) == (0, [])
+    ready = True
+    assert (waiters.wake("b"), told) == (1, ["in time: True"])
+    assert (waiters.watching("a"), waiters.watching("b")) == (0, 0)
+    watch.expire()
+    assert len(told) == 1
+
+
+async def test_a_watch_ends_at_its_deadline_or_with_the_broker() -> None:
+    waiters, _ = make_waiters()
+    told: list[bool] = []
+    done = asyncio.Event()
+
+    def tell(completed: Watch) -> None:
+        told.append(completed.result())
+        done.set()
+
+    for seconds in (0.01, 100):
+        waiters.watch(["a"], seconds, lambda: False, bool).add_done_callback(tell)
+    async with asyncio.timeout(5):
+        await done.wait()
+    assert told == [False]
+    waiters.expire_all()
+    assert told == [False, False]
+    assert waiters.watching("a") == 0
+
+
+async def test_a_watch_that_was_cancelled_tells_nobody() -> None:
+    waiters, _ = make_waiters()
+    told: list[object] = []
+    watch = waiters.watch(["a"], 10, lambda: True, bool)
+    watch.add_done_callback(told.append)
+    watch.cancel()
+    assert waiters.wake("a") == 0
+    assert (told, waiters.watching("a")) == ([], 0)
+
+
+async def test_who_fails_to_hear_of_a_wake_does_not_stop_others(caplog: pytest.LogCaptureFixture) -> None:
+    waiters, _ = make_waiters()
+    told: list[bool] = []
+    waiters.watch(["a"], 10, lambda: True, lambda _: 1 / 0).add_done_callback(lambda each: each.result())
+    waiters.watch(["a"], 10, lambda: True, bool).add_done_callback(lambda each: told.append(each.result()))
+    assert waiters.wake("a") == 2
+    assert told == [True]
+    assert "could not be made use of" in caplog.text
 
 
 async def test_timers_fire_in_order_not_early_and_at_most_a_tick_late() -> None:
