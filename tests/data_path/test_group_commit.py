@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,41 @@ from tests.data_path.test_replicas import World, append, topic
 from tests.storage.log_harness import Fault, names
 
 SECONDS = 20
+
+
+class ChanceFiles(HeldFiles):
+    """Many calls of flushes meet something that says nothing about the disk; what was synced is known."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self._chance = chance
+        self._lock = threading.Lock()
+        self.bytes_synced: dict[str, int] = {}
+
+    def _unlucky(self) -> None:
+        if threading.current_thread().name != "kafkapy-flush":
+            return
+        with self._lock:
+            number = self._chance.random()
+        if number < 0.1:
+            raise MemoryError
+        if number < 0.2:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        self._unlucky()
+        return super().open(path, create=create)
+
+    def sync_data(self, file: File) -> None:
+        self._unlucky()
+        size = os.fstat(file.fd).st_size
+        super().sync_data(file)
+        path = self._path(file)
+        self.bytes_synced[path] = max(size, self.bytes_synced.get(path, 0))
+
+    def sync_directory(self, path: str) -> None:
+        self._unlucky()
+        super().sync_directory(path)
 
 
 class UnluckyFiles(HeldFiles):
@@ -189,3 +226,27 @@ async def test_the_name_of_a_log_directory_is_synced_once_for_many(
     many = partitions(world, "events", 100)
     assert all(await asyncio.gather(*(each.watch_commit(append(each), SECONDS) for each in many)))
     assert world.files.synced.count(str(tmp_path / "one")) <= 30
+
+
+async def test_what_is_acknowledged_was_synced_whatever_was_lacking(
+    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkapy.flusher.RETRY_SECONDS", 0.002)
+    seed = random.SystemRandom().randrange(10**6)
+    chance = random.Random(seed)
+    files = ChanceFiles(chance)
+    worlds.append(world := World(tmp_path, files=files))
+    many = partitions(world, "events", 20)
+
+    async def produce(partition: Partition) -> None:
+        for _ in range(15):
+            end = append(partition)
+            segment = partition.log.segments.active
+            path, size = segment.path, segment.size
+            if chance.random() < 0.2:
+                partition.log.roll()
+            assert await partition.watch_commit(end, SECONDS)
+            assert files.bytes_synced[path] >= size, f"seed {seed}"
+
+    await asyncio.gather(*map(produce, many))
+    assert world.logs.manager.offline_dirs == []
