@@ -269,7 +269,8 @@ def _validate(
     if codec is None or codec == header.compression or header.is_control:
         return header, buffer
     level = _level(codec, config)
-    buffer = memoryview(recompress_batch(buffer, 0, header, codec, level=level, limit=max_decompressed))
+    limit = max(max_decompressed, header.size)  # what came uncompressed is as large as it is
+    buffer = memoryview(recompress_batch(buffer, 0, header, codec, level=level, limit=limit))
     if len(buffer) > config.max_message_bytes:
         raise too_large(len(buffer), config)
     return read_header(buffer), buffer

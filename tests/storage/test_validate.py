@@ -156,6 +156,14 @@ def test_the_topics_compression_level_is_used() -> None:
     assert sizes[0] > sizes[1]
 
 
+def test_an_uncompressed_batch_may_be_larger_than_another_decompresses_to() -> None:
+    sent = build_batch([Record(-1, NOW, b"k", bytes(3000))])
+    config = replace(CONFIG, compression_type="gzip")
+    prepared = prepare_batches(sent, config=config, origin=CLIENT, now_ms=NOW, max_decompressed=1000)
+    (batch,) = prepared.batches
+    assert (batch.header.compression, batch.header.record_count) == (Compression.GZIP, 1)
+
+
 def test_a_batch_that_grows_too_large_by_recompression_is_refused() -> None:
     sent = build_batch([Record(-1, NOW, b"k", bytes(5000))], compression=Compression.ZSTD)
     config = replace(CONFIG, compression_type="uncompressed", max_message_bytes=1000)
