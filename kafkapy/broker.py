@@ -60,7 +60,7 @@ from kafkapy.storage.log_directory import LogDirectory, LogDirectoryError
 from kafkapy.storage.manager import LogManager
 from kafkapy.storage.open_files import share_descriptors
 from kafkapy.timers import Timers
-from kafkapy.validation import Validation
+from kafkapy.validation import Validation, validation_threads
 from kafkapy.waiters import Waiters
 
 DRAIN_SECONDS: Final = 5.0
@@ -157,7 +157,8 @@ class BrokerCore:
         self._executor = _running_threads(self._background_threads)
         self._started.callback(lambda: self._executor.shutdown())
         self.config.on_change(self._resize_executor)
-        self.validation = Validation()
+        threads = validation_threads()
+        self.validation = Validation(_running_threads(threads, "kafkapy-validation"), threads)
         self._started.callback(self.validation.close)
         self.timers = Timers(loop)
         self._started.callback(self.timers.close)
@@ -174,6 +175,10 @@ class BrokerCore:
         self._report_descriptors()
         image = await self._open_data()
         self.group_commit = GroupCommit()
+        self._started.callback(self.group_commit.close)
+        if self._durable:
+            for directory in self.logs.directories:
+                self.group_commit.start(directory)
         self.log_mover = LogMover(
             self.logs,
             self.blocking,
@@ -385,7 +390,6 @@ class BrokerCore:
     async def _close_replicas(self) -> None:
         await self.group_commit.drain()
         self.replicas.close()
-        self.group_commit.close()
 
     async def _close_logs(self) -> None:
         registered = self.metadata.image.brokers.get(self.node_id)
@@ -393,13 +397,13 @@ class BrokerCore:
         await self.blocking(self.logs.close, clean=self._keep_data, broker_epoch=epoch)
 
 
-def _running_threads(count: int) -> ThreadPoolExecutor:
+def _running_threads(count: int, name: str = "kafkapy") -> ThreadPoolExecutor:
     """Worker threads that all run already: where none can be started any more, these go on.
 
     Raises:
         RuntimeError: so many cannot be started.
     """
-    pool = ThreadPoolExecutor(count, "kafkapy")
+    pool = ThreadPoolExecutor(count, name)
     together = threading.Barrier(count + 1)
     try:
         for _ in range(count):

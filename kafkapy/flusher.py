@@ -81,6 +81,12 @@ class Flusher:
         self._flushes: SimpleQueue[_Flush | None] = SimpleQueue()
         self._draining: list[asyncio.Future[None]] = []
 
+    def start(self) -> None:
+        """Start a thread. Raises RuntimeError where none can be started."""
+        thread = threading.Thread(target=self._work, name="kafkapy-flush", daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
     def request(self, partition: Partition) -> None:
         """Have `partition` flushed; `partition.flushed()` follows.
 
@@ -147,9 +153,8 @@ class Flusher:
             return True
         if len(self._threads) == THREADS:
             return False
-        thread = threading.Thread(target=self._work, name="kafkapy-flush", daemon=True)
         try:
-            thread.start()
+            self.start()
         except Exception as error:
             if not self._threads:
                 for group in self._groups:
@@ -159,7 +164,6 @@ class Flusher:
                 self._newest = None
                 self._retry_later(error)
             return False
-        self._threads.append(thread)
         return True
 
     def _next(self) -> Partition:

@@ -22,13 +22,23 @@ class GroupCommit:
     def __init__(self) -> None:
         self._flushers: dict[LogDirectory, Flusher] = {}
 
+    def start(self, log_directory: LogDirectory) -> None:
+        """Have a thread for the flushes of a directory now: later there may be none to be had.
+
+        Raises:
+            RuntimeError: it cannot be started.
+        """
+        self._flusher(log_directory).start()
+
     def request(self, partition: Partition) -> None:
         """Have `partition` flushed; `partition.flushed()` follows."""
-        log_directory = partition.log.log_directory
+        self._flusher(partition.log.log_directory).request(partition)
+
+    def _flusher(self, log_directory: LogDirectory) -> Flusher:
         flusher = self._flushers.get(log_directory)
         if flusher is None:
             flusher = self._flushers[log_directory] = Flusher(log_directory)
-        flusher.request(partition)
+        return flusher
 
     async def drain(self) -> None:
         """Wait until every flush asked for so far has ended, or could not be made."""

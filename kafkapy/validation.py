@@ -40,10 +40,11 @@ T = TypeVar("T")
 class Validation:
     """The threads, and who waits for one."""
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
+        """`pool` has `threads` threads, at least two, and nobody else uses it."""
         self._loop = asyncio.get_running_loop()
-        self._threads = max(2, _cores()) if threads is None else threads
-        self._executor = ThreadPoolExecutor(self._threads, "kafkapy-validation")
+        self._pool = pool
+        self._threads = threads
         self._waiting: list[tuple[float, int, asyncio.Future[bool]]] = []
         """Heap: when the connection's debt is paid, a number, and what ends the wait."""
         self._numbers = count()
@@ -58,7 +59,7 @@ class Validation:
         in_debt = await turn
         seconds = 0.0
         try:
-            result, seconds = await self._loop.run_in_executor(self._executor, _timed, call)
+            result, seconds = await self._loop.run_in_executor(self._pool, _timed, call)
         finally:
             now = self._loop.time()
             paid_at = max(connection.validation_paid_at, now) + seconds / SHARE
@@ -70,7 +71,7 @@ class Validation:
 
     def close(self) -> None:
         """End the threads; those at work end it first."""
-        self._executor.shutdown()
+        self._pool.shutdown()
 
     def _go_on(self) -> None:
         """Give the free threads to those who have cost least."""
@@ -93,8 +94,8 @@ def _timed(call: Callable[[], T]) -> tuple[T, float]:
     return result, time.thread_time() - start
 
 
-def _cores() -> int:
-    """How many this process may use."""
+def validation_threads() -> int:
+    """How many a broker has: as many as it may use cores."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return max(2, len(os.sched_getaffinity(0)))
+    return max(2, os.cpu_count() or 1)

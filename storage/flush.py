@@ -55,8 +55,8 @@ class FlushTicket:
         """Sync it all, in any thread.
 
         Raises:
-            StorageError: the disk failed. Do not try again.
-            Exception: anything else came between; another flush may go well.
+            StorageError: the disk failed, and nothing of it is tried again; or, as ExhaustedError, another
+                flush may go well, as after any other exception.
         """
         if self.log_directory.syncs_at_once:
             if self.leader_epochs is not None:

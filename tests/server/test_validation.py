@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -99,6 +100,10 @@ def connection(debt: float = 0.0) -> Any:
     return SimpleNamespace(validation_paid_at=asyncio.get_running_loop().time() + debt)
 
 
+def validation_of(threads: int) -> Validation:
+    return Validation(ThreadPoolExecutor(threads), threads)
+
+
 class Work:
     """Calls that are at work until the test ends them."""
 
@@ -129,7 +134,7 @@ class Work:
 
 
 async def test_the_last_thread_is_for_those_who_have_cost_little() -> None:
-    validation, work = Validation(3), Work()
+    validation, work = validation_of(3), Work()
     costly = [
         asyncio.ensure_future(validation.run(connection(debt=5), work.call(f"costly {number}")))
         for number in range(5)
@@ -144,7 +149,7 @@ async def test_the_last_thread_is_for_those_who_have_cost_little() -> None:
 
 
 async def test_who_has_cost_less_goes_first() -> None:
-    validation, work = Validation(2), Work()
+    validation, work = validation_of(2), Work()
     debts = {"first": 1.0, "most": 9.0, "more": 5.0, "less": 3.0}
     waiting = [
         asyncio.ensure_future(validation.run(connection(debt), work.call(name)))
@@ -159,7 +164,7 @@ async def test_who_has_cost_less_goes_first() -> None:
 
 
 async def test_cpu_time_is_a_debt_that_is_paid_off() -> None:
-    validation, bomber = Validation(2), connection()
+    validation, bomber = validation_of(2), connection()
     loop = asyncio.get_running_loop()
 
     def burn() -> None:
@@ -178,7 +183,7 @@ async def test_cpu_time_is_a_debt_that_is_paid_off() -> None:
 
 
 async def test_a_call_that_fails_makes_room_for_the_next() -> None:
-    validation, client = Validation(2), connection()
+    validation, client = validation_of(2), connection()
 
     def fail() -> None:
         raise ValueError("of the call")
