@@ -58,11 +58,11 @@ def append_batches(
     """
     batches = prepared.batches
     updates: ProducerUpdates | None = None
-    max_timestamp, offset_of_max_timestamp = NO_TIMESTAMP, -1
+    max_timestamp = NO_TIMESTAMP
     for batch in batches:
         header = batch.header
         if header.max_timestamp > max_timestamp:
-            max_timestamp, offset_of_max_timestamp = header.max_timestamp, header.last_offset
+            max_timestamp = header.max_timestamp
         if header.producer_id >= 0 and updates is None:
             pairs = [(each.header, each.marker) for each in batches]
             updates = log.producers.prepare(pairs, origin=origin, now_ms=now_ms)
@@ -70,22 +70,11 @@ def append_batches(
                 return _duplicate(log, updates.duplicate, log_append_time)
     first_offset, last_offset = batches[0].header.base_offset, batches[-1].header.last_offset
     privileged = log.privileged or origin is AppendOrigin.COORDINATOR
-    buffers: list[Buffer] = [batch.buffer for batch in batches]
     try:
         if not privileged and not log.log_directory.space.admit(prepared.nbytes, now_ms):
             raise OSError(errno.ENOSPC, "less is free than the broker keeps for itself")
-        write = partial(
-            _write,
-            log,
-            buffers,
-            prepared.nbytes,
-            first_offset,
-            last_offset,
-            max_timestamp,
-            offset_of_max_timestamp,
-            updates is not None and any(txn.aborted for txn in updates.completed),
-        )
-        while not write(now_ms):
+        aborts = updates is not None and any(txn.aborted for txn in updates.completed)
+        while not _write(log, prepared, max_timestamp, aborts, now_ms):
             if not privileged or not log.log_directory.space.release_reserve():
                 raise OSError(errno.ENOSPC, "no space left on the device")
     except (OSError, MemoryError, BadBatchError) as error:
@@ -124,15 +113,7 @@ def _duplicate(log: PartitionLog, batch: CachedBatch, log_append_time: int) -> A
 
 
 def _write(
-    log: PartitionLog,
-    buffers: list[Buffer],
-    nbytes: int,
-    first_offset: int,
-    last_offset: int,
-    max_timestamp: int,
-    offset_of_max_timestamp: int,
-    aborts: bool,
-    now_ms: int,
+    log: PartitionLog, prepared: PreparedBatches, max_timestamp: int, aborts: bool, now_ms: int
 ) -> bool:
     """Write to the active segment, or to a new one if the batches do not belong there; False on a full disk.
 
@@ -140,15 +121,18 @@ def _write(
         OSError: the disk failed.
         BadBatchError: the active segment is damaged.
     """
-    config = log.config
+    batches = prepared.batches
+    headers = [batch.header for batch in batches]
+    buffers: list[Buffer] = [batch.buffer for batch in batches]
+    last_offset = headers[-1].last_offset
     segment = log.segments.active
     try:
-        if segment.should_roll(config, nbytes, last_offset, max_timestamp, now_ms):
-            segment = roll(log, _base_of_next(log, first_offset, last_offset))
+        if segment.should_roll(log.config, prepared.nbytes, last_offset, max_timestamp, now_ms):
+            segment = roll(log, _base_of_next(log, headers[0].base_offset, last_offset))
         if aborts and segment.txn_index.make():
             # Before the marker is in the log: without the entry its transaction would stay open.
             log.unsynced.directories[log.path] = None
-        segment.append(buffers, nbytes, last_offset, max_timestamp, offset_of_max_timestamp)
+        segment.append(headers, buffers, prepared.nbytes)
     except (OSError, MemoryError) as error:
         log.segments.active.cut_back()
         if not isinstance(error, OSError) or not is_disk_full(error):

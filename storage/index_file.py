@@ -6,6 +6,8 @@ The file of the active segment is preallocated (a hole) to the largest multiple 
 as Apache Kafka's AbstractIndex does. So the length of a file that was not closed cleanly says nothing about
 its entries; it is then rebuilt from the segment, never trusted. There is no checksum.
 
+Entries are collected and written together: with `write`, or before the file is used for anything else.
+
 The file is opened on first use, and may be closed at any time between two uses. That of a new segment is made
 on first use too, or when the segment is closed: making files is what creating a partition costs, and many
 partitions are never written.
@@ -30,11 +32,12 @@ class IndexFile:
     """Entries of `entry_size` bytes. `entries` is -1 until the file was looked at (`load`)."""
 
     __slots__ = (
+        "_before",
         "_file",
         "_files",
         "_missing",
-        "_pending",
         "_preallocated",
+        "_unwritten",
         "base_offset",
         "entries",
         "max_entries",
@@ -49,8 +52,10 @@ class IndexFile:
         self._file: File | None = None
         self._missing = new
         self._preallocated = False
-        self._pending: bytearray | None = None
-        """Entries of an index that is being rebuilt, to be written in one go."""
+        self._unwritten = bytearray()
+        """The last entries, to be written in one go."""
+        self._before: tuple[int, int, int] | None = None
+        """The number of entries, and the last, before those that may be taken back."""
         self.used = False
         self.path = path
         self.base_offset = base_offset
@@ -58,8 +63,11 @@ class IndexFile:
         self.entries = 0 if new else -1
 
     def _open(self) -> File:
-        if self._pending is not None:
-            self._write_pending()
+        if self._unwritten:
+            self._write_unwritten()
+        return self._handle()
+
+    def _handle(self) -> File:
         file = self._file
         if file is None:
             file = self._file = self._files.open(self.path, create=self._missing)
@@ -113,6 +121,14 @@ class IndexFile:
         """Remember the last entry; it must fit the index."""
         raise NotImplementedError
 
+    def _last(self) -> tuple[int, int]:
+        """The fields of the last entry, as they are remembered."""
+        raise NotImplementedError
+
+    def _set_last(self, one: int, other: int) -> None:
+        """Remember these."""
+        raise NotImplementedError
+
     def _read(self, slot: int, count: int = 1) -> bytes:
         size = self.entry_size
         data = self._files.read_at(self._open(), count * size, slot * size)
@@ -120,24 +136,36 @@ class IndexFile:
             raise CorruptIndexError(f"{self.path} ends before entry {slot + count}")
         return data
 
-    def _write_pending(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending:
-            at = self.entries * self.entry_size - len(pending)
-            self._files.write_at(self._open(), [pending], at)
+    def _write_unwritten(self) -> None:
+        at = self.entries * self.entry_size - len(self._unwritten)
+        self._files.write_at(self._handle(), [self._unwritten], at)
+        self._unwritten = bytearray()
 
     def _append(self, entry: bytes) -> None:
-        """Write one entry behind the last."""
-        if self._pending is not None:
-            self._pending += entry
-            self.entries += 1
-            return
-        file = self._open()
-        if not self._preallocated:
-            self._files.truncate(file, self.max_entries * self.entry_size)
-            self._preallocated = True
-        self._files.write_at(file, [entry], self.entries * self.entry_size)
+        """Add an entry after the last."""
+        if self._before is None:
+            self._before = (self.entries, *self._last())
+        self._unwritten += entry
         self.entries += 1
+
+    def write(self) -> None:
+        """Write the entries that were appended, to a file that more will be written to."""
+        if self._unwritten:
+            if not self._preallocated:
+                self._files.truncate(self._handle(), self.max_entries * self.entry_size)
+                self._preallocated = True
+            self._write_unwritten()
+
+    def keep(self) -> None:
+        """The entries that were appended are there to stay."""
+        self._before = None
+
+    def take_back(self) -> None:
+        """Forget the entries that were appended since the last `keep`, written or not. Reads nothing."""
+        if self._before is not None:
+            self.entries, *last = self._before
+            self._set_last(*last)
+            self._drop_unwritten()
 
     def _floor(self, target: int, start: int, end: int) -> int:
         """The last slot whose field in bytes `start` to `end` of the entry is at most `target`; -1 without
@@ -164,40 +192,43 @@ class IndexFile:
 
     def _truncate_entries(self, entries: int) -> None:
         """Keep the first `entries`."""
+        self.keep()
         self.entries = entries
         self._loaded()
 
     def reset(self) -> None:
-        """Forget all entries, to be collected anew; make the file if it is missing.
-
-        What is appended from now on is written when the file is next needed for anything else.
-        """
-        self._pending = None
+        """Forget all entries, to be collected anew; make the file if it is missing."""
+        self._drop_unwritten()
         self.close()
         self._files.create(self.path)
         self._missing = self._preallocated = False
         self.entries = 0
         self._loaded()
-        self._pending = bytearray()
+
+    def _drop_unwritten(self) -> None:
+        self._unwritten = bytearray()
+        self._before = None
 
     def forget(self) -> None:
         """Have no file, and no entries that are known: it is to be rebuilt."""
-        self._pending = None
+        self._drop_unwritten()
         self.close()
         self._files.unlink(self.path)
         self._preallocated = False
         self.entries = -1
 
     def trim(self) -> None:
-        """Cut the file behind its last entry."""
-        if self._preallocated:
+        """Write what is not yet, and cut off what was preallocated."""
+        if self._unwritten or self._preallocated:
             self._files.truncate(self._open(), self.entries * self.entry_size)
             self._preallocated = False
+            self.keep()
 
     def truncate_file(self) -> None:
         """Cut the file behind its last entry, whatever its length is."""
         self._files.truncate(self._open(), self.entries * self.entry_size)
         self._preallocated = False
+        self.keep()
 
     def flush_handle(self) -> File:
         """The file, with a reference that the caller releases after syncing it."""
@@ -205,8 +236,8 @@ class IndexFile:
 
     def close(self) -> None:
         """Close the file; it opens again on use."""
-        if self._pending is not None:
-            self._write_pending()
+        if self._unwritten:
+            self._write_unwritten()
         if self._file is not None:
             self._files.open_files.closed(self)
             self.close_file()

@@ -1,9 +1,10 @@
 """The offset index of a segment: where in the file to start looking for an offset.
 
-    relative offset   int32   last offset of the append at this position, minus the segment's base offset
-    position          int32   byte in the .log file where that append's first batch starts
+    relative offset   int32   last offset of the batch at this position, minus the segment's base offset
+    position          int32   byte in the .log file where that batch starts
 
-Entries are sparse, one for about every `index.interval.bytes` of log, and strictly rise in both fields. No
+Entries are sparse and strictly rise in both fields: there is one for the first batch that starts more than
+`index.interval.bytes` after the batch of the entry before, or after the start of the segment. No
 entry has position 0, so a zeroed entry is damage. After a crash the index is rebuilt from the segment. See
 Apache Kafka's OffsetIndex.
 """
@@ -23,7 +24,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 class OffsetIndex(IndexFile):
     """Maps offsets of one segment to file positions."""
 
-    __slots__ = ("last_offset",)
+    __slots__ = ("last_offset", "last_position")
 
     entry_size = _ENTRY.size
 
@@ -31,6 +32,8 @@ class OffsetIndex(IndexFile):
         super().__init__(files, path, base_offset, max_bytes, new=new)
         self.last_offset = base_offset
         """The offset of the last entry, or the base offset of an empty index."""
+        self.last_position = 0
+        """The position of the last entry, 0 of an empty index."""
 
     @property
     def is_full(self) -> bool:
@@ -38,12 +41,18 @@ class OffsetIndex(IndexFile):
 
     def _loaded(self) -> None:
         if self.entries == 0:
-            self.last_offset = self.base_offset
+            self.last_offset, self.last_position = self.base_offset, 0
             return
         relative, position = _ENTRY.unpack(self._read(self.entries - 1))
         if relative < 0 or position <= 0:
             raise CorruptIndexError(f"{self.path} ends with the entry ({relative}, {position})")
-        self.last_offset = self.base_offset + relative
+        self.last_offset, self.last_position = self.base_offset + relative, position
+
+    def _last(self) -> tuple[int, int]:
+        return self.last_offset, self.last_position
+
+    def _set_last(self, one: int, other: int) -> None:
+        self.last_offset, self.last_position = one, other
 
     def entry(self, slot: int) -> tuple[int, int]:
         """Offset and position of an entry."""
@@ -53,7 +62,7 @@ class OffsetIndex(IndexFile):
     def append(self, offset: int, position: int) -> None:
         """Add an entry; both fields are above those of the last one and the index is not full."""
         self._append(_ENTRY.pack(offset - self.base_offset, position))
-        self.last_offset = offset
+        self.last_offset, self.last_position = offset, position
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """The last entry at or below `offset`; (base offset, 0) without any."""

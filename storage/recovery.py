@@ -44,7 +44,7 @@ from kafkapy.storage.damage import DamagedRange, save_damage
 from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.files import CorruptLogError, release_all
 from kafkapy.storage.first_read import Unchecked, indexed_end, quarantine
-from kafkapy.storage.index_builder import IndexBuilder, rebuild_indexes
+from kafkapy.storage.index_builder import rebuild_indexes
 from kafkapy.storage.leftovers import finish_interrupted_work
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
@@ -296,7 +296,7 @@ class _Loader:
         indexed = indexed_end(segment) if following is not None else 0
         if segment.base_offset < self._floor:
             self._set_aside(segment, max(end_offset, segment.base_offset), following)
-        builder = IndexBuilder(segment)
+        segment.reset_indexes()
         txn_index = segment.txn_index
         txn_index.reset()
         expected, good_bytes, reason = max(end_offset, segment.base_offset), 0, None
@@ -306,7 +306,7 @@ class _Loader:
                 reason = self._reason_against(header, batch, expected, segment.base_offset)
                 if reason is not None:
                     break
-                builder.add(position, len(batch), header.last_offset, header.max_timestamp)
+                segment.index_batch(position, header.last_offset, header.max_timestamp)
                 self._assign_epoch(header.partition_leader_epoch, header.base_offset)
                 self._producers.replay(header, batch, self._now_ms, txn_index.append)
                 expected, good_bytes = header.next_offset, position + len(batch)
@@ -316,7 +316,7 @@ class _Loader:
             reason = str(error)
         if reason is not None:
             return max(expected, *self._behind(segment, good_bytes)), good_bytes, reason
-        builder.finish()
+        segment.complete_indexes()
         expected = max(expected, *self._behind(segment, segment.size))
         if following is not None and expected < min(following, self._floor, indexed):
             lost = DamagedRange(segment.size, segment.size, expected, following)
@@ -381,9 +381,7 @@ class _Loader:
         segment.size = good_bytes
         if segment.unchecked is not None:
             segment.unchecked = Unchecked(good_bytes)
-        segment.finish()
-        segment.offset_index.truncate_file()
-        segment.time_index.truncate_file()
+        segment.complete_indexes()
         self._remove(later)
 
     def _drop_behind_hole(self, end_offset: int, later: list[Segment]) -> None:

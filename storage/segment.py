@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from kafkapy.protocol.records import BatchHeader
 from kafkapy.storage.batches import BatchPlace, iter_batches, iter_places
 from kafkapy.storage.damage import DamagedRange, good_runs
 from kafkapy.storage.files import (
@@ -66,7 +67,6 @@ class Segment:
     """One segment. Files open on first use."""
 
     __slots__ = (
-        "_bytes_since_index_entry",
         "_file",
         "_files",
         "_index_interval_bytes",
@@ -113,11 +113,10 @@ class Segment:
         self.dirty = False
         """Written since it was opened: a close has to finish and trim the indexes."""
         self.roll_jitter_ms = config.random_segment_jitter()
-        self._bytes_since_index_entry = 0
         self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
         self._max_timestamp_offset = base_offset
         self._rolling_timestamp = NO_TIMESTAMP if new else _UNKNOWN
-        """Timestamp of the first append, from which segment.ms counts."""
+        """Timestamp of the first batch, from which segment.ms counts."""
         self._txn_index: TransactionIndex | None = None
         self.damage: tuple[DamagedRange, ...] = ()
         """What of the file holds no batches any more, in order. Every walk leaves it out."""
@@ -191,40 +190,64 @@ class Segment:
 
     # --- writing --------------------------------------------------------------------------------------------
 
-    def append(
-        self,
-        buffers: list[Buffer],
-        nbytes: int,
-        last_offset: int,
-        max_timestamp: int,
-        offset_of_max_timestamp: int,
-    ) -> None:
-        """Write batches behind the last one, and an index entry when one is due.
+    def append(self, headers: Sequence[BatchHeader], buffers: list[Buffer], nbytes: int) -> None:
+        """Write batches after the last one, and the index entries that are due.
 
-        Raises: OSError: nothing of the batches is part of the segment; the file may hold a piece of them
-        (`cut_back`).
+        Raises: OSError, MemoryError: nothing of the batches is part of the segment; the file may hold a piece
+        of them (`cut_back`).
         """
         position = self.size
         self.dirty = self.used = True
         self._files.write_at(self._file or self.file, buffers, position)
+        try:
+            if self._index(headers, position):
+                self.offset_index.write()
+                self.time_index.write()
+                self.offset_index.keep()
+                self.time_index.keep()
+        except (OSError, MemoryError) as error:
+            self.offset_index.take_back()
+            self.time_index.take_back()
+            if not is_exhausted(error) and not (isinstance(error, OSError) and is_disk_full(error)):
+                if self.size == 0:
+                    self._rolling_timestamp = NO_TIMESTAMP
+                self._read_max_timestamp()
+                raise
+            for header in headers:  # it may have ended before the last of them
+                if header.max_timestamp > self.max_timestamp:
+                    self._max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
+        self.size = position + nbytes
+
+    def _index(self, headers: Iterable[BatchHeader], position: int) -> bool:
+        """Take note of batches, the first of which starts at `position`; whether there are index entries."""
+        is_indexed = False
+        for header in headers:
+            is_indexed |= self.index_batch(position, header.last_offset, header.max_timestamp)
+            position += header.size
+        return is_indexed
+
+    def index_batch(self, position: int, last_offset: int, max_timestamp: int) -> bool:
+        """Take note of the next batch, which starts at `position`; whether it gets an index entry.
+
+        The entries depend on the batches alone, not on how many were appended at once, nor on restarts.
+        """
         if position == 0:
             self._rolling_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
-            self._max_timestamp, self._max_timestamp_offset = max_timestamp, offset_of_max_timestamp
-        if self._bytes_since_index_entry > self._index_interval_bytes:
-            self._add_index_entry(last_offset, position)
-        self._bytes_since_index_entry += nbytes
-        self.size = position + nbytes
+            self._max_timestamp, self._max_timestamp_offset = max_timestamp, last_offset
+        if position - self.offset_index.last_position <= self._index_interval_bytes:
+            return False
+        return self._add_index_entry(position, last_offset)
 
-    def _add_index_entry(self, last_offset: int, position: int) -> None:
-        try:
-            self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-        except OSError as error:
-            if not is_disk_full(error) and not is_exhausted(error):
-                raise
-            return
-        self._bytes_since_index_entry = 0
+    def _add_index_entry(self, position: int, last_offset: int) -> bool:
+        self._load_indexes()
+        offset_index, time_index = self.offset_index, self.time_index
+        if position - offset_index.last_position <= self._index_interval_bytes or offset_index.is_full:
+            return False
+        offset_index.append(last_offset, position)
+        if not time_index.is_full:
+            time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        return True
 
     def cut_back(self) -> None:
         """Remove from the file what a failed append left behind the last batch."""
@@ -286,7 +309,6 @@ class Segment:
         self.damage = tuple(damaged for damaged in self.damage if damaged.position < self.size)
         if self.unchecked is not None:
             self.unchecked = Unchecked(self.size)
-        self._bytes_since_index_entry = 0
         if self.size == 0:
             self._rolling_timestamp = NO_TIMESTAMP
         self._read_max_timestamp()
@@ -446,6 +468,20 @@ class Segment:
         return self._files.modified_ms(self.path)
 
     # --- indexes --------------------------------------------------------------------------------------------
+
+    def reset_indexes(self) -> None:
+        """Empty the indexes, to be built anew: `index_batch` for each batch in order, then
+        `complete_indexes`."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self._rolling_timestamp = NO_TIMESTAMP
+
+    def complete_indexes(self) -> None:
+        """No batch follows: write the indexes, cut off what does not belong to them."""
+        self.finish()
+        self.offset_index.truncate_file()
+        self.time_index.truncate_file()
 
     def _load_indexes(self) -> None:
         if self.offset_index.entries < 0 or self.time_index.entries < 0:

@@ -48,6 +48,12 @@ class TimeIndex(IndexFile):
             raise CorruptIndexError(f"{self.path} ends with the entry ({last_timestamp}, {relative})")
         self.last_timestamp, self.last_offset = last_timestamp, self.base_offset + relative
 
+    def _last(self) -> tuple[int, int]:
+        return self.last_timestamp, self.last_offset
+
+    def _set_last(self, one: int, other: int) -> None:
+        self.last_timestamp, self.last_offset = one, other
+
     def entry(self, slot: int) -> tuple[int, int]:
         """Timestamp and offset of an entry."""
         timestamp, relative = _ENTRY.unpack(self._read(slot))

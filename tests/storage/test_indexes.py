@@ -46,6 +46,8 @@ def test_an_index_in_use_is_preallocated_to_a_multiple_of_its_entry_size(tmp_pat
     )
     offsets.append(BASE + 1, 5000)
     times.maybe_append(1, BASE + 1)
+    offsets.write()
+    times.write()
     assert (tmp_path / "index").stat().st_size == 10_485_760
     assert (tmp_path / "timeindex").stat().st_size == 10_485_756
 
