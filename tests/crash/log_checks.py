@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.crash.history import (
     Acked,
@@ -108,7 +108,11 @@ def check_places(history: History) -> Iterator[Finding]:
         where = f"{_name(record)} at {sorted(offsets)} of {partition[0]}-{partition[1]}"
         if len(offsets) > 1 and original.idempotent:
             yield Finding(Anomaly.DUPLICATE, where)
-        if record in acked and acked[record] not in offsets:
+        if record not in acked or acked[record] in offsets:
+            continue
+        # Without idempotence a copy may have been read before the one was written that is acknowledged; that
+        # it is there, a later pass shows (check_presence).
+        if original.idempotent or max(offsets) > acked[record]:
             yield Finding(Anomaly.WRONG_OFFSET, f"{where}, acknowledged at {acked[record]}")
 
 
@@ -149,39 +153,71 @@ def check_passes(history: History) -> Iterator[Finding]:
 
 
 def check_presence(history: History) -> Iterator[Finding]:
-    """What was acknowledged or read before a pass began is found by the pass, unless it was deleted."""
+    """What was acknowledged or read before a pass began is found by the pass, unless it was deleted.
+
+    A producer that is not idempotent may write a record several times, and compaction keeps the last copy. So
+    a pass has to find the last copy that was known when it began, or a later one. One that lies at the end of
+    the pass or beyond will do: it was written meanwhile, and only a later pass can have read it.
+    """
     sent = sent_records(history)
     started = _deletions(history)
     known: dict[Partition, dict[Record, tuple[int, bool]]] = defaultdict(dict)
-    """Offset of each record that must be there, and whether somebody read it."""
+    """Offset of the last copy of each record that must be there, and whether somebody read one."""
     passes = [one for one in passes_of(history) if one.end is not None]
     by_begin = {one.began: index for index, one in enumerate(passes)}
+    copies = _copies(history, sent)
     for time, event in enumerate(history):
-        if isinstance(event, Acked):
-            original = sent.get((event.producer, event.number))
+        if isinstance(event, Acked | Read):
+            record = (event.producer, event.number)
+            original = sent.get(record)
             if original is not None and original.transaction is None:
-                known[original.partition].setdefault((event.producer, event.number), (event.offset, False))
-        elif isinstance(event, Read):
-            original = sent.get((event.producer, event.number))
-            if original is not None and original.transaction is None:
-                known[event.partition][event.producer, event.number] = (event.offset, True)
+                partition = event.partition if isinstance(event, Read) else original.partition
+                offset, was_read = known[partition].get(record, (-1, False))
+                known[partition][record] = max(offset, event.offset), was_read or isinstance(event, Read)
         elif time in by_begin:
-            index = by_begin[time]
-            one = passes[index]
+            one = passes[by_begin[time]]
             deleted = started.get(one.start.partition, [])
-            yield from _missing(one, known[one.start.partition], passes[index + 1 :], deleted)
+            yield from _missing(one, known[one.start.partition], copies, deleted)
+
+
+class _Copies(NamedTuple):
+    """The offsets at which a record is known to have been, at any time."""
+
+    acked: set[int]
+    read: dict[int, int]
+    """And the time at which it was last read there."""
+
+
+def _copies(history: History, sent: dict[Record, Sent]) -> dict[tuple[Partition, Record], _Copies]:
+    copies: dict[tuple[Partition, Record], _Copies] = defaultdict(lambda: _Copies(set(), {}))
+    for time, event in enumerate(history):
+        if isinstance(event, Read):
+            copies[event.partition, (event.producer, event.number)].read[event.offset] = time
+        elif isinstance(event, Acked) and (original := sent.get((event.producer, event.number))):
+            copies[original.partition, (event.producer, event.number)].acked.add(event.offset)
+    return copies
 
 
 def _missing(
-    one: Pass, known: dict[Record, tuple[int, bool]], later: list[Pass], deleted: list[int]
+    one: Pass,
+    known: dict[Record, tuple[int, bool]],
+    copies: dict[tuple[Partition, Record], _Copies],
+    deleted: list[int],
 ) -> Iterator[Finding]:
-    found = {(read.producer, read.number) for read in one.reads}
+    found = {(read.producer, read.number): read.offset for read in one.reads}
+    partition, end = one.start.partition, one.end
+    assert end is not None
     for record, (offset, was_read) in known.items():
-        if record in found or offset < one.start.offset or (deleted and offset < max(deleted)):
+        if found.get(record, -1) >= offset or offset < one.start.offset:
             continue
-        where = f"{_name(record)} at {_place(one.start.partition, offset)}, missed by {one.start.reader}"
-        if any(record == (read.producer, read.number) for follower in later for read in follower.reads):
+        if deleted and offset < max(deleted):
+            continue
+        where = f"{_name(record)} at {_place(partition, offset)}, missed by {one.start.reader}"
+        acked, read = copies[partition, record]
+        if any(offset <= at < end and one.began < time for at, time in read.items()):
             yield Finding(Anomaly.POLL_SKIP, where)
+        elif any(at > offset and at >= end for at in (*acked, *read)):
+            continue
         elif was_read:
             yield Finding(Anomaly.READ_THEN_VANISHED, where)
         else:

@@ -198,6 +198,64 @@ def test_a_good_history_is_clean(anomaly: Anomaly) -> None:
     assert check(GOOD[anomaly]) == []
 
 
+def one_of(reader: str, *records: tuple[int, int], end: int) -> History:
+    """A pass over a compacted partition, from its start to `end`."""
+    return read_all(*records, reader=reader, end=end)
+
+
+# Record 0 is written at offset 0, and again by a producer that retries; compaction keeps the last copy.
+RETRIED: History = [
+    sent(0, idempotent=False), *written(1, 2, offset=1), *one_of("a", (0, 0), (1, 1), (2, 2), end=3),
+]  # fmt: skip
+
+LAST_COPIES: dict[str, tuple[History, set[Anomaly]]] = {
+    "the last copy lies at the end of the pass": (
+        [*one_of("b", (1, 1), (2, 2), end=3), *one_of("c", (1, 1), (2, 2), (3, 0), end=4)], set(),
+    ),
+    "the last copy lies beyond the end of the pass": (
+        [*one_of("b", (1, 1), (2, 2), end=3), *one_of("c", (1, 1), (2, 2), (7, 0), end=8)], set(),
+    ),
+    "the last copy is acknowledged and read by nobody yet": (
+        [*one_of("b", (1, 1), (2, 2), end=3), Acked("p", 0, 4)], set(),
+    ),
+    "the pass has the last copy": ([*one_of("b", (1, 1), (2, 2), (4, 0), end=5)], set()),
+    "the same copy is read later": (
+        [*one_of("b", (1, 1), (2, 2), end=3), *one_of("c", (0, 0), (1, 1), (2, 2), end=3)], {A.POLL_SKIP},
+    ),
+    "the same copy is read later, and another beyond the end of the pass": (
+        [*one_of("b", (1, 1), (2, 2), end=3), *one_of("c", (0, 0), (1, 1), (2, 2), (3, 0), end=4)],
+        {A.POLL_SKIP},
+    ),
+    "the last copy lies before the end of the pass": (
+        [*one_of("b", (1, 1), (2, 2), end=9), *one_of("c", (1, 1), (2, 2), (4, 0), end=9)], {A.POLL_SKIP},
+    ),
+    "there is no copy any more": ([*one_of("b", (1, 1), (2, 2), end=3)], {A.READ_THEN_VANISHED}),
+    "the acknowledged copy is gone and the one before it is back": (
+        [Acked("p", 0, 3), *one_of("b", (0, 0), (1, 1), (2, 2), end=4)],
+        {A.READ_THEN_VANISHED},
+    ),
+    "the last copy is gone from a later pass": (
+        [
+            *one_of("b", (1, 1), (2, 2), end=3), *one_of("c", (1, 1), (2, 2), (3, 0), end=4),
+            *one_of("d", (1, 1), (2, 2), end=4),
+        ],
+        {A.READ_THEN_VANISHED},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LAST_COPIES)
+def test_a_pass_has_to_find_the_last_copy_of_a_record_unless_that_came_after_its_end(case: str) -> None:
+    events, expected = LAST_COPIES[case]
+    found = check([*RETRIED, *events])
+    assert {finding.anomaly for finding in found} == expected, found
+
+
+def test_a_record_that_is_acknowledged_has_no_later_copy() -> None:
+    history = [sent(0, idempotent=False), Acked("p", 0, 4), *read_all((6, 0), end=9)]
+    assert {finding.anomaly for finding in check(history)} == {A.WRONG_OFFSET}
+
+
 def test_all_classes_have_their_histories() -> None:
     assert set(BAD) == set(GOOD) == set(Anomaly)
     assert len(Anomaly) >= 25
