@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -15,6 +16,11 @@ from typing import Self
 import psutil
 
 START_DEADLINE = 60.0
+FREEZE_DEADLINE = 30.0
+STOPPED = set("TZX")
+"""States of threads that compute nothing: stopped, or over."""
+FROZEN = STOPPED | {"D"}
+"""And in a system call that no signal ends."""
 SERVE = ("-m", "kafkapy", "serve")
 
 
@@ -47,6 +53,11 @@ class BrokerProcess:
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def is_running(self) -> bool:
@@ -105,6 +116,17 @@ class BrokerProcess:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
 
+    def freeze(self) -> None:
+        """SIGSTOP, and wait until no thread computes any more.
+
+        One that is in a system call ends that, and stops where it would return, once another has stopped.
+        """
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        deadline = time.monotonic() + FREEZE_DEADLINE
+        while (states := thread_states(self.pid)) and not (states <= FROZEN and states & STOPPED):
+            assert time.monotonic() < deadline, states
+
     def kill(self) -> None:
         """SIGKILL, and wait until the process is gone."""
         self._end(signal.SIGKILL)
@@ -135,6 +157,16 @@ class BrokerProcess:
                 return len(connection.recv(8)) == 8
         except OSError:
             return False
+
+
+def thread_states(pid: int) -> set[str]:
+    """The states of the threads of a process (proc(5)); none of one that is gone."""
+    states = set()
+    with contextlib.suppress(OSError):
+        for task in os.scandir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                states.add(Path(task.path, "stat").read_text().rpartition(") ")[2][0])
+    return states
 
 
 def free_port() -> int:
