@@ -265,6 +265,8 @@ class _SharedTree:
 
     def _take_watches(self) -> list[tuple[_Watch, WatchEvent]]:
         """The watches that what just happened sets off; a watch is good for one event."""
+        if not self._data_watches and not self._child_watches:
+            return []
         heard: list[tuple[_Watch, WatchEvent]] = []
         for event in self.happened:
             if event.type is not EventType.CHILDREN:

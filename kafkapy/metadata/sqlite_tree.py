@@ -212,20 +212,24 @@ class SqliteTree:
         results: list[str | int | None] = []
         events: list[WatchEvent] = []
         parents: set[str] = set()
+        nodes = 0
         self._db.execute("SAVEPOINT request")
         try:
             for operation in operations:
                 if isinstance(operation, Create):
                     results.append(self._create(operation, session, events, parents))
+                    nodes += 1
                 elif isinstance(operation, SetData):
                     results.append(self._set(operation, events))
                 elif isinstance(operation, Delete):
                     self._delete(operation, events)
                     parents.clear()
+                    nodes -= 1
                     results.append(None)
                 else:
                     self._require(operation)
                     results.append(None)
+            self._add_to_count(nodes)
         except (sqlite3.Error, MemoryError):
             raise  # the whole transaction is over: the caller rolls it back
         except BaseException:
@@ -242,6 +246,7 @@ class SqliteTree:
             "SELECT parent, name FROM node WHERE owner = ?", (session,)
         ).fetchall():
             self._delete(Delete(parent.rstrip("/") + "/" + name), events)
+            self._add_to_count(-1)
         return events
 
     def _create(self, operation: Create, session: int, events: list[WatchEvent], parents: set[str]) -> str:
@@ -270,7 +275,6 @@ class SqliteTree:
             self._db.execute("INSERT INTO node VALUES (?, ?, ?, ?, ?, ?, 0, ?)", (*row, _crc(*row)))
         except sqlite3.IntegrityError:
             raise NodeExistsError(path) from None
-        self._add_to_count(1)
         if not operation.ephemeral:
             parents.add(path)
         events.append(WatchEvent(EventType.CREATED, path))
@@ -295,13 +299,13 @@ class SqliteTree:
         if self._db.execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", (operation.path,)).fetchone():
             raise NotEmptyError(operation.path)
         self._db.execute("DELETE FROM node WHERE parent = ? AND name = ?", (parent, name))
-        self._add_to_count(-1)
         events.append(WatchEvent(EventType.DELETED, operation.path))
         events.append(WatchEvent(EventType.CHILDREN, parent))
 
     def _add_to_count(self, nodes: int) -> None:
         """In the transaction: what is rolled back does not count."""
-        self._db.execute("UPDATE counter SET nodes = nodes + ?", (nodes,))
+        if nodes:
+            self._db.execute("UPDATE counter SET nodes = nodes + ?", (nodes,))
 
     def _require(self, operation: SetData | Delete | Check) -> NodeStat:
         """About the node that the operation names, whose version must be the one it expects."""
