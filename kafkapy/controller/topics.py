@@ -2,7 +2,8 @@
 
 A creation is one transaction (`/brokers/topics/<t>`, its partitions and their states,
 `/config/topics/<t>`), then the image is published, which creates the logs. A crash in between leaves a
-topic whose logs are created at the next start. A deletion is marked first (`/admin/delete_topics/<t>`),
+topic whose logs are created at the next start. The groups of topics of one request are committed side by
+side, and published in their order. A deletion is marked first (`/admin/delete_topics/<t>`),
 then published, which removes the logs, and only then are the nodes deleted; after a crash in between the
 next start goes on with it, so no log is left behind that nobody knows. Source: Kafka's
 ReplicationControlManager (checks and messages), TopicDeletionManager.
@@ -50,16 +51,22 @@ class TopicAdmin:
         groups = self._planner.in_groups(wanted)
         results: dict[str, Topic | KafkaError] = {}
         collisions: dict[str, str] = {}
-        async with self._writer.turn:
+        async with self._writer.turn, asyncio.TaskGroup() as commits:
+            committing = []
             for group in groups:
                 planned = self._plan(group, collisions, results)
-                try:
-                    if planned and not validate_only:
-                        await self._commit(planned)
-                    results.update((topic.name, topic) for topic in planned)
-                except KafkaError as error:
-                    results.update((topic.name, error) for topic in planned)
+                results.update((topic.name, topic) for topic in planned)
+                if planned and not validate_only:
+                    # All of them at once: they share the store's next sync.
+                    committing.append((planned, commits.create_task(self._commit(planned))))
                 await asyncio.sleep(0)  # other connections have their turn
+            for planned, commit in committing:
+                refused = await commit
+                if refused is None:
+                    await self._writer.publish_new(self._writer.image.with_topics(planned))
+                else:
+                    results.update((topic.name, refused) for topic in planned)
+                await asyncio.sleep(0)
         return results
 
     def _plan(
@@ -108,8 +115,8 @@ class TopicAdmin:
         # Another client may have created one meanwhile: then it is there, whatever came of our own attempt.
         return {name: self._writer.image.topics.get(name) or results[name] for name in names}
 
-    async def _commit(self, topics: Sequence[Topic]) -> None:
-        """Write new topics and publish them."""
+    async def _commit(self, topics: Sequence[Topic]) -> KafkaError | None:
+        """Write new topics; why that could not be."""
         operations: list[Operation] = []
         for topic in topics:
             operations.append(Create(znodes.topic_path(topic.name), _topic_data(topic)))
@@ -118,15 +125,21 @@ class TopicAdmin:
             operations.append(
                 Create(znodes.topic_config_path(topic.name), znodes.encode_config(topic.configs))
             )
-        await self._writer.commit(operations)
-        await self._writer.publish_new(self._writer.image.with_topics(topics))
+        try:
+            await self._writer.commit(operations)
+        except KafkaError as error:
+            return error
+        return None
 
     async def adopt(self, found: Mapping[TopicPartition, FoundLog], node_id: int) -> None:
         """Make topics of logs that a new tree does not know."""
         async with self._writer.turn:
             topics = adopt_logs(found, node_id, self._planner, self._writer.image)
             if topics:
-                await self._commit(topics)
+                refused = await self._commit(topics)
+                if refused is not None:
+                    raise refused
+                await self._writer.publish_new(self._writer.image.with_topics(topics))
 
     # --- more partitions ----------------------------------------------------------------------------------
 
@@ -219,12 +232,13 @@ def _topic_data(topic: Topic) -> bytes:
 
 def _partition_nodes(topic: Topic, first: int) -> Iterator[Create]:
     """The nodes of the topic's partitions from `first` on."""
+    encoded: dict[LeaderAndIsr, bytes] = {}  # as a rule there are few: one for each leader
     for index in range(first, len(topic.partitions)):
-        state = topic.partitions[index]
-        yield Create(znodes.partition_path(topic.name, index))
-        yield Create(
-            znodes.partition_state_path(topic.name, index),
-            znodes.encode_state(
-                LeaderAndIsr(state.leader, state.leader_epoch, state.isr, state.controller_epoch)
-            ),
+        partition = topic.partitions[index]
+        state = LeaderAndIsr(
+            partition.leader, partition.leader_epoch, partition.isr, partition.controller_epoch
         )
+        if state not in encoded:
+            encoded[state] = znodes.encode_state(state)
+        yield Create(znodes.partition_path(topic.name, index))
+        yield Create(znodes.partition_state_path(topic.name, index), encoded[state])

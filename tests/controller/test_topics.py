@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
 
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic
-from kafkapy.metadata.store import BadVersionError, MetadataStoreError
+from kafkapy.metadata.sqlite_tree import SqliteTree
+from kafkapy.metadata.store import BadVersionError, Create, MetadataStoreError, Operation
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import random_uuid, uuid_to_text
 
@@ -219,6 +221,58 @@ async def test_a_request_beyond_all_measure_is_refused_as_a_whole(cluster: Any) 
 async def test_many_topics_of_one_request_all_come_into_being(cluster: Any) -> None:
     results = await create(cluster, *(NewTopic(f"t{i}", 4) for i in range(100)))
     assert list(results) == list(cluster.image.topics) == [f"t{i}" for i in range(100)]
+
+
+async def test_the_topics_of_one_request_share_the_commits_of_the_store(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits, go_on = 0, threading.Event()
+    begin = SqliteTree.begin
+
+    def counted(tree: SqliteTree) -> None:
+        nonlocal commits
+        commits += 1
+        go_on.wait(30)
+        begin(tree)
+
+    monkeypatch.setattr(SqliteTree, "begin", counted)
+    planned = 0
+    multi = cluster.store.multi
+
+    async def count_planned(operations: list[Operation]) -> Any:
+        nonlocal planned
+        planned += sum(isinstance(each, Create) and each.path.endswith("/state") for each in operations)
+        if planned == 500 * 4:
+            go_on.set()
+        return await multi(operations)
+
+    monkeypatch.setattr(cluster.store, "multi", count_planned)
+    try:
+        async with asyncio.timeout(30):
+            results = await create(cluster, *(NewTopic(f"t{i}", 4) for i in range(500)))
+    finally:
+        go_on.set()
+    assert commits == 2  # of what was there when the thread came, and of the rest
+    assert list(results) == list(cluster.image.topics)
+
+
+async def test_the_topics_of_a_request_that_are_committed_are_published_though_others_are_not(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    multi = cluster.store.multi
+
+    async def fail_once(operations: list[Operation]) -> Any:
+        if any(each.path == "/brokers/topics/t20" for each in operations):
+            raise MetadataStoreError("disk full")
+        return await multi(operations)
+
+    monkeypatch.setattr(cluster.store, "multi", fail_once)
+    results = await create(cluster, *(NewTopic(f"t{i}", 8) for i in range(40)))
+    refused = {name for name, result in results.items() if isinstance(result, KafkaError)}
+    assert "t20" in refused
+    assert 0 < len(refused) < 40
+    assert set(cluster.image.topics) == set(results) - refused
+    assert set(await cluster.store.children("/brokers/topics")) == set(results) - refused
 
 
 async def test_a_store_that_fails_is_a_storage_error_and_nothing_is_published(
