@@ -20,7 +20,7 @@ class ServerStartError(Exception):
 class ServerProcess:
     """A started server: where it listens, its process id, its output; stopped by that id alone.
 
-    Subclasses start it in `start()`, and set `process`, `bootstrap_servers` and `log_path`.
+    Subclasses start it in `start()`, and set `process`, `bootstrap_servers`, `log_path` and `data`.
     """
 
     name: str
@@ -28,6 +28,8 @@ class ServerProcess:
     process: subprocess.Popen[bytes]
     bootstrap_servers: str
     log_path: Path
+    data: Path
+    """Its log directory."""
 
     def start(self) -> Self:
         raise NotImplementedError

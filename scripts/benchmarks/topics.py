@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
@@ -15,7 +17,8 @@ _rounds = itertools.count(1)
 
 
 def create_topics(target: Target, scale: float) -> Figures:
-    """Load: one CreateTopics for all, until the last has its leaders; then delete them."""
+    """Load: one CreateTopics for all, until the last has its leaders, and until each partition has its
+    directory, which both brokers make later; then delete them."""
     count = int(_TOPICS * scale)
     prefix = f"many-{next(_rounds)}-"
     topics = [f"{prefix}{n}" for n in range(count)]
@@ -29,6 +32,10 @@ def create_topics(target: Target, scale: float) -> Figures:
         future.result(60)
     wait_until(lambda: _led(target, prefix) == count * _PARTITIONS, timeout=60, pause=0.02)
     created = watch.cost()
+    wait_until(
+        lambda: _directories(target.server.data, prefix) == count * _PARTITIONS, timeout=300, pause=0.02
+    )
+    filed = watch.cost()
     grown = target.meter.resident_mb() - memory
 
     watch = target.stopwatch()
@@ -38,10 +45,16 @@ def create_topics(target: Target, scale: float) -> Figures:
     deleted = watch.cost()
     return {
         "partitions created/s": count * _PARTITIONS / created.seconds,
-        "CPU ms per topic created": created.cpu_seconds / count * 1000,
+        "partitions with directories/s": count * _PARTITIONS / filed.seconds,
+        "CPU ms per topic created": filed.cpu_seconds / count * 1000,
         "memory for them, MB": grown,
         "partitions deleted/s": count * _PARTITIONS / deleted.seconds,
     }
+
+
+def _directories(data: Path, prefix: str) -> int:
+    """How many partitions of these topics have one."""
+    return sum(entry.name.startswith(prefix) for entry in os.scandir(data))
 
 
 def _led(target: Target, prefix: str) -> int:
