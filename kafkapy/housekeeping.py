@@ -9,7 +9,8 @@
     flush.ms (of topics)                          sync what has waited so long
     file.delete.delay.ms (of topics)              remove the files of deleted segments and partitions
 
-And every second, the partitions are opened for which there was no descriptor or no room.
+As soon as there are new partitions, their files are made (storage/new_log.py). And every second, what found
+no descriptor or no room is tried again: to open a partition, or to make its files.
 
 A job that fails is logged and comes again at its next time.
 """
@@ -58,6 +59,7 @@ class Housekeeping:
             self._in_thread(checkpoints.checkpoint_high_watermarks),
         )
         self._every(config["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._make_files()))
         self._every(FLUSH_CHECK_SECONDS, self._flush_old)
         self._every(DELETION_CHECK_SECONDS, self._delete_files)
         self._every(REOPEN_SECONDS, self._reopen)
@@ -103,11 +105,24 @@ class Housekeeping:
         for partition in self._broker.replicas:
             partition.flush_if_older(now_ms)
 
+    async def _make_files(self) -> None:
+        replicas = self._broker.replicas
+        while True:
+            await replicas.new_logs.wait()
+            replicas.new_logs.clear()
+            try:
+                await replicas.make_files()
+            except Exception:
+                logger.exception("The files of new logs could not be made; that is tried again")
+
     async def _reopen(self) -> None:
+        replicas = self._broker.replicas
         more = True
         while more:
-            more = self._broker.replicas.reopen(self._broker.metadata.image)
+            more = replicas.reopen(self._broker.metadata.image)
             await asyncio.sleep(0)
+        if self._broker.logs.without_files(1):
+            replicas.new_logs.set()
 
     async def _delete_files(self) -> None:
         await self._broker.blocking(self._broker.logs.delete_expired_files, self._broker.clock.now_ms())

@@ -1,7 +1,8 @@
 """The partitions this broker hosts, and their upkeep: created, deleted and configured as the metadata says.
 
 `apply` is called with every new metadata image, after it is committed and before the request that changed it
-is answered, so that a client may produce to a topic as soon as its creation is acknowledged.
+is answered, so that a client may produce to a topic as soon as its creation is acknowledged. The files of its
+partitions are made after that, in the background (storage/new_log.py).
 
 The files of a deleted partition are renamed at once and removed later (`file.delete.delay.ms`), so a name can
 be used again immediately."""
@@ -9,6 +10,7 @@ be used again immediately."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
@@ -20,15 +22,18 @@ from kafkapy.partition import Partition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.files import StorageError, TransientStorageError
-from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.manager import LogManager
+from kafkapy.storage.new_log import make_files
 from kafkapy.waiters import Waiters
 
 MANY_PARTITIONS: Final = 50
-"""So many new partitions of a topic have their logs made in worker threads, in pieces of as many; so many
-deleted ones have them deleted in such pieces."""
+"""So many new partitions have their logs made at once; a topic with so many has them deleted in such
+pieces."""
+
+FILES_AT_ONCE: Final = 20
+"""New logs whose files are made in one go: whoever stops the broker waits so long."""
 
 REOPENED_AT_ONCE: Final = 10
 """Partitions whose logs are made between two looks at who else wants something."""
@@ -61,6 +66,7 @@ class ReplicaManager:
         self._node_id = node_id
         self._defaults = dict(defaults)
         """Topic settings as this broker's own settings give them; a topic's settings override them."""
+        self._default_config = LogConfig.from_mapping(defaults)
         self._sync = sync
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._to_delete: list[TopicPartition] = []
@@ -70,6 +76,10 @@ class ReplicaManager:
         self._put_off: dict[TopicPartition, bool] = {}
         """Those of them that may be opened later, as there is no room or no descriptor now; whether they are
         new."""
+        self.new_logs = asyncio.Event()
+        """There are logs whose files are to be made."""
+        self._lacks_room = False
+        """It was said that there is no room for the files of new logs."""
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -87,25 +97,21 @@ class ReplicaManager:
         raise KafkaError(error)
 
     async def prepare(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Make the logs of many new partitions before `apply` would, without keeping requests waiting."""
-        making = []
+        """Make the logs of new partitions before `apply` would, some at a time: requests do not wait."""
+        made = 0
         for name in new.changed_topics(old):
             topic, before = new.topics.get(name), old.topics.get(name)
             if topic is None or (before is not None and before.id != topic.id):
                 continue
-            first = 0 if before is None else len(before.partitions)
-            if len(topic.partitions) - first < MANY_PARTITIONS:
-                continue
             config = self.log_config(topic.configs)
-            making += [
-                (TopicPartition(name, index), topic.id, config)
-                for index in range(first, len(topic.partitions))
-                if self._node_id in topic.partitions[index].replicas
-            ]
-        for start in range(0, len(making), MANY_PARTITIONS):
-            piece = [self.logs.creation(*each) for each in making[start : start + MANY_PARTITIONS]]
-            for log in await self._blocking(_made, [make for make in piece if make is not None]):
-                self.logs.add(log)
+            for index in range(0 if before is None else len(before.partitions), len(topic.partitions)):
+                key = TopicPartition(name, index)
+                if self._node_id in topic.partitions[index].replicas and key not in self.logs.moves.copies:
+                    with contextlib.suppress(KafkaError):  # `apply` comes upon it again, and says so
+                        self.logs.create(key, topic.id, config)
+                    made += 1
+                    if made % MANY_PARTITIONS == 0:
+                        await asyncio.sleep(0)
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
         """Make the hosted partitions those of `new`."""
@@ -119,15 +125,20 @@ class ReplicaManager:
                 before = None
             if topic is not None:
                 self._apply_topic(topic, before, self._new_from(topic, before, is_first))
+        if self.logs.without_files(1):
+            self.new_logs.set()
 
     def set_defaults(self, defaults: Mapping[str, str], image: MetadataImage) -> None:
         """Take over changed broker defaults of topic settings, at once."""
         self._defaults = dict(defaults)
+        self._default_config = LogConfig.from_mapping(defaults)
         for topic in image.topics.values():
             self._configure(topic)
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """The effective settings of a topic that sets `overrides`."""
+        if not overrides:
+            return self._default_config
         return LogConfig.from_mapping({**self._defaults, **overrides})
 
     def log_directory_failed(self, log_directory: LogDirectory, error: StorageError) -> None:
@@ -261,13 +272,21 @@ class ReplicaManager:
                 logger.error("%s-%d is deleted, but its files stay: %s", *key, error)
         del self._to_delete[-count:]
 
+    async def make_files(self) -> None:
+        """Make the files of new logs, in a worker thread, as far as there is room for them."""
+        while logs := self.logs.without_files(FILES_AT_ONCE):
+            done, lacking = await self._blocking(make_files, logs)
+            self.logs.have_files(done)
+            if lacking is not None:
+                if not self._lacks_room:
+                    partition = logs[len(done)].topic_partition
+                    logger.warning("%s and others have no files until there is room: %s", partition, lacking)
+                self._lacks_room = True
+                return
+        self._lacks_room = False
+
     async def settle(self) -> None:
         """Delete the logs of large topics that `apply` has seen go, without keeping requests waiting."""
         while self._to_delete:
             self._delete_logs(min(MANY_PARTITIONS, len(self._to_delete)))
             await asyncio.sleep(0)
-
-
-def _made(makers: list[Callable[[], PartitionLog | None]]) -> list[PartitionLog]:
-    """The logs that could be made."""
-    return [log for log in [make() for make in makers] if log is not None]

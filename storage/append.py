@@ -127,6 +127,7 @@ def _write(
     last_offset = headers[-1].last_offset
     segment = log.segments.active
     try:
+        log.make_files()
         if segment.should_roll(log.config, prepared.nbytes, last_offset, max_timestamp, now_ms):
             segment = roll(log, _base_of_next(log, headers[0].base_offset, last_offset))
         if aborts and segment.txn_index.make():
@@ -134,7 +135,8 @@ def _write(
             log.unsynced.directories[log.path] = None
         segment.append(headers, buffers, prepared.nbytes)
     except (OSError, MemoryError) as error:
-        log.segments.active.cut_back()
+        if log.new_files is None:
+            log.segments.active.cut_back()
         if not isinstance(error, OSError) or not is_disk_full(error):
             raise
         return False

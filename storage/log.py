@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP
@@ -50,6 +50,9 @@ from kafkapy.storage.segments import Segments
 from kafkapy.storage.truncation import truncate_fully_and_start_at, truncate_to
 from kafkapy.storage.txn_index import AbortedTxn, CorruptTransactionIndexError
 from kafkapy.storage.validate import AppendOrigin, PreparedBatches, prepare_batches
+
+if TYPE_CHECKING:
+    from kafkapy.storage.new_log import NewLogFiles
 
 __all__ = ["AppendInfo", "FlushTicket", "LogRead", "PartitionLog", "TimestampOffset"]
 
@@ -81,6 +84,7 @@ class PartitionLog:
         "log_directory",
         "log_end_offset",
         "log_start_offset",
+        "new_files",
         "path",
         "privileged",
         "producers",
@@ -126,6 +130,8 @@ class PartitionLog:
         self.privileged = topic_partition.topic in INTERNAL_TOPICS
         self.reader = LogReader(segments, leader_epochs)
         self.unsynced = UnsyncedFiles()
+        self.new_files: NewLogFiles | None = None
+        """Of a new log, until they are made (new_log.py)."""
         self.generation = 0
         """Counts truncations, so that a flush that ran meanwhile does not vouch for what was cut and
         rewritten."""
@@ -157,6 +163,17 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """The first offset of the earliest undecided transaction, at most the high watermark."""
         return max(min(self.producers.first_unstable_offset, self.high_watermark), self.log_start_offset)
+
+    def make_files(self) -> None:
+        """See that the log has its files.
+
+        Raises:
+            StorageError: something else has the directory's name.
+            OSError: the disk failed, or is full.
+        """
+        if self.new_files is not None:
+            self.new_files.make()
+            self.new_files = None
 
     def advance_high_watermark(self, offset: int) -> None:
         """Let readers see what lies below `offset`, at most the log end offset. Never moves back."""
@@ -218,6 +235,7 @@ class PartitionLog:
         Raises:
             StorageError: the disk is full, or failed; the active segment stays.
         """
+        self.guarded("creating", self.make_files)
         self.guarded("rolling", lambda: roll(self, self.log_end_offset))
 
     # --- flushing -------------------------------------------------------------------------------------------
@@ -237,6 +255,7 @@ class PartitionLog:
         unsynced, active, end_offset = self.unsynced, self.segments.active, self.log_end_offset
         if self._abandoned or (end_offset <= self.flushed_offset and not unsynced):
             return None
+        self.make_files()
         files = unsynced.open_segments()
         try:
             files += active.flush_handles(with_indexes=False)
@@ -453,6 +472,7 @@ class PartitionLog:
 
     def _close(self) -> None:
         log_directory, active = self.log_directory, self.segments.active
+        self.make_files()
         active.finish()
         if active.dirty:
             active.trim()
@@ -493,6 +513,7 @@ class PartitionLog:
 
     def check(self) -> None:
         """Assert what must always hold, reading the whole log. For tests."""
+        self.make_files()
         check_log(self)
 
     # --- errors ---------------------------------------------------------------------------------------------
@@ -514,6 +535,7 @@ class PartitionLog:
             except (OSError, MemoryError) as error:
                 raise self.log_directory.failed(f"{what} {self.path}", error) from error
 
+        self.guarded("creating", self.make_files)
         return self.guarded(what, whole)
 
     def translated(self, what: str, error: Exception) -> KafkaError:

@@ -57,6 +57,11 @@ class LogMoves:
         future = self._manager.create_in(
             directory, name, topic_partition, log.topic_id or ZERO_UUID, log.config
         )
+        try:
+            future.guarded("creating", future.make_files)
+        except KafkaError:
+            directory.log_count -= 1
+            raise
         log.stop_cleaning()  # It is read from its start on, and stays as it is until the copy has all of it.
         self.copies[topic_partition] = future
         return future

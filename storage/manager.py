@@ -24,8 +24,9 @@ Source: LogManager.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
@@ -38,14 +39,7 @@ from kafkapy.storage.checkpoints import (
     write_clean_shutdown,
 )
 from kafkapy.storage.directory_names import deleted_name, stray_name
-from kafkapy.storage.files import (
-    CorruptLogError,
-    DiskFullError,
-    FileSystem,
-    StorageError,
-    is_disk_full,
-    is_exhausted,
-)
+from kafkapy.storage.files import CorruptLogError, FileSystem, StorageError, is_exhausted
 from kafkapy.storage.future_log import is_marked, newer, unmark
 from kafkapy.storage.identity import Identity, identity_of
 from kafkapy.storage.log import PartitionLog
@@ -54,7 +48,7 @@ from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import Clock, Durability, LogDirectory, LogDirectoryError
 from kafkapy.storage.log_loading import MANY, LoadJob, LogLoading, Progress
 from kafkapy.storage.log_moves import LogMoves
-from kafkapy.storage.new_log import adopt_topic_id, create_log, rotted
+from kafkapy.storage.new_log import adopt_topic_id, create_log, make_files, rotted
 from kafkapy.storage.offset_checkpoint import CLEANER_OFFSETS
 from kafkapy.storage.open_files import OpenFiles, share_descriptors
 from kafkapy.storage.siblings import Siblings
@@ -101,6 +95,8 @@ class LogManager:
         self.moves = LogMoves(self)
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         """Where partitions are to be made that do not exist yet."""
+        self._without_files: dict[TopicPartition, PartitionLog] = {}
+        """New logs whose files are not made yet, as far as is known."""
         self._damaged: dict[TopicPartition, tuple[LogDirectory, CorruptLogError]] = {}
         """Logs that are not served."""
         self.checkpoints = LogCheckpoints(self)
@@ -256,12 +252,15 @@ class LogManager:
     ) -> PartitionLog:
         """The log of a partition: the one that is there, or a new one in the directory with the fewest logs.
 
+        The files of a new one are made later (new_log.py): with its first append, or by `make_files` of what
+        `without_files` returns.
+
         A log with another topic id was left by a deleted topic of the same name, or came from elsewhere: it
         is set aside. `new` says that the partition cannot exist yet; otherwise none is made while a log
         directory that may hold it is offline.
 
         Raises:
-            StorageError: the disk is full or failed, or the log is there and cannot be served.
+            StorageError: the disk failed, or the log is there and cannot be served.
         """
         log = self.get(topic_partition)
         if log is not None:
@@ -285,33 +284,20 @@ class LogManager:
         preferred = self._preferred.pop(topic_partition, None)
         directory = self._next_directory() if preferred is None or preferred.error else preferred
         log = self.create_in(directory, str(topic_partition), topic_partition, topic_id, config)
-        self._logs[topic_partition] = log
+        self._logs[topic_partition] = self._without_files[topic_partition] = log
         return log
 
-    def creation(
-        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig
-    ) -> Callable[[], PartitionLog | None] | None:
-        """What makes the log of a new partition, in any thread; its result is for `add`. None is returned,
-        now or then, where that is better left to `create`."""
-        if topic_partition in self._logs or topic_partition in self._damaged or self.offline_dirs:
-            return None
-        directory = self._preferred.pop(topic_partition, None) or self._next_directory()
-        if self.checkpoints.mention(directory, topic_partition):
-            return None
-        directory.log_count += 1
-        path = f"{directory.path}/{topic_partition}"
-        expiration_ms = self._producer_expiration_ms
+    def without_files(self, most: int) -> list[PartitionLog]:
+        """Some logs whose files are to be made."""
+        return list(islice(self._without_files.values(), most))
 
-        def make() -> PartitionLog | None:
-            try:
-                return create_log(
-                    directory, path, topic_partition, topic_id, config, producer_expiration_ms=expiration_ms
-                )
-            except (OSError, MemoryError):
-                directory.log_count -= 1
-                return None
-
-        return make
+    def have_files(self, logs: Iterable[PartitionLog]) -> None:
+        """The files of these logs are made, or never will be."""
+        for log in logs:
+            if self._without_files.get(log.topic_partition) is log:
+                del self._without_files[log.topic_partition]
+            if log.new_files is not None and log.new_files.is_settled:
+                log.new_files = None
 
     def remember_producers(self, expiration_ms: int) -> None:
         """Forget an idle producer after this time from now on, in the logs there are and those to come."""
@@ -332,27 +318,18 @@ class LogManager:
         topic_id: Uuid,
         config: LogConfig,
     ) -> PartitionLog:
-        """A new log, or the copy of one."""
+        """A new log, or the copy of one, whose files are not made yet."""
         directory.require_online()
         self.checkpoints.forget(directory, topic_partition)
-        path = f"{directory.path}/{name}"
-        try:
-            log = create_log(
-                directory,
-                path,
-                topic_partition,
-                topic_id,
-                config,
-                producer_expiration_ms=self._producer_expiration_ms,
-            )
-        except (OSError, MemoryError) as error:
-            if isinstance(error, OSError) and is_disk_full(error):
-                raise DiskFullError(directory.path, f"creating {path}: {error}") from error
-            if isinstance(error, FileExistsError):
-                raise StorageError(directory.path, f"{path} is in the way: remove it") from error
-            raise directory.failed(f"creating {path}", error) from error
         directory.log_count += 1
-        return log
+        return create_log(
+            directory,
+            f"{directory.path}/{name}",
+            topic_partition,
+            topic_id,
+            config,
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
 
     def _next_directory(self) -> LogDirectory:
         online = [directory for directory in self.directories if directory.error is None]
@@ -394,21 +371,29 @@ class LogManager:
             StorageError: the disk failed.
         """
         log.abandon()
-        log.moved_to(self._rename_deleted(log.log_directory, log.topic_partition, log.path, log.config))
+        if not self._give_up_files(log):
+            log.moved_to(self._rename_deleted(log.log_directory, log.topic_partition, log.path, log.config))
+
+    def _give_up_files(self, log: PartitionLog) -> bool:
+        """See that a log that goes gets no files any more; False where it has them."""
+        if self._without_files.get(log.topic_partition) is log:
+            del self._without_files[log.topic_partition]
+        return log.new_files is not None and log.new_files.give_up()
 
     def _set_aside(self, log: PartitionLog, topic_id: Uuid) -> None:
         """Take a log that is not that of its topic out of the way, and keep it."""
         directory = log.log_directory
         directory.require_online()
-        name = stray_name(log.topic_partition)
-        logger.error(
-            "%s is not a log of this topic, which has the id %s, but of one with the id %s: it is kept as"
-            " %s/%s. If that topic was deleted, remove it.",
-            *(log.path, uuid_to_text(topic_id), uuid_to_text(log.topic_id or ZERO_UUID)),
-            *(directory.path, name),
-        )
         log.abandon()
-        log.moved_to(self._renamed(directory, log.path, name))
+        if not self._give_up_files(log):
+            name = stray_name(log.topic_partition)
+            logger.error(
+                "%s is not a log of this topic, which has the id %s, but of one with the id %s: it is kept as"
+                " %s/%s. If that topic was deleted, remove it.",
+                *(log.path, uuid_to_text(topic_id), uuid_to_text(log.topic_id or ZERO_UUID)),
+                *(directory.path, name),
+            )
+            log.moved_to(self._renamed(directory, log.path, name))
         directory.log_count -= 1
         del self._logs[log.topic_partition]
 
@@ -499,9 +484,10 @@ class LogManager:
             directory.syncs_at_once = (
                 directory.durable and directory.log_count >= MANY and self.files.can_sync_file_system
             )
+        make_files(list(self._without_files.values()))
         for log in self.all_logs():
             directory = log.log_directory
-            if directory.error is None:
+            if directory.error is None and (log.new_files is None or log.new_files.is_settled):
                 try:
                     log.close()
                 except StorageError as error:

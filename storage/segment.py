@@ -135,16 +135,13 @@ class Segment:
         base_offset: int,
         config: LogConfig,
         now_ms: int,
-        *,
-        fresh_directory: bool = False,
     ) -> Segment:
         """Make an empty segment; what lies there under its names goes (as in LocalLog.roll)."""
         segment = cls(files, directory, base_offset, config, size=0, now_ms=now_ms, new=True)
         stem = segment.stem
         try:
-            if not fresh_directory:
-                for suffix in INDEX_SUFFIXES:
-                    files.unlink(stem + suffix)
+            for suffix in INDEX_SUFFIXES:
+                files.unlink(stem + suffix)
             files.create(stem + LOG_SUFFIX)
             if config.preallocate:
                 segment.dirty = True

@@ -3,7 +3,8 @@
 Versions: 0-7.
 
 Behaviour: each topic is checked and created on its own; one that is refused gets its own error and Kafka's
-message. A created topic can be produced to when the answer comes, so the timeout is never needed.
+message. When the answer comes, a created topic is in the metadata, on disk with durability=fsync, and can be
+produced to, so the timeout is never needed. The files of its partitions are made after that.
 `validate_only` (v1+) checks and creates nothing. Partitions and replication factor may be left to the
 broker with -1 (v4+, KIP-464), or be given by an assignment of brokers to each partition.
 

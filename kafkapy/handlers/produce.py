@@ -203,6 +203,8 @@ class Piece:
                     self.is_heavy = is_heavy_message_set(records)
                 else:
                     self.is_heavy = is_heavy(records, self._partition.log.config)
+                # Making files is for a thread too: a request may be the first for many partitions.
+                self.is_heavy |= self._partition.log.new_files is not None
                 if self.is_message_set or codec_of(records):
                     self.slow_bytes = len(records)
         except KafkaError as error:
@@ -231,7 +233,7 @@ class Piece:
         return self._prepared is not None or self._partition is None
 
     def settle(self, now_ms: int, most: int | None = None) -> bool:
-        """Validate the batch; touches neither log nor partition, so any thread may.
+        """Validate the batch, and see that the log has its files; any thread may.
 
         False where it decompresses to more than `most` bytes: nothing has changed, and it may be valid.
         """
@@ -251,6 +253,9 @@ class Piece:
             return
         if self._records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
+        if (files := self._partition.log.new_files) is not None:
+            with contextlib.suppress(OSError, MemoryError):  # the append comes upon it again
+                files.make()
         config = self._partition.log.config
         if self.is_message_set:
             self._prepared = prepare_messages(

@@ -36,8 +36,8 @@ class MetadataCache:
         self._followers.append(follower)
 
     def prepare_with(self, preparer: Preparer) -> None:
-        """Have `preparer(old, new)` awaited before a large image is published: it may do in worker threads
-        what a follower would do on the event loop."""
+        """Have `preparer(old, new)` awaited before an image with new partitions is published: it may do piece
+        by piece what a follower would do at once."""
         self._preparers.append(preparer)
 
     def settle_with(self, settler: Settler) -> None:

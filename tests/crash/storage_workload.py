@@ -165,6 +165,10 @@ class Workload:
     def _reopen(self) -> None:
         self._manager = new_manager(self._files)
         load(self._manager)
+        for tp, model in self._models.items():
+            if self._logs.get(tp) is None:
+                assert not model.contents, f"{tp} is gone"
+                self._logs.create(tp, model.topic_id, CONFIG)  # a new log that never got its files
 
     def _restart(self) -> None:
         self._logs.close()

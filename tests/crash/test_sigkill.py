@@ -36,6 +36,27 @@ def test_what_a_broker_loses_is_noticed(tmp_path: Path) -> None:
     assert Anomaly.LOST_ACKED in {finding.anomaly for finding in check(history)}
 
 
+def test_a_topic_is_there_when_the_broker_is_killed_as_soon_as_its_creation_is_answered(
+    tmp_path: Path,
+) -> None:
+    partitions = [("topic", index) for index in range(300)]
+    history: History = []
+    with BrokerProcess(tmp_path / "data") as broker:
+        broker.start()
+        create_topic(broker.bootstrap_servers, "topic", len(partitions), {})
+        broker.kill()
+        broker.start()
+        producer = RecordingProducer("p", broker.bootstrap_servers, history, idempotent=True)
+        for partition in partitions:
+            producer.send(partition, b"value")
+        producer.flush()
+        broker.kill()
+        broker.start()
+        ends = read_pass(broker.bootstrap_servers, "reader", dict.fromkeys(partitions, 0), history)
+    assert set(ends.values()) == {1}
+    assert check(history) == []
+
+
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data", settings=SETTINGS)

@@ -88,6 +88,15 @@ class World:
         except KafkaError as error:
             return error.code
 
+    def partition_directories(self) -> set[str]:
+        """The names of those that exist."""
+        return {
+            entry.name
+            for directory in self.logs.manager.directories
+            for entry in Path(directory.path).iterdir()
+            if entry.is_dir()
+        }
+
     def close(self) -> None:
         self.timers.close()
         self.files.let_go()
@@ -179,6 +188,7 @@ async def test_a_failed_directory_does_not_keep_others_from_committing(
 async def test_topics_are_made_where_a_deletion_did_not_fail(tmp_path: Path, worlds: list[World]) -> None:
     worlds.append(world := World(tmp_path))
     world.create(topic("events", 2))
+    await world.replicas.make_files()
     world.logs.files.faults.append(Fault("rename", errno.EIO, suffix="-delete", times=1))
     world.delete("events")
     (left,) = world.logs.manager.logs
@@ -205,35 +215,95 @@ async def test_a_large_topic_is_made_and_deleted_in_pieces(tmp_path: Path, world
     assert [directory.log_count for directory in world.logs.manager.directories] == [0, 0]
 
 
-async def test_what_could_not_be_prepared_is_made_when_it_is_needed(
+async def test_the_files_of_new_partitions_are_made_after_those_are_served(
     tmp_path: Path, worlds: list[World]
 ) -> None:
     worlds.append(world := World(tmp_path))
-    world.logs.files.faults.append(Fault("create", errno.ENOSPC, suffix=".log", times=3))
-    new = world.image.with_topics([topic("large", 60)])
-    await world.replicas.prepare(world.image, new)
-    assert len(world.logs.manager.logs) == 57
-    world.apply(new)
-    assert all(world.error_of("large", index) is ErrorCode.NONE for index in range(60))
+    world.create(topic("events", 60))
+    assert all(world.error_of("events", index) is ErrorCode.NONE for index in range(60))
+    assert world.partition_directories() == set()
+    assert world.replicas.new_logs.is_set()
+    await world.replicas.make_files()
+    assert world.partition_directories() == {f"events-{index}" for index in range(60)}
+    assert all(log.new_files is None for log in world.logs.manager.logs.values())
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC], ids=["descriptors", "space"])
-@pytest.mark.parametrize("partitions", [3, 60], ids=["a few", "made in threads"])
-async def test_partitions_that_could_not_be_made_are_made_when_there_is_room(
-    tmp_path: Path, worlds: list[World], code: int, partitions: int
+async def test_files_for_which_there_is_no_room_are_made_when_there_is(
+    tmp_path: Path, worlds: list[World], caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
     worlds.append(world := World(tmp_path))
-    world.logs.files.faults.append(Fault("create", code))
-    image = world.image.with_topics([topic("events", partitions)])
+    world.logs.files.faults.append(Fault("create", code, suffix=".log", after=30, times=3))
+    world.create(topic("events", 60))
+    made = []
+    for _ in range(4):
+        await world.replicas.make_files()
+        made.append(len(world.partition_directories()))
+    assert made == [30, 30, 30, 60]
+    assert len([line for line in caplog.messages if "no files until there is room" in line]) == 1
+    assert not world.logs.manager.offline_dirs
+    assert {world.error_of("events", index) for index in range(60)} == {ErrorCode.NONE}
+    assert append(world.replicas.partition("events", 59)) == 1
+
+
+async def test_a_disk_that_fails_while_files_are_made_goes_offline_and_the_others_get_theirs(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.logs.files.faults.append(Fault("create", errno.EIO, suffix=".log", times=1))
+    world.create(topic("events", 6))
+    await world.replicas.make_files()
+    assert [path.name for path in world.logs.manager.offline_dirs] == ["one"]
+    assert world.partition_directories() == {"events-1", "events-3", "events-5"}
+
+
+async def test_a_topic_that_is_deleted_before_it_has_files_gets_none(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.create(topic("events", 4), topic("kept", 1, 2))
+    world.delete("events")
+    await world.replicas.make_files()
+    assert world.partition_directories() == {"kept-0"}
+
+
+async def test_a_partition_takes_records_before_its_files_are_made_in_the_background(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    world.create(topic("events", 2))
+    first = world.replicas.partition("events", 0)
+    assert await first.watch_commit(append(first), 10)
+    assert world.partition_directories() == {"events-0"}
+    await world.replicas.make_files()
+    assert world.partition_directories() == {"events-0", "events-1"}
+    await world.group_commit.drain()
+
+
+def make_creation_fail(world: World, code: int) -> None:
+    """Have `events` not be made: what a checkpoint says of an earlier partition has to go first."""
+    world.create(topic("events", 1))
+    world.logs.save_recovery_points()
+    world.delete("events")
+    world.logs.files.faults.append(Fault("write", code, "recovery-point-offset-checkpoint"))
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC], ids=["descriptors", "space"])
+async def test_a_partition_that_could_not_be_made_is_made_when_there_is_room(
+    tmp_path: Path, worlds: list[World], code: int
+) -> None:
+    worlds.append(world := World(tmp_path))
+    make_creation_fail(world, code)
+    image = world.image.with_topics([topic("events", 1, 2)])
     await world.replicas.prepare(world.image, image)
     world.apply(image)
-    assert {world.error_of("events", index) for index in range(partitions)} == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert world.error_of("events", 0) is ErrorCode.KAFKA_STORAGE_ERROR
     assert world.replicas.is_offline("events", 0)
-    assert not world.replicas.reopen(world.image), "one that fails stands for the others"
+    assert not world.replicas.reopen(world.image)
     world.logs.files.faults.clear()
     while world.replicas.reopen(world.image):
         pass
-    assert [world.error_of("events", index) for index in range(partitions)] == [ErrorCode.NONE] * partitions
+    assert world.error_of("events", 0) is ErrorCode.NONE
     assert not world.replicas.any_offline
     assert append(world.replicas.partition("events", 0)) == 1
 
@@ -242,8 +312,8 @@ async def test_a_deleted_partition_is_not_made_when_there_is_room(
     tmp_path: Path, worlds: list[World]
 ) -> None:
     worlds.append(world := World(tmp_path))
-    world.logs.files.faults.append(Fault("create", errno.EMFILE))
-    world.create(topic("events", 1))
+    make_creation_fail(world, errno.EMFILE)
+    world.create(topic("events", 1, 2))
     world.delete("events")
     world.logs.files.faults.clear()
     assert not world.replicas.reopen(world.image)

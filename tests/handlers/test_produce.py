@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from kafkapy.protocol.messages.list_offsets import (
 )
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Compression
+from kafkapy.storage.files import FileSystem
 from tests.handlers.produce_client import (
     PRODUCE_VERSION,
     batch,
@@ -51,6 +53,24 @@ def test_batches_get_the_next_offsets_and_come_back_as_they_were(client: RawClie
     found = stored(data)
     # All but the base offset and the leader epoch, which the broker assigns.
     assert found[8:12] + found[16 : len(first)] == first[8:12] + first[16:]
+
+
+def test_the_files_of_new_partitions_are_not_made_by_the_event_loop(
+    client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makers: dict[str, str] = {}
+    make = FileSystem.make_directory
+
+    def noted(files: FileSystem, path: str) -> None:
+        makers[path.rpartition("/")[2]] = threading.current_thread().name
+        make(files, path)
+
+    monkeypatch.setattr(FileSystem, "make_directory", noted)
+    create_topic(client, "orders", 40)
+    answers = produce(client, "orders", *[batch(b"a")] * 40)
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0)] * 40
+    assert set(makers) == {f"orders-{index}" for index in range(40)}
+    assert "kafkapy-broker" not in makers.values()
 
 
 @pytest.mark.parametrize("acks", [-1, 1])

@@ -33,7 +33,7 @@ def test_every_record_of_every_segment_is_read_in_order(tmp_path: Path) -> None:
 
 def test_a_log_without_records_has_no_rows(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
-    assert logs.log.log_end_offset == 0
+    logs.log.make_files()
     assert contents(logs) == []
     logs.stop()
     assert contents(logs) == []

@@ -73,6 +73,7 @@ def test_a_stream_that_is_started_again_goes_on_where_it_was(tmp_path: Path) -> 
 
 def test_transactions_are_followed_from_batch_to_batch(tmp_path: Path) -> None:
     logs = Logs(tmp_path, config=LogConfig(segment_bytes=400))
+    logs.log.make_files()
     writer = Transactions(logs.log)
     stream = planner(logs)
     position = stream.initial_offsets()

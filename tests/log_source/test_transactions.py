@@ -61,6 +61,7 @@ def test_any_transactions_show_as_a_consumer_would_see_them(
     tmp_path_factory: pytest.TempPathFactory, script: list[tuple[str, int]], then: str
 ) -> None:
     logs = Logs(tmp_path_factory.mktemp("logs"), config=SEVERAL_SEGMENTS)
+    logs.log.make_files()
     writer = Transactions(logs.log)
     for step, producer_id in script:
         if step == "write":

@@ -217,7 +217,7 @@ def test_a_flush_that_cannot_open_a_closed_segment_forgets_none(tmp_path: Path) 
     assert {f"{base:020d}{suffix}" for base in (0, 5) for suffix in (".log", ".timeindex")} <= synced
 
 
-def test_a_partition_that_cannot_be_made_leaves_nothing_in_the_way(
+def test_the_files_of_a_log_that_cannot_be_made_leave_nothing_in_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rmtree(path: str) -> None:
@@ -228,9 +228,9 @@ def test_a_partition_that_cannot_be_made_leaves_nothing_in_the_way(
     for operation, suffix in (("create", ".log"), ("write", "partition.metadata")):
         lacking(logs, operation, suffix)
         with pytest.raises(ExhaustedError):
-            logs.manager.create(TP, TOPIC_ID, logs.config, new=True)
+            append(logs.log, batch(b"x"))
         assert not logs.path.exists()
-    fill(logs.manager.create(TP, TOPIC_ID, logs.config, new=True), 3)
+    fill(logs.log, 3)
     assert offsets(logs.log) == [0, 1, 2]
 
 

@@ -11,7 +11,7 @@ import pytest
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets
 from kafkapy.storage.directory_names import deleted_name
-from kafkapy.storage.files import DiskFullError, StorageError
+from kafkapy.storage.files import StorageError
 from kafkapy.storage.identity import Identity
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectoryError
@@ -143,14 +143,6 @@ def test_progress_is_reported_for_each_log(tmp_path: Path) -> None:
 # --- creating and deleting ---------------------------------------------------------------------------------
 
 
-def test_a_new_partition_has_a_directory_with_its_topic_id(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
-    assert logs.log.topic_id == TOPIC_ID
-    assert logs.manager.get(TP) is logs.log
-    assert (logs.path / "partition.metadata").read_text() == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
-    assert logs.restart(clean=False).topic_id == TOPIC_ID
-
-
 def test_creating_a_partition_again_gives_its_log(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 2)
@@ -241,15 +233,6 @@ def test_a_new_log_is_not_taken_for_the_deleted_one_after_a_crash(tmp_path: Path
     assert (log.log_start_offset, log.high_watermark, offsets(log)) == (0, 0, [0])
 
 
-def test_a_partition_that_cannot_be_made_for_lack_of_space_leaves_nothing(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
-    logs.files.faults = [Fault("write", NO_SPACE, "partition.metadata", times=1)]
-    with pytest.raises(DiskFullError):
-        logs.manager.create(TP, TOPIC_ID, LogConfig())
-    assert not logs.path.exists()
-    assert logs.log.log_end_offset == 0
-
-
 def test_recovery_on_a_full_disk_takes_the_reserve(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 3)
@@ -266,7 +249,7 @@ def test_recovery_on_a_full_disk_takes_the_reserve(tmp_path: Path) -> None:
 def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
     logs = Logs(tmp_path, dirs=("a", "b"))
     for partition in range(4):
-        logs.manager.create(TP._replace(partition=partition), TOPIC_ID, LogConfig(), new=True)
+        logs.manager.create(TP._replace(partition=partition), TOPIC_ID, LogConfig(), new=True).make_files()
     assert names(tmp_path / "a", "0") + names(tmp_path / "a", "2") == ["events-0", "events-2"]
     assert names(tmp_path / "b", "1") + names(tmp_path / "b", "3") == ["events-1", "events-3"]
     logs.restart()

@@ -353,7 +353,7 @@ def test_a_compaction_in_its_last_step_is_completed(tmp_path: Path) -> None:
 def test_a_disk_error_while_loading_takes_the_directory_offline_and_no_other(tmp_path: Path) -> None:
     logs = Logs(tmp_path, dirs=("data", "more"))
     fill(logs.log, 3)
-    logs.manager.create(TP._replace(partition=1), bytes(16), LogConfig(), new=True)
+    logs.manager.create(TP._replace(partition=1), bytes(16), LogConfig(), new=True).make_files()
     logs.crash()
     logs.files.faults = [
         Fault("read", IO_ERROR, "events-0/" + FIRST),
