@@ -100,6 +100,17 @@ def test_a_moved_log_holds_the_same_bytes(logs: Logs, tmp_path: Path) -> None:
         assert read_bytes(log) == before
 
 
+def test_a_log_that_has_no_files_yet_moves(logs: Logs, tmp_path: Path) -> None:
+    assert logs.log.new_files is not None
+    take_over(logs.manager, start(logs.manager))
+    log = logs.log
+    assert log.directory == tmp_path / "b" / "events-0"
+    assert [name for name in names(tmp_path / "a") if name.startswith("events")] == []
+    assert logs.manager.without_files(10) == []
+    fill(log, 3)
+    assert offsets(logs.restart(clean=False)) == [0, 1, 2]
+
+
 def test_the_copy_follows_what_is_written_meanwhile(logs: Logs) -> None:
     fill(logs.log, 30)
     move = start(logs.manager)

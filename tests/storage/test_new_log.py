@@ -197,7 +197,7 @@ def test_a_preallocated_log_has_its_size_from_the_start(tmp_path: Path) -> None:
     assert offsets(logs.log) == [0, 1]
 
 
-def test_a_log_that_never_held_a_record_moves_to_another_directory(tmp_path: Path) -> None:
+def test_the_copy_of_a_log_has_its_files_at_once(tmp_path: Path) -> None:
     logs = Logs(tmp_path, dirs=("a", "b"))
     log = logs.log
     target = next(each for each in logs.manager.directories if each is not log.log_directory)
