@@ -94,6 +94,8 @@ class LineWriter:
             try:
                 rest = rest[os.write(self._fd, rest) :]
             except BlockingIOError:  # Somebody made it non-blocking: it may be shared with other programs.
-                select.select((), (self._fd,), ())
+                poll = select.poll()  # select.select knows no descriptor from 1024 on.
+                poll.register(self._fd, select.POLLOUT)
+                poll.poll()
             except OSError:
                 return  # Nobody is there to read it, or to be told.

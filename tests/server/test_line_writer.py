@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import resource
+import select
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +20,7 @@ from kafkapy.logging_setup import _QueueingHandler
 from tests.server.raw_client import eventually
 
 PIPE_BYTES = 4096
+DEADLINE_MS = 30_000
 
 
 class Pipe:
@@ -30,8 +33,10 @@ class Pipe:
 
     def read_until(self, end: bytes) -> list[str]:
         """The lines up to one that ends so."""
-        data = b""
+        poll, data = select.poll(), b""
+        poll.register(self.reading, select.POLLIN)
         while not data.endswith(end + b"\n"):
+            assert poll.poll(DEADLINE_MS), f"nothing more comes after {data[-99:]!r}"
             data += os.read(self.reading, 65536)
         return data.decode().splitlines()
 
@@ -102,6 +107,27 @@ def test_a_pipe_that_somebody_made_non_blocking_is_waited_for(pipe: Pipe) -> Non
     writer.write("x" * 10 * PIPE_BYTES)
     writer.write("end")
     assert len(pipe.read_until(b"end")) == 2
+
+
+@pytest.fixture
+def descriptors() -> Iterator[None]:
+    """As many as the system lets this process have."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.usefixtures("descriptors")
+def test_a_descriptor_may_have_any_number(pipe: Pipe) -> None:
+    descriptor = fcntl.fcntl(pipe.stream.fileno(), fcntl.F_DUPFD, 1024)
+    with os.fdopen(descriptor, "w") as stream:
+        os.set_blocking(descriptor, False)
+        writer = LineWriter(stream)
+        writer.write("x" * 10 * PIPE_BYTES)
+        writer.write("end")
+        assert len(pipe.read_until(b"end")) == 2
+        assert writer.flush(10)
 
 
 def test_without_a_stream_lines_go_nowhere() -> None:
