@@ -25,7 +25,6 @@ from interop.support.waiting import wait_until
 ServerFactory = Callable[[Path], ServerProcess]
 MakeTopic = Callable[..., str]
 
-_OUTCOMES = pytest.StashKey[list[dict[str, object]]]()
 _numbers = itertools.count(1)
 
 
@@ -44,7 +43,23 @@ def pytest_configure(config: pytest.Config) -> None:
     # What a client library does inside itself is not ours to mend.
     config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning")
     config.addinivalue_line("filterwarnings", "ignore::ResourceWarning")
-    config.stash[_OUTCOMES] = []
+    if (path := config.getoption("--outcomes")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Outcomes(config.getoption("--against"), path))
+
+
+class Outcomes:
+    """Writes what the tests showed of each client, whichever of pytest-xdist's workers ran them."""
+
+    def __init__(self, against: str, path: Path) -> None:
+        self._against, self._path = against, path
+        self._found: list[object] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._found += [value for name, value in report.user_properties if name == "outcome"]
+
+    def pytest_sessionfinish(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(json.dumps({"against": self._against, "outcomes": self._found}, indent=1))
 
 
 @pytest.fixture(scope="session")
@@ -106,25 +121,17 @@ def pytest_runtest_makereport(
         assert mark.args[0] in CAPABILITIES, f"{item.nodeid}: {mark.args[0]!r} is no capability"
     if marks and (report.when == "call" or (report.when == "setup" and not report.passed)):
         reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
-        for mark in marks:
-            item.config.stash[_OUTCOMES].append(
+        report.user_properties += [
+            (
+                "outcome",
                 {
                     "client": Path(item.path).parent.name,
                     "capability": mark.args[0],
                     "test": item.name,
                     "outcome": report.outcome,
                     "reason": reason,
-                }
+                },
             )
+            for mark in marks
+        ]
     return report
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    path: Path | None = session.config.getoption("--outcomes")
-    if path:
-        report = {
-            "against": session.config.getoption("--against"),
-            "outcomes": session.config.stash[_OUTCOMES],
-        }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(report, indent=1))

@@ -15,8 +15,9 @@ from interop.conftest import MakeTopic
 from interop.spark.conftest import JARS_CACHE
 from interop.spark.test_runs import numbered, produce
 from interop.support.maven import java_missing
-from interop.support.server_process import ServerProcess, free_ports
+from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
+from tests.ports import free_ports
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 

@@ -18,7 +18,8 @@ from typing import Self
 
 from interop.support.kafka_jars import RELEASE, java_command
 from interop.support.probe import wait_until_it_answers
-from interop.support.server_process import ServerProcess, ServerStartError, free_ports
+from interop.support.server_process import ServerProcess, ServerStartError
+from tests.ports import free_ports
 
 # kafka-run-class.sh: KAFKA_JVM_PERFORMANCE_OPTS
 _SERVER_FLAGS = [

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Self
 
 from interop.support.probe import wait_until_it_answers
-from interop.support.server_process import ServerProcess, ServerStartError, free_ports
+from interop.support.server_process import ServerProcess, ServerStartError
+from tests.ports import free_ports
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 

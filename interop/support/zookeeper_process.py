@@ -17,8 +17,9 @@ from typing import Self
 
 from interop.support.kafka_jars import java_command
 from interop.support.kafka_process import KafkaProcess
-from interop.support.server_process import ServerProcess, ServerStartError, free_ports
+from interop.support.server_process import ServerProcess, ServerStartError
 from interop.support.waiting import wait_until
+from tests.ports import free_ports
 
 RELEASE = "3.9.1"
 

@@ -15,6 +15,8 @@ from typing import Self
 
 import psutil
 
+from tests.ports import free_ports
+
 START_DEADLINE = 60.0
 FREEZE_DEADLINE = 30.0
 STOPPED = set("TZX")
@@ -39,7 +41,7 @@ class BrokerProcess:
         prefix: Sequence[str] = (),
     ) -> None:
         self.data = data
-        self.port = free_port()
+        self.port = free_ports(1)[0]
         self.log = log or data.parent / f"{data.name}.log"
         """What the broker writes, of all its runs."""
         self.dies = program != SERVE
@@ -167,10 +169,3 @@ def thread_states(pid: int) -> set[str]:
             with contextlib.suppress(OSError):
                 states.add(Path(task.path, "stat").read_text().rpartition(") ")[2][0])
     return states
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

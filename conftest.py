@@ -1,0 +1,21 @@
+"""How pytest-xdist's workers share the tests, in tests/ and in interop/."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that no worker ends long after the other."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, sched: Any) -> None:
+    """Let a file go on after the test that ended its worker: xdist would start with that test again."""
+    for tests in sched.workqueue.values():
+        if crashitem in tests:
+            tests[crashitem] = True
