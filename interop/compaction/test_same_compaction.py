@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from interop.dump_log.judge import dump, read_log
-from interop.support.kafka_jars import java_command, kafka_jars
+from interop.support.kafka_jars import kafka_jars, program_command
 from interop.support.maven import JarsUnavailableError
 from kafkapy.protocol.records import decode_records, iter_headers
 from kafkapy.storage.log import PartitionLog
@@ -57,13 +57,10 @@ class Batch(NamedTuple):
 
 def kafka_cleaner(folder: Path, command: str, map_bytes: int, *times: int) -> list[list[Batch]]:
     """The batches that Kafka leaves after each pass; or those that it finds."""
-    program = str(Path(__file__).with_name("CleanerJudge.java"))
     settings = ";".join(f"{name}={value}" for name, value in SETTINGS.items())
     run = subprocess.run(
         [
-            *java_command(),
-            "-Xmx512m",
-            program,
+            *program_command(Path(__file__).with_name("CleanerJudge.java"), "-Xmx512m"),
             command,
             str(folder),
             str(map_bytes),

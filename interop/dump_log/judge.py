@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from interop.support.kafka_jars import java_command
+from interop.support.kafka_jars import java_command, program_command
 
 _SECONDS = 120
 
@@ -51,8 +51,7 @@ def _dump(files: Iterable[Path], options: Iterable[str]) -> list[str]:
 
 
 def _judge(*arguments: str) -> str:
-    command = java_command()
-    return _run([*command, str(Path(__file__).with_name("LogJudge.java")), *arguments])
+    return _run([*program_command(Path(__file__).with_name("LogJudge.java")), *arguments])
 
 
 def _run(command: list[str]) -> str:

@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from pathlib import Path
 
+from interop.support.java_programs import compiled
 from interop.support.kafka_jars import RELEASE, kafka_jars
 from interop.support.maven import CACHE, Coordinates, copy_jars
 from interop.support.records import Received, Record
@@ -59,7 +60,7 @@ def consume_in_group(
 def run(release: str, *arguments: str, stdin: str = "") -> list[str]:
     """The lines that the release's program printed."""
     program = "Client08.java" if release == FIRST_WITH_SIMPLE_CONSUMER else "Client.java"
-    command = [*_JAVA, "-cp", f"{jars(release)}/*", str(Path(__file__).with_name(program)), *arguments]
+    command = [*_JAVA, *compiled(Path(__file__).with_name(program), jars(release)), *arguments]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=_SECONDS, check=False)
     if done.returncode:
         raise JavaClientError(done.stdout[-2_000:] + done.stderr[-5_000:])

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from interop.support.java_programs import compiled
 from interop.support.maven import CACHE, Coordinates, copy_jars
 
 CURRENT = "4.4.0"
@@ -26,7 +27,7 @@ class Oracle:
         jars = [Coordinates("org.apache.kafka", f"kafka-{name}", release) for name in names]
         libraries = copy_jars(jars, CACHE / "kafka-messages" / release)
         source = Path(__file__).with_name("Oracle.java")
-        command = ["java", "-XX:+UseSerialGC", "-cp", f"{libraries}/*", str(source)]
+        command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *compiled(source, libraries)]
         self.release = release
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from interop.support.kafka_jars import java_command
+from interop.support.kafka_jars import program_command
 from interop.support.maven import JarsUnavailableError
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.record_walker import InvalidRecordError, walk_batch
@@ -26,7 +26,7 @@ class RecordOracle:
     """RecordOracle.java on a pipe."""
 
     def __init__(self) -> None:
-        command = [*java_command(), str(Path(__file__).with_name("RecordOracle.java"))]
+        command = program_command(Path(__file__).with_name("RecordOracle.java"))
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

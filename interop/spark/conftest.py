@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JARS_CACHE = CACHE / "spark" / "ivy"
+# A session lives for minutes and runs everything a few times: what C2 compiles costs more than it saves.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+)
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.jars.ivy": str(JARS_CACHE),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from interop.support.java_programs import compiled
 from interop.support.maven import CACHE, Coordinates, copy_jars
 
 RELEASE = "4.3.1"
 
 # A tool lives for a second: start fast rather than run fast.
-_TOOL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true")
+TOOL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true")
 
 # A release's jars name no logging backend: its archive adds one, so do we.
 _LOGGING = {
@@ -26,8 +27,16 @@ def kafka_jars(release: str = RELEASE) -> Path:
 
 def java_command(release: str = RELEASE, *flags: str) -> list[str]:
     """The start of a command line that runs a main class of `release`; without flags, as a tool runs."""
+    return [*_java(release, flags), "-cp", f"{kafka_jars(release)}/*"]
+
+
+def program_command(source: Path, *flags: str) -> list[str]:
+    """The start of a command line that runs a Java program of the tests as a tool."""
+    return [*_java(RELEASE, (*TOOL_FLAGS, *flags)), *compiled(source, kafka_jars())]
+
+
+def _java(release: str, flags: tuple[str, ...]) -> list[str]:
     major = release.partition(".")[0]
     setting = "log4j2.configurationFile" if major == "4" else "log4j.configuration"
     logging = Path(__file__).with_name(f"logging_{major}.properties")
-    jars = f"{kafka_jars(release)}/*"
-    return ["java", *(flags or _TOOL_FLAGS), f"-D{setting}=file:{logging}", "-cp", jars]
+    return ["java", *(flags or TOOL_FLAGS), f"-D{setting}=file:{logging}"]

@@ -3,9 +3,9 @@
     with KafkaProcess(tmp_path) as kafka:
         Producer({"bootstrap.servers": kafka.bootstrap_servers})
 
-Storage is formatted on the first start (kafka.tools.StorageTool), the broker runs with the JVM flags of
-kafka-run-class.sh, and `start()` returns once it lists itself in its own Metadata. Stopping and starting the
-same object again keeps the data and the address.
+Storage is formatted on the first start (kafka.tools.StorageTool), and `start()` returns once the broker lists
+itself in its own Metadata. The JVM's flags are those of a short life; benchmarks give PERFORMANCE_FLAGS.
+Stopping and starting the same object again keeps the data and the address.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from interop.support.kafka_jars import RELEASE, java_command
+from interop.support.kafka_jars import RELEASE, TOOL_FLAGS, java_command
 from interop.support.probe import wait_until_it_answers
 from interop.support.server_process import ServerProcess, ServerStartError
 from tests.ports import free_ports
 
 # kafka-run-class.sh: KAFKA_JVM_PERFORMANCE_OPTS
-_SERVER_FLAGS = [
+PERFORMANCE_FLAGS = (
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -30,7 +30,7 @@ _SERVER_FLAGS = [
     "-XX:+ExplicitGCInvokesConcurrent",
     "-XX:MaxInlineLevel=15",
     "-Djava.awt.headless=true",
-]
+)
 
 # What config/server.properties of the release ships, less its paths and thread counts, for one node.
 _DEFAULTS = {
@@ -60,7 +60,7 @@ class KafkaProcess(ServerProcess):
         properties: Mapping[str, str] | None = None,
         release: str = RELEASE,
         heap: str = "1g",
-        jvm_flags: tuple[str, ...] = (),
+        jvm_flags: tuple[str, ...] = TOOL_FLAGS,
     ) -> None:
         self.folder, self.version, self.heap, self.jvm_flags = folder, release, heap, jvm_flags
         self.data = folder / "data"
@@ -86,9 +86,7 @@ class KafkaProcess(ServerProcess):
         self._properties_path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()))
         if not (self.data / "meta.properties").exists():
             self._format()
-        command = java_command(
-            self.version, *_SERVER_FLAGS, f"-Xmx{self.heap}", f"-Xms{self.heap}", *self.jvm_flags
-        )
+        command = java_command(self.version, *self.jvm_flags, f"-Xmx{self.heap}", f"-Xms{self.heap}")
         with self.log_path.open("ab") as output:
             self.process = subprocess.Popen(
                 [*command, "kafka.Kafka", str(self._properties_path)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from interop.support.kafka_process import KafkaProcess
+from interop.support.kafka_process import PERFORMANCE_FLAGS, KafkaProcess
 from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.server_process import ServerProcess
 
@@ -17,8 +17,10 @@ SERVERS: dict[str, Callable[[Path], ServerProcess]] = {
     "kafkapy-fsync": lambda folder: KafkapyProcess(
         folder, properties={"durability": "fsync", **_MANY_CONNECTIONS}
     ),
-    "kafka": KafkaProcess,
-    "kafka-fsync": lambda folder: KafkaProcess(folder, properties={"log.flush.interval.messages": "1"}),
+    "kafka": lambda folder: KafkaProcess(folder, jvm_flags=PERFORMANCE_FLAGS),
+    "kafka-fsync": lambda folder: KafkaProcess(
+        folder, properties={"log.flush.interval.messages": "1"}, jvm_flags=PERFORMANCE_FLAGS
+    ),
 }
 
 DESCRIPTIONS = {

@@ -1,0 +1,35 @@
+"""Java programs of the tests, compiled once for each set of jars into `.cache/classes`.
+
+`java Program.java` would compile the program at each start, which takes longer than most of them run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from interop.support.maven import CACHE
+
+
+def compiled(source: Path, jars: Path) -> list[str]:
+    """The end of a `java` command line that runs the program with the jars of a folder: -cp and its name."""
+    digest = hashlib.sha256(source.read_bytes() + str(jars).encode()).hexdigest()[:16]
+    classes = CACHE / "classes" / f"{source.stem}-{digest}"
+    if not classes.exists():
+        classes.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=classes.parent) as folder:
+            made = Path(folder, "classes")
+            # By its module, which does not know wildcards: not every Java that has it has `javac`.
+            command = ["java", "-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+            command += ["-nowarn", "-cp", ":".join(map(str, jars.glob("*.jar")))]
+            command += ["-d", str(made), str(source)]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert run.returncode == 0, run.stdout + run.stderr
+            try:
+                made.rename(classes)
+            except OSError:  # another run of the tests was faster
+                shutil.rmtree(made)
+    return ["-cp", f"{classes}:{jars}/*", source.stem]
