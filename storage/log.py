@@ -20,11 +20,13 @@ Source: UnifiedLog, LocalLog.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from kafkapy.protocol.compression import MAX_DECOMPRESSED, DecompressedSizeError
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP
 from kafkapy.protocol.types import TopicPartition, Uuid
@@ -42,11 +44,12 @@ from kafkapy.storage.index_file import CorruptIndexError
 from kafkapy.storage.invariants import check_log
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import LogDirectory
-from kafkapy.storage.log_reader import LogRead, LogReader, TimestampOffset
+from kafkapy.storage.log_reader import LogRead, LogReader
 from kafkapy.storage.producer_snapshots import ProducerSnapshots
 from kafkapy.storage.producers import ProducerStates
 from kafkapy.storage.retention import delete_old_segments
 from kafkapy.storage.segments import Segments
+from kafkapy.storage.timestamp_search import LogChangedError, TimestampOffset, TimestampSearch
 from kafkapy.storage.truncation import truncate_fully_and_start_at, truncate_to
 from kafkapy.storage.txn_index import AbortedTxn, CorruptTransactionIndexError
 from kafkapy.storage.validate import AppendOrigin, PreparedBatches, prepare_batches
@@ -354,21 +357,47 @@ class PartitionLog:
         except (OSError, MemoryError, *DAMAGE) as error:
             raise self.translated("reading", error) from error
 
+    def search(self, timestamp: int | None, max_decompressed: int = MAX_DECOMPRESSED) -> TimestampSearch:
+        """A search for the first record that is at least as new as `timestamp`, or for the first one with the
+        highest timestamp where that is None. `TimestampSearch.run` does it, in any thread.
+
+        Args:
+            max_decompressed: the most bytes to which the records of a batch may decompress.
+
+        Raises:
+            StorageError: the log directory is offline.
+        """
+        self.log_directory.require_online()
+        return TimestampSearch(self, timestamp, max_decompressed)
+
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record that is at least as new as `timestamp`; None without any.
+        """The first record that is at least as new as `timestamp`; None without any. Blocks, in any thread.
 
         Raises:
             KafkaError: CORRUPT_MESSAGE where the file is damaged.
             StorageError: the disk failed.
         """
-        return self.guarded(
-            "searching", lambda: self.reader.offset_for_timestamp(timestamp, self.log_start_offset)
-        )
+        return self._searched(timestamp)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The first record with the highest timestamp of the log; None without timestamps. Raises as
         above."""
-        return self.guarded("searching", lambda: self.reader.max_timestamp_offset(self.log_start_offset))
+        return self._searched(None)
+
+    def _searched(self, timestamp: int | None) -> TimestampOffset | None:
+        while True:
+            search = self.search(timestamp)
+            search.run()
+            with contextlib.suppress(LogChangedError):
+                return search.result()
+
+    def search_failed(self, error: Exception) -> Exception:
+        """What to raise after `error` ended a search."""
+        if isinstance(error, DecompressedSizeError):
+            return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{self.topic_partition}: {error}")
+        if isinstance(error, (OSError, MemoryError, *DAMAGE)):
+            return self.translated("searching", error)
+        return error
 
     def aborted_transactions(self, first: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that have records in offsets `first` to `end`, exclusive. Raises as

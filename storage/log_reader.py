@@ -1,4 +1,4 @@
-"""Reading a log: by offset into file slices, by timestamp into offsets.
+"""Reading a log by offset: into file slices.
 
 A read stays within one segment and ends at a batch boundary: where the reader may read up to, at the end of
 the segment, or before `max_bytes`. Apache Kafka cuts the last batch in the middle there, which every client
@@ -16,14 +16,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkapy.protocol.records import HEADER_SIZE, BatchHeader, decode_records, iter_headers, read_header
-from kafkapy.storage.batches import BadBatchError, BatchPlace
+from kafkapy.protocol.records import HEADER_SIZE, iter_headers
+from kafkapy.storage.batches import BadBatchError
 from kafkapy.storage.damage import DamagedOffsetsError, holding
 from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.files import FileSlice
 from kafkapy.storage.first_read import SegmentBounds, check_around, check_from
 from kafkapy.storage.segment import Segment
 from kafkapy.storage.segments import Segments
+from kafkapy.storage.timestamp_search import TimestampOffset
 
 _REMEMBERED = 16
 
@@ -39,18 +40,10 @@ class LogRead(NamedTuple):
     end_offset: int
 
 
-class TimestampOffset(NamedTuple):
-    """A record's timestamp and offset, and the leader epoch of its batch (-1 if it has none)."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
 class LogReader:
-    """Finds offsets and timestamps in the segments of a log."""
+    """Finds offsets in the segments of a log, and remembers what searches found."""
 
-    __slots__ = ("_by_timestamp", "_leader_epochs", "_positions", "_segments")
+    __slots__ = ("_by_timestamp", "_leader_epochs", "_positions", "_segments", "changes")
 
     def __init__(self, segments: Segments, leader_epochs: LeaderEpochCache) -> None:
         self._segments = segments
@@ -59,9 +52,12 @@ class LogReader:
         """Offsets at which a batch starts, or will start: segment and position."""
         self._by_timestamp: dict[int, TimestampOffset] = {}
         """Answers to timestamp searches; later appends do not change them."""
+        self.changes = 0
+        """How often segments were cut, removed, replaced or renamed."""
 
     def forget(self) -> None:
-        """Segments were cut or removed."""
+        """Segments were cut, removed, replaced or renamed."""
+        self.changes += 1
         self._positions.clear()
         self._by_timestamp.clear()
 
@@ -224,52 +220,13 @@ class LogReader:
 
     # --- by timestamp ---------------------------------------------------------------------------------------
 
-    def offset_for_timestamp(self, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
-        """The first record from `log_start_offset` on that is at least as new as `timestamp`; None without
-        any.
-
-        Raises:
-            BadBatchError, DecodeError: the segment is damaged.
-            OSError: the disk failed.
-        """
+    def known_timestamp(self, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
+        """The answer to a search that was made before; None where there was none."""
         known = self._by_timestamp.get(timestamp)
-        if known is not None and known.offset >= log_start_offset:
-            return known
-        for segment in self._segments.covering(log_start_offset):
-            if segment.max_timestamp < timestamp:
-                continue
-            start = segment.position_for_timestamp(timestamp, log_start_offset)
-            for place in segment.places(start):
-                if place.max_timestamp >= timestamp and place.last_offset >= log_start_offset:
-                    found = _first_record(segment, place, timestamp, log_start_offset)
-                    if found is not None:
-                        self._remember_timestamp(timestamp, found)
-                        return found
-        return None
+        return known if known is not None and known.offset >= log_start_offset else None
 
-    def max_timestamp_offset(self, log_start_offset: int) -> TimestampOffset | None:
-        """The first record that has the highest timestamp of the log; None for a log without timestamps.
-
-        Raises:
-            BadBatchError, DecodeError: the segment is damaged.
-            OSError: the disk failed.
-        """
-        best: TimestampOffset | None = None
-        newest_first = sorted(
-            self._segments.covering(log_start_offset), key=lambda each: each.max_timestamp, reverse=True
-        )
-        for segment in newest_first:
-            timestamp = segment.max_timestamp
-            if timestamp < 0 or (best is not None and timestamp < best.timestamp):
-                break
-            if best is not None and timestamp == best.timestamp and best.offset < segment.base_offset:
-                continue
-            found = _newest_record(segment, log_start_offset)
-            if found is not None and (best is None or _rank(found) > _rank(best)):
-                best = found
-        return best
-
-    def _remember_timestamp(self, timestamp: int, found: TimestampOffset) -> None:
+    def remember_timestamp(self, timestamp: int, found: TimestampOffset) -> None:
+        """`found` is the first record that is at least as new as `timestamp`."""
         if len(self._by_timestamp) >= _REMEMBERED:
             self._by_timestamp.clear()
         self._by_timestamp[timestamp] = found
@@ -283,68 +240,9 @@ def _behind_damage(segment: Segment, position: int) -> int:
     return position
 
 
-def _newest_record(segment: Segment, start_offset: int) -> TimestampOffset | None:
-    """The first record that has the highest timestamp of those not below `start_offset`; None without any.
-
-    The segment's own maximum may be that of a record below, or that compaction took: then it is looked for by
-    the headers of the batches.
-    """
-    timestamp = segment.max_timestamp
-    _, start = segment.lookup(segment.offset_of_max_timestamp)
-    for place in segment.places(start):
-        if place.max_timestamp == timestamp:
-            found = _first_record(segment, place, timestamp, start_offset)
-            if found is not None:
-                return found
-            break
-    best: TimestampOffset | None = None
-    newest: BatchPlace | None = None
-    _, start = segment.lookup(start_offset)
-    for place in segment.places(start):
-        if place.size == HEADER_SIZE or place.last_offset < start_offset:
-            continue
-        if place.base_offset < start_offset:  # the newest of its records may be below
-            best = _newest_of(segment, place, start_offset)
-        elif newest is None or place.max_timestamp > newest.max_timestamp:
-            newest = place
-            if newest.max_timestamp == timestamp:
-                break
-    if newest is not None and (best is None or newest.max_timestamp > best.timestamp):
-        best = _newest_of(segment, newest, start_offset)
-    return best if best is not None and best.timestamp >= 0 else None
-
-
-def _newest_of(segment: Segment, place: BatchPlace, start_offset: int) -> TimestampOffset | None:
-    """The first record with the highest timestamp of a batch, none below `start_offset`; None without any."""
-    best: TimestampOffset | None = None
-    for _, batch in segment.batches(place.position, place.position + place.size):
-        header: BatchHeader = read_header(batch)
-        for record in decode_records(batch, 0, header):
-            if record.offset >= start_offset and (best is None or record.timestamp > best.timestamp):
-                best = TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-    return best
-
-
-def _rank(record: TimestampOffset) -> tuple[int, int]:
-    """The later the better, and of one time the first."""
-    return record.timestamp, -record.offset
-
-
 def _is_empty(batches: FileSlice) -> bool:
     """Whether no batch of these has a record: each is a header then, and nothing else."""
     count, rest = divmod(batches.nbytes, HEADER_SIZE)
     if rest or count > _MOST_EMPTY:
         return False
     return count == 1 or all(header.record_count == 0 for _, header in iter_headers(batches.read()))
-
-
-def _first_record(
-    segment: Segment, place: BatchPlace, timestamp: int, start_offset: int
-) -> TimestampOffset | None:
-    """The first record of a batch that is at least as new as `timestamp` and not below `start_offset`."""
-    for _, batch in segment.batches(place.position, place.position + place.size):
-        header: BatchHeader = read_header(batch)
-        for record in decode_records(batch, 0, header):
-            if record.timestamp >= timestamp and record.offset >= start_offset:
-                return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-    return None

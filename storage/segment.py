@@ -208,7 +208,7 @@ class Segment:
             if not is_exhausted(error) and not (isinstance(error, OSError) and is_disk_full(error)):
                 if self.size == 0:
                     self._rolling_timestamp = NO_TIMESTAMP
-                self._read_max_timestamp()
+                self.read_max_timestamp()
                 raise
             for header in headers:  # it may have ended before the last of them
                 if header.max_timestamp > self.max_timestamp:
@@ -308,7 +308,7 @@ class Segment:
             self.unchecked = Unchecked(self.size)
         if self.size == 0:
             self._rolling_timestamp = NO_TIMESTAMP
-        self._read_max_timestamp()
+        self.read_max_timestamp()
         return True
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -334,8 +334,7 @@ class Segment:
         found = self.offset_index.lookup(offset)
         if self.unchecked is not None and found[1] and not self._leads_to(found[1], found[0]):
             # A wrong entry would lead past records in silence.
-            logger.warning("Rebuilding the indexes of %s: no batch begins at byte %d", self.path, found[1])
-            rebuild_indexes(self)
+            self._mend_indexes(f"no batch begins at byte {found[1]}")
             found = self.offset_index.lookup(offset)
         return found
 
@@ -416,18 +415,28 @@ class Segment:
     def max_timestamp(self) -> int:
         """The highest timestamp in the segment, NO_TIMESTAMP without any."""
         if self._max_timestamp == _UNKNOWN:
-            self._read_max_timestamp()
+            self.read_max_timestamp()
         return self._max_timestamp
+
+    @property
+    def knows_max_timestamp(self) -> bool:
+        """Whether `max_timestamp` is known without reading a file."""
+        return self._max_timestamp != _UNKNOWN
 
     @property
     def offset_of_max_timestamp(self) -> int:
         """The last offset of the first batch that holds the highest timestamp."""
         if self._max_timestamp == _UNKNOWN:
-            self._read_max_timestamp()
+            self.read_max_timestamp()
         return self._max_timestamp_offset
 
-    def _read_max_timestamp(self) -> None:
-        """Take the last entry of the time index, and look for a newer record behind it."""
+    def learn_max_timestamp(self, timestamp: int, offset: int) -> None:
+        """Take over what another thread has read from the files (segment_view.py)."""
+        if self._max_timestamp == _UNKNOWN:
+            self._max_timestamp, self._max_timestamp_offset = timestamp, offset
+
+    def read_max_timestamp(self) -> None:
+        """Learn the highest timestamp: that of the last entry of the time index, or of a record after it."""
         self._load_indexes()
         if self.time_index.entries:
             self._confirms(self.time_index.last_timestamp, self.time_index.last_offset)
@@ -485,8 +494,12 @@ class Segment:
             try:
                 self.check_indexes()
             except (CorruptIndexError, FileNotFoundError) as error:
-                logger.warning("Rebuilding the indexes of %s: %s", self.path, error)
-                rebuild_indexes(self)
+                self._mend_indexes(str(error))
+
+    def _mend_indexes(self, reason: str) -> None:
+        """Have indexes that can be searched: these cannot."""
+        logger.warning("Rebuilding the indexes of %s: %s", self.path, reason)
+        rebuild_indexes(self)
 
     def forget_indexes(self) -> None:
         """Have no indexes, and nothing that comes from them: they are rebuilt when they are needed."""
@@ -517,8 +530,7 @@ class Segment:
         place = self.find(offset)
         if place is not None and place.base_offset <= offset and place.max_timestamp == timestamp:
             return True
-        logger.warning("Rebuilding the indexes of %s: no batch ends with time %d", self.path, timestamp)
-        rebuild_indexes(self)
+        self._mend_indexes(f"no batch ends with time {timestamp}")
         return False
 
     # --- files ----------------------------------------------------------------------------------------------

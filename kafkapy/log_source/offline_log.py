@@ -25,10 +25,8 @@ from kafkapy.log_source.read_only_files import ReadOnlyFiles
 from kafkapy.log_source.transactions import TransactionTracker
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.storage.batches import BadBatchError
-from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.index_file import CorruptIndexError
-from kafkapy.storage.log_reader import LogReader
-from kafkapy.storage.segments import Segments
+from kafkapy.storage.timestamp_search import first_at
 from kafkapy.storage.txn_index import AbortedTxn, CorruptTransactionIndexError
 
 _ATTEMPTS = 20
@@ -39,7 +37,7 @@ T = TypeVar("T")
 class OfflineLog:
     """One look at a partition. Files stay open until `close`."""
 
-    __slots__ = ("_files", "_listing", "_segments", "directory", "end_offset", "log_start_offset")
+    __slots__ = ("_files", "_listing", "directory", "end_offset", "log_start_offset")
 
     def __init__(self, files: ReadOnlyFiles, directory: PartitionDirectory) -> None:
         self._files = files
@@ -49,7 +47,6 @@ class OfflineLog:
         first = segments[0].base_offset if segments else 0
         self.log_start_offset = max(first, directory.log_start_offset)
         self.end_offset = max(self._find_end(), self.log_start_offset)
-        self._segments = Segments([*segments]) if segments else None
 
     def _find_end(self) -> int:
         directory, segments = self.directory, self._listing.segments
@@ -81,12 +78,9 @@ class OfflineLog:
         Raises:
             LogSourceError: the log is damaged where it was looked at.
         """
-        if self._segments is None:
-            return self.end_offset
         try:
-            # The epochs tell what is missing around damage that a broker serves around; here it is an error.
-            reader = LogReader(self._segments, LeaderEpochCache())
-            found = reader.offset_for_timestamp(timestamp, self.log_start_offset)
+            segments = self.segments_from(self.log_start_offset)
+            found = first_at(segments, timestamp, self.log_start_offset)
         except BadBatchError as error:
             raise damaged(self.directory.path, error.position, error.reason) from None
         except DecodeError as error:
