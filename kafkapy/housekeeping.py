@@ -97,7 +97,8 @@ class Housekeeping:
     async def _expire_producers(self) -> None:
         now_ms = self._broker.clock.now_ms()
         for partition in list(self._broker.replicas):
-            partition.log.producers.expire(now_ms)
+            for _ in partition.log.producers.expire_some(now_ms):
+                await asyncio.sleep(0)
             await asyncio.sleep(0)
 
     async def _flush_old(self) -> None:

@@ -276,7 +276,8 @@ class _Pass:
         if not await self._secure(log, planned.end_offset):
             return False
         pace = Pace(self._load.is_busy)
-        cleaner = Cleaner(self._broker.logs.files, planned, self.task, self._limits, self._throttle, pace)
+        given = (self._broker.logs.files, planned, self.task, self._limits, self._throttle, pace)
+        cleaner = await self._in_thread(Cleaner, *given)  # of many producers, and with a large map
         next_dirty = await self._in_thread(cleaner.build_map)
         for group in await self._in_thread(cleaner.groups):
             cleaned = await self._in_thread(self._write, cleaner, planned, group)

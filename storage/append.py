@@ -20,6 +20,7 @@ from kafkapy.protocol.records import NO_TIMESTAMP
 from kafkapy.storage.batches import BadBatchError
 from kafkapy.storage.files import Buffer, is_disk_full, is_exhausted
 from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET
+from kafkapy.storage.producer_snapshots import WRITTEN_AT_ONCE
 from kafkapy.storage.producers import CachedBatch, ProducerUpdates
 from kafkapy.storage.segment import Segment
 from kafkapy.storage.txn_index import AbortedTxn
@@ -189,13 +190,28 @@ def roll(log: PartitionLog, first_offset: int) -> Segment:
     log.unsynced.segments += (old,)
     log.unsynced.directories[log.path] = None
     log.producers.end_offset = base_offset
+    _take_snapshot(log)
+    logger.debug("Rolled %s at offset %d", log.topic_partition, base_offset)
+    return segment
+
+
+def _take_snapshot(log: PartitionLog) -> None:
+    """Save the producers; of many the next flush does that.
+
+    Raises:
+        OSError: the disk failed. With no space or descriptor left there is just no snapshot: it saves time
+            after a crash, no more.
+    """
+    if len(log.producers) > WRITTEN_AT_ONCE:
+        pending = log.snapshots.begin(log.producers)
+        if pending is not None:
+            log.unsynced.snapshots += (pending,)
+        return
     try:
-        snapshot = log.snapshots.take(log.producers, durable=False)
+        path = log.snapshots.take(log.producers, durable=False)
     except OSError as error:
         if not is_disk_full(error) and not is_exhausted(error):
             raise
-        snapshot = None  # A snapshot saves time after a crash, no more.
-    if snapshot is not None:
-        log.unsynced.paths += (snapshot,)
-    logger.debug("Rolled %s at offset %d", log.topic_partition, base_offset)
-    return segment
+        return
+    if path is not None:
+        log.unsynced.paths += (path,)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from kafkapy.storage.files import File, StorageError, is_exhausted, release_all
 from kafkapy.storage.log_directory import LogDirectory
+from kafkapy.storage.producer_snapshots import PendingSnapshot
 from kafkapy.storage.segment import Segment
 
 
@@ -39,6 +40,8 @@ class FlushTicket:
     paths: tuple[str, ...] = ()
     """Closed files to sync; one that is gone was replaced by something newer."""
     directories: tuple[str, ...] = ()
+    snapshots: tuple[PendingSnapshot, ...] = ()
+    """Those that are to be written."""
     names_sync: int = 0
     """Which sync of the log directory covers the partition's name (shared_sync.py)."""
     leader_epochs: tuple[str, bytes] | None = None
@@ -49,6 +52,7 @@ class FlushTicket:
     def cover(self, taken: UnsyncedFiles) -> None:
         """Sync that too. Whatever happens to the list meanwhile, this flush is what it was."""
         self.taken, self.paths, self.directories = taken, taken.paths, tuple(taken.directories)
+        self.snapshots = taken.snapshots
         self.names_sync = self.log_directory.names.ask()
 
     def run(self) -> None:
@@ -61,6 +65,8 @@ class FlushTicket:
         if self.log_directory.syncs_at_once:
             if self.leader_epochs is not None:
                 self.log_directory.files.write_atomically(*self.leader_epochs, durable=False)
+            for snapshot in self.snapshots:
+                snapshot.write(self.log_directory.files, durable=False)
             return
         try:
             self._sync()
@@ -78,6 +84,8 @@ class FlushTicket:
         for path in self.paths:
             with contextlib.suppress(FileNotFoundError):
                 files.sync_path(path)
+        for snapshot in self.snapshots:
+            snapshot.write(files, durable=True)
         synced = None
         if self.leader_epochs is not None:
             path, content = self.leader_epochs
@@ -99,7 +107,7 @@ class UnsyncedFiles:
     """What the next flush has to cover besides the active segment. Mostly nothing: an empty tuple takes no
     memory, thousands of empty lists do."""
 
-    __slots__ = ("_taken", "directories", "paths", "segments")
+    __slots__ = ("_taken", "directories", "paths", "segments", "snapshots")
 
     def __init__(self) -> None:
         self.segments: tuple[Segment, ...] = ()
@@ -108,11 +116,13 @@ class UnsyncedFiles:
         """Directories that got new names: a set, which would take three times the memory when it is empty."""
         self.paths: tuple[str, ...] = ()
         """Small files, closed."""
+        self.snapshots: tuple[PendingSnapshot, ...] = ()
+        """Producer snapshots that the flush is to write."""
         self._taken: UnsyncedFiles | None = None
         """What the flush that is under way took: it comes back if that does not end well."""
 
     def __bool__(self) -> bool:
-        return bool(self.segments or self.directories or self.paths)
+        return bool(self.segments or self.directories or self.paths or self.snapshots)
 
     def forget(self, segment: Segment) -> None:
         """The segment is removed. It may be here twice: closed, active again by a truncation, and closed."""
@@ -148,13 +158,17 @@ class UnsyncedFiles:
         self.put_back(self._taken)
         taken = self._taken = UnsyncedFiles()
         taken.segments, taken.directories, taken.paths = self.segments, self.directories, self.paths
-        self.segments, self.directories, self.paths = (), {}, ()
+        taken.snapshots = self.snapshots
+        self.segments, self.directories, self.paths, self.snapshots = (), {}, (), ()
         return taken
 
     def give_up(self, taken: UnsyncedFiles | None) -> None:
         """What was taken is on disk."""
         if taken is self._taken:
             self._taken = None
+        if taken is not None:
+            for snapshot in taken.snapshots:
+                snapshot.settle()
 
     def put_back(self, taken: UnsyncedFiles | None) -> None:
         """What was taken is not known to be on disk: it is for the next flush again."""
@@ -163,3 +177,4 @@ class UnsyncedFiles:
             self.segments = taken.segments + self.segments
             self.directories = taken.directories | self.directories
             self.paths = taken.paths + self.paths
+            self.snapshots = taken.snapshots + self.snapshots

@@ -1,7 +1,7 @@
 """What an interrupted deletion or compaction left in a partition's directory, removed or completed.
 
 Compaction writes `.cleaned` files, renames them to `.swap`, then deletes the old segments and takes the
-suffix off (cleaning/swap.py). `.deleted` files were to be removed.
+suffix off (cleaning/swap.py). `.deleted` files were to be removed, `.snapshot.tmp` files to be finished.
 
 Crash story: each step may be repeated.
 
@@ -16,6 +16,7 @@ from typing import Final
 from kafkapy.storage.batches import BadBatchError, iter_places
 from kafkapy.storage.files import CorruptLogError
 from kafkapy.storage.log_directory import LogDirectory
+from kafkapy.storage.producer_snapshots import SNAPSHOT_SUFFIX, UNNAMED_SUFFIX
 from kafkapy.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES
 from kafkapy.storage.segment_files import SEGMENT_FILE
 
@@ -43,7 +44,8 @@ def finish_interrupted_work(log_directory: LogDirectory, path: str) -> None:
     incomplete = [
         name for name in swaps if lowest_cleaned is not None and name[:20] >= f"{lowest_cleaned:020d}"
     ]
-    for name in [name for name in names if name.endswith(DELETED_SUFFIX)] + cleaned + incomplete:
+    unwanted = [name for name in names if name.endswith((DELETED_SUFFIX, SNAPSHOT_SUFFIX + UNNAMED_SUFFIX))]
+    for name in unwanted + cleaned + incomplete:
         files.unlink(f"{path}/{name}")
     complete = [name for name in swaps if name not in incomplete]
     if complete:

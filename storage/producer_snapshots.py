@@ -20,7 +20,8 @@ duplicate after a restart. Here each of the up to five cached batches has an ent
 own reader keeps the last entry of a producer, which is the one it would have written.
 
 Snapshots are taken when a segment is rolled, named by the base offset of the new one, and when the log is
-closed.
+closed. Of many producers that takes a while: at a roll they are then only copied, and the next flush writes
+the snapshot in its thread (flush.py), to a file that gets its name on the event loop, if it is still wanted.
 
 Crash story: a snapshot is only a shortcut. One that is torn or damaged is deleted and an older one taken, or
 the state is built from the log's start. One that lies above the end of the log is deleted: it knows batches
@@ -35,18 +36,24 @@ import logging
 import re
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Final
 
 from crc32c import crc32c
 
 from kafkapy.protocol.records import NO_SEQUENCE
-from kafkapy.storage.files import FileSystem
+from kafkapy.storage.files import FileSystem, is_disk_full, is_exhausted
 from kafkapy.storage.producers import NO_OFFSET, CachedBatch, ProducerEntry, ProducerStates
 
 logger = logging.getLogger(__name__)
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
+UNNAMED_SUFFIX: Final = ".tmp"
+"""Behind the name that a snapshot gets when it is written."""
+
+WRITTEN_AT_ONCE: Final = 1000
+"""Of more producers the snapshot of a roll is written by the next flush: these take some 3 ms."""
 
 _VERSION = 1
 _HEADER = struct.Struct("!hIi")
@@ -65,31 +72,28 @@ def snapshot_offset(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def encode_snapshot(states: ProducerStates) -> bytes:
+def encode_snapshot(producers: Mapping[int, ProducerEntry]) -> bytes:
     """The content of a snapshot."""
-    entries = []
-    for producer_id, entry in states:
+    parts, count = [], 0
+    for producer_id, entry in producers.items():
         batches = entry.batches or [CachedBatch(NO_SEQUENCE, NO_OFFSET, 0, entry.last_timestamp)]
         newest = len(batches) - 1
-        for index, batch in enumerate(batches):
+        fields: list[int] = []
+        for index, (last_sequence, last_offset, offset_delta, timestamp) in enumerate(batches):
             # Kafka drops expired entries one by one: the newest must be the last to go.
-            timestamp = entry.last_timestamp
-            if index < newest:
-                timestamp = min(batch.timestamp, timestamp)
-            entries.append(
-                _ENTRY.pack(
-                    producer_id,
-                    entry.epoch,
-                    batch.last_sequence,
-                    batch.last_offset,
-                    batch.offset_delta,
-                    timestamp,
-                    entry.coordinator_epoch,
-                    entry.txn_first_offset,
-                )
-            )
-    body = len(entries).to_bytes(4, "big") + b"".join(entries)
+            last = entry.last_timestamp
+            timestamp = last if index == newest else min(timestamp, last)
+            fields += (producer_id, entry.epoch, last_sequence, last_offset, offset_delta, timestamp)
+            fields += (entry.coordinator_epoch, entry.txn_first_offset)
+        parts.append(_entries(len(batches)).pack(*fields))
+        count += len(batches)
+    body = count.to_bytes(4, "big") + b"".join(parts)
     return struct.pack("!hI", _VERSION, crc32c(body)) + body
+
+
+@cache
+def _entries(count: int) -> struct.Struct:
+    return struct.Struct("!" + _ENTRY.format.removeprefix("!") * count)
 
 
 def decode_snapshot(data: bytes) -> dict[int, ProducerEntry]:
@@ -124,10 +128,53 @@ def decode_snapshot(data: bytes) -> dict[int, ProducerEntry]:
     return producers
 
 
+class PendingSnapshot:
+    """A snapshot that is to be written: the producers as they were at `offset`."""
+
+    __slots__ = ("_is_written", "_producers", "_snapshots", "is_wanted", "offset")
+
+    def __init__(self, snapshots: ProducerSnapshots, states: ProducerStates) -> None:
+        self._snapshots = snapshots
+        self._producers = states.copy_producers()
+        self._is_written = False
+        self.offset = states.end_offset
+        self.is_wanted = True
+        """The log still has what the snapshot speaks of."""
+
+    def write(self, files: FileSystem, *, durable: bool) -> None:
+        """Write the file, in any thread, under a name that a start removes.
+
+        Raises:
+            OSError: the disk failed. With no space, descriptor or memory left there is just no snapshot.
+        """
+        path = self._snapshots.path(self.offset) + UNNAMED_SUFFIX
+        try:
+            data = encode_snapshot(self._producers)
+            files.create(path)
+            file = files.open(path)
+            try:
+                files.write_at(file, [data], 0)
+                if durable:
+                    files.sync_data(file)
+            finally:
+                file.release()
+        except FileNotFoundError:
+            return  # the partition's directory has another name by now
+        except (OSError, MemoryError) as error:
+            if is_exhausted(error) or (isinstance(error, OSError) and is_disk_full(error)):
+                return  # A snapshot saves time after a crash, no more.
+            raise
+        self._is_written = True
+
+    def settle(self) -> None:
+        """Give the file its name, or remove it; on the event loop, after `write`."""
+        self._snapshots.settle(self, is_written=self._is_written)
+
+
 class ProducerSnapshots:
     """The snapshot files of one partition's directory. Raises OSError where the disk fails."""
 
-    __slots__ = ("_files", "directory", "last_offset", "offsets")
+    __slots__ = ("_files", "_pending", "directory", "last_offset", "offsets")
 
     def __init__(self, files: FileSystem, directory: str, offsets: Iterable[int] = ()) -> None:
         self._files = files
@@ -137,6 +184,8 @@ class ProducerSnapshots:
         """Of the snapshots there are, mostly none."""
         self.last_offset = 0
         """Of the state last taken or loaded: taking another one there is worth nothing."""
+        self._pending: tuple[PendingSnapshot, ...] = ()
+        """Those that are not written yet."""
 
     def path(self, offset: int) -> str:
         return f"{self.directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
@@ -147,11 +196,32 @@ class ProducerSnapshots:
         if offset <= self.last_offset:
             return None
         path = self.path(offset)
-        self._files.write_atomically(path, encode_snapshot(states), durable=durable)
+        self._files.write_atomically(path, encode_snapshot(dict(states)), durable=durable)
+        self._taken(offset)
+        return path
+
+    def _taken(self, offset: int) -> None:
         if offset not in self.offsets:
             self.offsets = tuple(sorted((*self.offsets, offset)))
-        self.last_offset = offset
-        return path
+        self.last_offset = max(self.last_offset, offset)
+
+    def begin(self, states: ProducerStates) -> PendingSnapshot | None:
+        """A copy of the states, for another thread to write; None if a snapshot is there already."""
+        if states.end_offset <= self.last_offset:
+            return None
+        pending = PendingSnapshot(self, states)
+        self._pending += (pending,)
+        return pending
+
+    def settle(self, pending: PendingSnapshot, *, is_written: bool) -> None:
+        """Take note that `pending` is written, or could not be."""
+        self._pending = tuple(each for each in self._pending if each is not pending)
+        path = self.path(pending.offset)
+        if is_written and pending.is_wanted:
+            self._files.rename(path + UNNAMED_SUFFIX, path)
+            self._taken(pending.offset)
+        else:
+            self._files.unlink(path + UNNAMED_SUFFIX)
 
     def load(
         self, states: ProducerStates, *, log_start_offset: int, log_end_offset: int, now_ms: int
@@ -161,7 +231,8 @@ class ProducerSnapshots:
         The batches from `states.end_offset` to the log end offset are for the caller to replay. States that
         are already those at the log end offset stay as they are. Snapshots outside the log are deleted.
         """
-        for offset in [o for o in self.offsets if o > log_end_offset or o <= log_start_offset]:
+        known = (*self.offsets, *(pending.offset for pending in self._pending))
+        for offset in [o for o in known if o > log_end_offset or o <= log_start_offset]:
             self.delete(offset)
         if states.end_offset == log_end_offset and len(states):
             self.last_offset = self.offsets[-1] if self.offsets else log_start_offset
@@ -184,6 +255,9 @@ class ProducerSnapshots:
 
     def delete(self, offset: int) -> None:
         """Delete the snapshot at `offset`, if there is one."""
+        for pending in self._pending:
+            if pending.offset == offset:
+                pending.is_wanted = False
         self.offsets = tuple(each for each in self.offsets if each != offset)
         self._files.unlink(self.path(offset))
 
@@ -194,6 +268,8 @@ class ProducerSnapshots:
 
     def delete_all(self) -> None:
         """Delete every snapshot: the log was emptied."""
+        for pending in self._pending:
+            pending.is_wanted = False
         for offset in self.offsets:
             self.delete(offset)
         self.last_offset = 0

@@ -32,6 +32,9 @@ NO_OFFSET: Final = -1
 NO_UNSTABLE_OFFSET: Final = 2**63 - 1
 """first_unstable_offset where every transaction is decided: the high watermark alone limits the reader."""
 
+_EXPIRED_AT_ONCE: Final = 10_000
+"""Producers that one step of `expire_some` looks at: a millisecond's work."""
+
 MAX_SEQUENCE: Final = 2**31 - 1
 """The sequence number behind this one is 0."""
 
@@ -101,6 +104,12 @@ class ProducerEntry:
     def batches(self) -> list[CachedBatch]:
         """The last batches of this epoch, oldest first."""
         return [CachedBatch(*fields) for fields in _BATCH.iter_unpack(self._batches)]
+
+    @property
+    def last_offset(self) -> int:
+        """Of the last batch of this epoch, NO_OFFSET without any."""
+        batches = self._batches
+        return _BATCH.unpack_from(batches, len(batches) - _BATCH.size)[1] if batches else NO_OFFSET
 
     def set_epoch(self, epoch: int) -> None:
         """Take note of the epoch of a batch: batches of another one are no duplicates of later ones."""
@@ -173,6 +182,11 @@ class ProducerStates:
     def __iter__(self) -> Iterator[tuple[int, ProducerEntry]]:
         """Producer ids and their states."""
         return iter(self._producers.items())
+
+    def copy_producers(self) -> dict[int, ProducerEntry]:
+        """The producers as they are now, to be read in any thread: an append replaces an entry, and changes
+        none."""
+        return self._producers.copy()
 
     def get(self, producer_id: int) -> ProducerEntry | None:
         """The state of a producer."""
@@ -300,14 +314,20 @@ class ProducerStates:
 
     def expire(self, now_ms: int) -> int:
         """Forget the producers that were idle too long; how many."""
-        expired = [
-            producer_id
-            for producer_id, entry in self._producers.items()
-            if entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
-        ]
-        for producer_id in expired:
-            del self._producers[producer_id]
-        return len(expired)
+        known = len(self._producers)
+        for _ in self.expire_some(now_ms):
+            pass
+        return known - len(self._producers)
+
+    def expire_some(self, now_ms: int) -> Iterator[None]:
+        """As `expire`; a step looks at some producers, and anything may happen between two steps."""
+        known = list(self._producers.items())
+        for start in range(0, len(known), _EXPIRED_AT_ONCE):
+            for producer_id, entry in known[start : start + _EXPIRED_AT_ONCE]:
+                idle = entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
+                if idle and self._producers.get(producer_id) is entry:
+                    del self._producers[producer_id]
+            yield
 
     # --- loading
     # -----------------------------------------------------------------------------------------------

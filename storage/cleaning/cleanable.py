@@ -157,20 +157,12 @@ def plan(cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
         if segment.damage:
             raise DamagedSegmentError(f"{segment.path} is damaged")
         sources.append(SourceSegment(segment.base_offset, following.base_offset, segment.size))
-    last_offsets, marker_epochs = {}, {}
-    for producer_id, entry in log.producers:
-        batches = entry.batches
-        if batches:
-            last_offsets[producer_id] = batches[-1].last_offset
-        else:
-            marker_epochs[producer_id] = entry.epoch
     return CleaningPlan(
         log.path,
         log.config,
         tuple(sources),
         cleanable.first_dirty_offset,
         tuple(log.aborted_transactions(sources[0].base_offset, cleanable.end_offset)),
-        last_offsets,
-        marker_epochs,
+        log.producers.copy_producers(),
         now_ms,
     )

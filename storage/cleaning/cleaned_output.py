@@ -8,8 +8,6 @@ Source: LogCleaner.cleanInto, MemoryRecords.filterTo.
 
 from __future__ import annotations
 
-import struct
-
 from kafkapy.protocol.compression import Buffer, compress
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
@@ -61,7 +59,7 @@ class CleanedOutput:
             key_map.last_offset,
             plan.now_ms,
             plan.now_ms + plan.config.delete_retention_ms,
-            b"".join(struct.pack("=qq", *pair) for pair in sorted(plan.last_offsets.items())),
+            workspace.packed_last_offsets,
             group[0].base_offset,
             group[-1].end_offset,
             plan.end_offset,
@@ -134,10 +132,10 @@ class CleanedOutput:
 
     def _holds_producer(self, header: BatchHeader) -> bool:
         """Whether the batch is the last that is known of its producer: its sequence number, or its epoch."""
-        plan, producer_id = self._workspace.plan, header.producer_id
-        if producer_id in plan.last_offsets:
-            return header.last_offset == plan.last_offsets[producer_id]
-        return header.is_control and plan.marker_epochs.get(producer_id) == header.producer_epoch
+        workspace, producer_id = self._workspace, header.producer_id
+        if producer_id in workspace.last_offsets:
+            return header.last_offset == workspace.last_offsets[producer_id]
+        return header.is_control and workspace.marker_epochs.get(producer_id) == header.producer_epoch
 
     def _control_batch(self, batch: memoryview, header: BatchHeader) -> Buffer | None:
         """A marker stays until its delete horizon, which it gets when nobody needs it any more."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kafkapy.storage.cleaning.offset_map import LOAD_FACTOR
 from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.producers import ProducerEntry
 from kafkapy.storage.txn_index import AbortedTxn
 
 _LARGEST_BATCH = 2**31 - 1
@@ -33,10 +34,8 @@ class CleaningPlan:
     first_dirty_offset: int
     aborted: tuple[AbortedTxn, ...]
     """Those with records in these segments."""
-    last_offsets: Mapping[int, int]
-    """Of each producer that is still known, the offset of its last batch, which holds its sequence number."""
-    marker_epochs: Mapping[int, int]
-    """Of each producer that is known by a marker alone, its epoch."""
+    producers: Mapping[int, ProducerEntry]
+    """As they were then; nobody changes these entries."""
     now_ms: int
 
     @property

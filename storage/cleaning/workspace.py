@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from kafkapy.protocol.compression import Buffer, decompress
 from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
 from kafkapy.storage.batches import BadBatchError
@@ -20,7 +22,19 @@ CHUNK = 1 << 20
 class Workspace:
     """Of one pass. Used by one thread at a time."""
 
-    __slots__ = ("_throttle", "buffer", "files", "limits", "pace", "plan", "stats", "task")
+    __slots__ = (
+        "_throttle",
+        "buffer",
+        "files",
+        "last_offsets",
+        "limits",
+        "marker_epochs",
+        "pace",
+        "packed_last_offsets",
+        "plan",
+        "stats",
+        "task",
+    )
 
     def __init__(
         self,
@@ -39,6 +53,20 @@ class Workspace:
         self.pace = pace
         self.stats = CleaningStats()
         self.buffer = memoryview(bytearray(CHUNK))
+        self.last_offsets: dict[int, int] = {}
+        """Of each producer that is still known, the offset of its last batch, which holds its sequence
+        number."""
+        self.marker_epochs: dict[int, int] = {}
+        """Of each producer that is known by a marker alone, its epoch."""
+        for producer_id, entry in plan.producers.items():
+            last_offset = entry.last_offset
+            if last_offset < 0:
+                self.marker_epochs[producer_id] = entry.epoch
+            else:
+                self.last_offsets[producer_id] = last_offset
+        self.packed_last_offsets = b"".join(
+            struct.pack("=qq", *pair) for pair in sorted(self.last_offsets.items())
+        )
 
     def begin(self) -> None:
         """A step of the pass begins."""

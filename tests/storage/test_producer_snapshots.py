@@ -55,7 +55,7 @@ def test_kafkas_snapshot_is_read_and_written() -> None:
     states = ProducerStates(expiration_ms=DAY)
     states.restore(producers, 105)
     assert states.first_unstable_offset == 90
-    assert encode_snapshot(states) == WRITTEN_BY_KAFKA
+    assert encode_snapshot(dict(states)) == WRITTEN_BY_KAFKA
 
 
 def test_all_cached_batches_survive_with_the_newest_last(tmp_path: Path) -> None:
