@@ -58,6 +58,7 @@ class Connection:
         "_ended",
         "_fd",
         "_frame_is_shared",
+        "_loading",
         "_local_host",
         "_loop",
         "_outbound",
@@ -111,6 +112,8 @@ class Connection:
         """The loop watches for bytes."""
         self._writing = False
         """The loop watches for room to send."""
+        self._loading = False
+        """A thread reads from the disk what is to be sent next."""
         self._resuming = False
         """`_resume` is scheduled, to go on with buffered frames."""
         self._stalled = False
@@ -344,9 +347,30 @@ class Connection:
             logger.exception("The answer to %s (API key %d) could not be sent", self, header.api_key)
             self.close()
             return
-        if not done and not self._writing:
+        if not done and not self._loading:
+            self._send_later()
+
+    def _send_later(self) -> None:
+        """Send on when the socket has room, or when the disk has given what is next."""
+        cold = self._outbound.cold
+        if cold is not None:
+            self._stop_writing()
+            self._loading = True
+            self._server.cold_reads.load(cold, self._on_loaded)
+        elif not self._writing:
             self._writing = True
             self._loop.add_writer(self._fd, self._on_writable)
+
+    def _on_loaded(self) -> None:
+        self._loading = False
+        if not self.closed:
+            self._outbound.loaded()
+            self._on_writable()
+
+    def _stop_writing(self) -> None:
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._fd)
 
     def _on_writable(self) -> None:
         self.last_active = self._server.now
@@ -356,8 +380,9 @@ class Connection:
             self.close(f"sending failed: {error}", level=logging.DEBUG)
             return
         if done:
-            self._writing = False
-            self._loop.remove_writer(self._fd)
+            self._stop_writing()
+        else:
+            self._send_later()
         self.go_on()
 
     # --- closing ------------------------------------------------------------------------------------------
@@ -370,9 +395,7 @@ class Connection:
         if why is not None:
             logger.log(level, "Closing the connection of %s: %.300s", self, why)
         self._pause_reading()
-        if self._writing:
-            self._writing = False
-            self._loop.remove_writer(self._fd)
+        self._stop_writing()
         self._disown()
         self._server.incomplete.discard(self)
         self._outbound.close()

@@ -5,7 +5,9 @@ bytes never enter Python. Bytes that a slice follows are sent with MSG_MORE: the
 header with the first records instead of sending a small packet. A slice keeps its file open, whatever
 retention does meanwhile, until it is sent or the connection dies.
 
-Nothing here waits: `flush` sends what the socket takes and says whether something is left.
+Nothing here waits: `flush` sends what the socket takes and says whether something is left. That may also be
+for the disk: a slice which the page cache does not have would make sendfile wait, and with it every client.
+It is `cold` until somebody has loaded it (cold_reads.py).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkapy.protocol.types import Part
 from kafkapy.storage.files import FileSlice
@@ -28,10 +30,18 @@ _GATHER: Final = 64
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 
+class ColdSlice(NamedTuple):
+    """Bytes of a slice that are not in the page cache."""
+
+    slice: FileSlice
+    offset: int
+    nbytes: int
+
+
 class OutboundQueue:
     """The unsent parts of one connection's responses."""
 
-    __slots__ = ("_fd", "_offset", "_parts", "_socket", "nbytes")
+    __slots__ = ("_cached", "_fd", "_offset", "_parts", "_socket", "cold", "nbytes")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -39,6 +49,10 @@ class OutboundQueue:
         self._parts: deque[Part] = deque()
         self._offset = 0
         """How much of the first part is sent, where that is a file slice."""
+        self._cached = 0
+        """Up to where the first part is known to be in the page cache, where that is a file slice."""
+        self.cold: ColdSlice | None = None
+        """What is to be loaded before anything is sent; then call `loaded`."""
         self.nbytes = 0
         """Unsent bytes, slices included."""
 
@@ -68,7 +82,7 @@ class OutboundQueue:
         """Send what the socket takes, up to FLUSH_BYTES; True if nothing is left. Raises OSError."""
         stop = self.nbytes - FLUSH_BYTES
         try:
-            while self._parts and self.nbytes > stop:
+            while self._parts and self.nbytes > stop and self.cold is None:
                 if isinstance(self._parts[0], FileSlice):
                     self._send_slice(self._parts[0])
                 else:
@@ -86,17 +100,30 @@ class OutboundQueue:
         """Forget what is not sent."""
         discard(self._parts)
         self._parts.clear()
+        self.cold = None
         self.nbytes = 0
+
+    def loaded(self) -> None:
+        """What was cold is in the page cache now, or cannot be read: then sendfile says so."""
+        if self.cold is not None:
+            self._cached = self.cold.offset + self.cold.nbytes
+            self.cold = None
 
     def _send_slice(self, part: FileSlice) -> None:
         offset = self._offset
-        sent = os.sendfile(self._fd, part.fileno, part.position + offset, part.nbytes - offset)
+        if offset >= self._cached:
+            nbytes = min(part.nbytes - offset, FLUSH_BYTES)
+            if not part.is_cached(offset, nbytes):
+                self.cold = ColdSlice(part, offset, nbytes)
+                return
+            self._cached = offset + nbytes
+        sent = os.sendfile(self._fd, part.fileno, part.position + offset, self._cached - offset)
         if sent == 0:
             raise OSError(f"{part.nbytes - offset} bytes of a log file are gone")
         self.nbytes -= sent
         if offset + sent == part.nbytes:
             self._parts.popleft()
-            self._offset = 0
+            self._offset = self._cached = 0
             part.release()
         else:
             self._offset = offset + sent

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.cold_reads import ColdReads
 from kafkapy.config import BrokerConfig
 from kafkapy.connection import Connection
 from kafkapy.connection_limits import ConnectionLimits
@@ -77,6 +78,8 @@ class Server:
         self._refused = 0
         self._cannot_accept = False
         """That is in the log, and the clients wait."""
+        self.cold_reads = ColdReads(loop)
+        """For what the page cache does not have."""
         self.lacks_files: Callable[[], bool] = lambda: False
         """Whether unsent answers hold more files of logs than they may."""
         self._gone: asyncio.Event | None = None
@@ -256,6 +259,7 @@ class Server:
             self._sweep_timer.cancel()
         for connection in tuple(self.connections):
             connection.close()
+        self.cold_reads.close()
 
 
 def _listen(listener: Listener, config: BrokerConfig) -> socket.socket:

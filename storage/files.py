@@ -50,6 +50,13 @@ _FICLONE = 0x40049409
 
 _COPY_CHUNK = 1 << 20
 
+_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+_PAGE = 4096
+_LOOKED_AT = 128 << 10
+"""Every so many bytes a page is looked for: what Linux reads ahead at once."""
+
+_LOADED_AT_ONCE = 256 << 10
+
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 _NO_THREAD = "can't start new thread"
@@ -167,6 +174,24 @@ class FileSlice:
         """The descriptor that sendfile reads from."""
         return self.file.fd
 
+    def is_cached(self, offset: int, nbytes: int) -> bool:
+        """Whether `nbytes` bytes from `offset` on can be sent without waiting for the disk, as it looks."""
+        return is_cached(self.file, self.position + offset, nbytes)
+
+    def load(self, offset: int, nbytes: int) -> None:
+        """Have `nbytes` bytes from `offset` on in the page cache; blocks.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        buffer = memoryview(bytearray(min(nbytes, _LOADED_AT_ONCE)))
+        position, end = self.position + offset, self.position + offset + nbytes
+        while position < end:
+            count = os.preadv(self.file.fd, [buffer[: end - position]], position)
+            if count == 0:
+                return
+            position += count
+
     def read(self) -> bytes:
         """The bytes themselves, for a connection that must see them (TLS) and for tests.
 
@@ -246,6 +271,14 @@ class FileSystem:
                 break
             got += count
         return got
+
+    def begin_to_read(self, file: File, position: int, nbytes: int) -> bool:
+        """Whether bytes of a file can be had without waiting for the disk; where not, it begins to read
+        them."""
+        cached = is_cached(file, position, nbytes)
+        if not cached and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fd, position, nbytes, os.POSIX_FADV_WILLNEED)
+        return cached
 
     def write_at(self, file: File, buffers: Sequence[Buffer], position: int) -> int:
         """Write all of `buffers` from `position`; the bytes written. After an error any part may have
@@ -434,6 +467,28 @@ class FileSystem:
                 raise BlockingIOError(error.errno, "locked by another process", path) from None
             raise
         return file
+
+
+def is_cached(file: File, position: int, nbytes: int) -> bool:
+    """Whether bytes of a file can be had without waiting for the disk, as it looks.
+
+    The kernel tells of a page at once whether it has it (RWF_NOWAIT); some are asked for. True where it does
+    not tell (macOS, some file systems).
+    """
+    if _NOWAIT is None:
+        return True
+    at, last = position, position + nbytes - 1
+    try:
+        while True:
+            os.preadv(file.fd, [bytearray(1)], at, _NOWAIT)
+            if at >= last:
+                return True
+            # A reader that goes on has had the first page before, whatever comes after it.
+            at = min(at + (_PAGE if at == position else _LOOKED_AT), last)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # or whoever reads is told
 
 
 def _fsync(fd: int) -> None:

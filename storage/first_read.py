@@ -11,7 +11,8 @@ every offset: those that are not compacted and never were. Compaction leaves gap
 Kafka's at least.
 
 A read that comes upon unchecked bytes checks at most a megabyte, and ends there: the event loop is not held
-longer. Damage that is found is quarantined (damage.py) and reported once.
+longer. Of bytes that the disk has yet to read it checks less, and the next read finds more. Damage that is
+found is quarantined (damage.py) and reported once.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from kafkapy.storage.segment import Segment
 
 _AT_ONCE: Final = 1 << 20
+_COLD_AT_ONCE: Final = 128 << 10
+"""Of bytes that are not in the page cache."""
+
 _MOST_PIECES: Final = 64
 
 logger = logging.getLogger(__name__)
@@ -146,6 +150,8 @@ def check_from(
     if known is not None:
         return known
     before = unchecked.piece_before(position)
+    following = min(_AT_ONCE, segment.size - position)
+    cached = following <= 0 or segment.files.begin_to_read(segment.file, position, following)
     found = survey(
         segment.files,
         segment.file,
@@ -155,7 +161,7 @@ def check_from(
         expected=expected if before is None else max(expected, before.end_offset),
         end_offset=end_offset,
         leader_epoch=first_epoch if before is None else before.leader_epoch,
-        enough=_AT_ONCE,
+        enough=_AT_ONCE if cached else _COLD_AT_ONCE,
         end_epoch=end_epoch,
     )
     damage = found.damage
