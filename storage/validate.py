@@ -24,9 +24,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from kafkapy.protocol import record_walker
 from kafkapy.protocol.compression import MAX_DECOMPRESSED, Compression, DecompressedSizeError
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
-from kafkapy.protocol.record_walker import BatchSummary, walk_batch
+from kafkapy.protocol.record_walker import BatchSummary, PureWalker, walk_batch
 from kafkapy.protocol.records import (
     HEADER_SIZE,
     MAGIC,
@@ -48,6 +49,12 @@ _HEAVY_RECOMPRESSED: Final = 16 * 1024
 _HEAVY: Final = (4 * 1024 * 1024, 4 * 1024, 64 * 1024, 64 * 1024, 64 * 1024)
 """By codec: from these sizes on a batch may take longer than a handover to a thread is worth. An ordinary one
 takes a millisecond then; one made to decompress to as much as it can, some 25. gzip is the slowest."""
+
+SLOW_AT_ONCE: Final = 16 << 10
+"""Slow bytes of one request (`slow_bytes`) above which all of it is for a worker thread."""
+
+_DECOMPRESSED_AT_ONCE: Final = 256 << 10
+_DECOMPRESSED_AT_ONCE_PURELY: Final = 32 << 10
 
 _EXPLAINED_RECORDS: Final = 1000
 _EXPLAINED_BYTES: Final = 1024 * 1024
@@ -128,6 +135,18 @@ class PreparedBatches:
 def codec_of(records: memoryview | bytes) -> int:
     """The codec number of the first batch, known or not; 0 where the bytes are too few for a batch."""
     return records[_CODEC_AT] & _CODEC_MASK if len(records) >= HEADER_SIZE else 0
+
+
+def slow_bytes(records: memoryview) -> int:
+    """How many of these bytes take long to check, each by itself: what has to be decompressed, and all of
+    them where the walker was not compiled."""
+    return len(records) if codec_of(records) or record_walker.Walker is PureWalker else 0
+
+
+def decompressed_at_once() -> int:
+    """Bytes to which the batches of a request may decompress on the event loop: some milliseconds' work."""
+    compiled = record_walker.Walker is not PureWalker
+    return _DECOMPRESSED_AT_ONCE if compiled else _DECOMPRESSED_AT_ONCE_PURELY
 
 
 def is_heavy(records: memoryview, config: LogConfig | None = None) -> bool:

@@ -41,13 +41,16 @@ from kafkapy.protocol.messages.produce import (
 )
 from kafkapy.storage.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
 from kafkapy.storage.validate import (
+    SLOW_AT_ONCE,
     AppendOrigin,
     DecompressedTooLargeError,
     InvalidRecordsError,
     PreparedBatches,
     codec_of,
+    decompressed_at_once,
     is_heavy,
     prepare_batches,
+    slow_bytes,
 )
 from kafkapy.topic_names import is_internal
 from kafkapy.validation import TURN_SECONDS
@@ -57,10 +60,6 @@ FIRST_VERSION_WITH_STORAGE_ERROR = 4
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 TRANSACTIONS_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-HEAVY_TOGETHER = 16 << 10
-"""Bytes to decompress or convert of one request above which all of it is validated in a thread."""
-DECOMPRESSED_AT_ONCE = 256 << 10
-"""Bytes to which the batches of a request may decompress on the event loop: a millisecond's work."""
 
 VALID_ACKS = (-1, 0, 1)
 ADMIN_CLIENT = "__admin_client"
@@ -77,10 +76,10 @@ def handle(context: RequestContext, request: ProduceRequest) -> Outcome | Awaita
         for topic in request.topic_data
         for partition in topic.partition_data
     ]
-    slow_bytes = sum(piece.slow_bytes for piece in pieces)
-    if slow_bytes <= HEAVY_TOGETHER and not any(piece.is_heavy for piece in pieces):
+    slow = sum(piece.slow_bytes for piece in pieces)
+    if slow <= SLOW_AT_ONCE and not any(piece.is_heavy for piece in pieces):
         now_ms = context.broker.clock.now_ms()
-        most = DECOMPRESSED_AT_ONCE // len(pieces) if slow_bytes else None
+        most = decompressed_at_once() // len(pieces) if slow else None
         if all(piece.settle(now_ms, most) for piece in pieces):
             return _append(context, request, pieces)
     context.connection.keep_frame()
@@ -192,7 +191,7 @@ class Piece:
         self.is_heavy = False
         """Validation takes long enough to be worth a thread."""
         self.slow_bytes = 0
-        """What has to be decompressed or converted: many small batches may take long together."""
+        """Many small batches may take long together."""
         self.answer = PartitionProduceResponse(index=data.index, base_offset=-1)
         try:
             self._partition = self._find(context, request, topic, data.index)
@@ -205,8 +204,7 @@ class Piece:
                     self.is_heavy = is_heavy(records, self._partition.log.config)
                 # Making files is for a thread too: a request may be the first for many partitions.
                 self.is_heavy |= self._partition.log.new_files is not None
-                if self.is_message_set or codec_of(records):
-                    self.slow_bytes = len(records)
+                self.slow_bytes = len(records) if self.is_message_set else slow_bytes(records)
         except KafkaError as error:
             self._fail(error)
 

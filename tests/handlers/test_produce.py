@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import kafkapy
-from kafkapy.handlers.produce import HEAVY_TOGETHER
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -24,6 +23,7 @@ from kafkapy.protocol.messages.list_offsets import (
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Compression
 from kafkapy.storage.files import FileSystem
+from kafkapy.storage.validate import SLOW_AT_ONCE
 from tests.handlers.produce_client import (
     PRODUCE_VERSION,
     batch,
@@ -281,4 +281,4 @@ def test_many_small_compressed_batches_are_validated_together(client: RawClient)
     small = batch(random.Random(7).randbytes(1000), compression=Compression.GZIP)
     answers = produce(client, "orders", *[small] * 39, broken(small))
     assert [answer.error_code for answer in answers] == [0] * 39 + [ErrorCode.CORRUPT_MESSAGE]
-    assert len(small) * 40 > HEAVY_TOGETHER
+    assert len(small) * 40 > SLOW_AT_ONCE

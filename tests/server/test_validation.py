@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 import kafkapy
+from kafkapy.broker import BrokerCore
+from kafkapy.protocol import record_walker
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.record_walker import PureWalker
 from kafkapy.protocol.records import Compression
 from kafkapy.storage.validate import prepare_batches
 from kafkapy.validation import LIGHT_SECONDS, MEMORY_SECONDS, Validation
@@ -193,3 +196,36 @@ async def test_a_call_that_fails_makes_room_for_the_next() -> None:
             await validation.run(client, fail)
     assert await validation.run(client, lambda: "done") == "done"
     validation.close()
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        (batch(*[b""] * 10_000),),
+        (batch(*[b""] * 1000), batch(*[b""] * 1000)),
+        (batch(*[b""] * 10_000, compression=Compression.ZSTD),),
+    ],
+    ids=["one large", "some together", "small, and decompresses to much"],
+)
+def test_without_the_compiled_walker_much_is_validated_in_a_thread(
+    batches: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch, kafka_broker: kafkapy.Broker
+) -> None:
+    gate = Gate(monkeypatch)
+    gate.open()
+    monkeypatch.setattr(record_walker, "Walker", PureWalker)
+
+    async def ident(_: BrokerCore) -> int:
+        return threading.get_ident()
+
+    loop_thread = kafka_broker.call(ident)
+    with RawClient(kafka_broker.bootstrap_servers) as client:
+        create_topic(client, "orders", len(batches))
+        produce(client, "orders", *[batch(b"first")] * len(batches))
+        gate.threads.clear()
+        for answer in produce(client, "orders", *batches):
+            assert answer.error_code == 0
+        assert gate.threads
+        assert loop_thread not in gate.threads
+        gate.threads.clear()
+        produce(client, "orders", *[batch(b"little")] * len(batches))
+        assert gate.threads == {loop_thread}
