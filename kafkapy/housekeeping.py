@@ -26,10 +26,14 @@ from kafkapy.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkapy.broker import BrokerCore
+    from kafkapy.partition import Partition
 
 FLUSH_CHECK_SECONDS: Final = 0.5
 DELETION_CHECK_SECONDS: Final = 1.0
 REOPEN_SECONDS: Final = 1.0
+
+DELETED_AT_ONCE: Final = 16
+"""Segments whose files retention renames before others are served: some milliseconds' work."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,16 +87,14 @@ class Housekeeping:
         return job
 
     async def _apply_retention(self) -> None:
-        now_ms = self._broker.clock.now_ms()
         cleaner_runs = self._broker.config["log.cleaner.enable"]
+
+        def may_delete(partition: Partition) -> bool:
+            return not partition.offline and not (cleaner_runs and partition.log.config.is_compacted)
+
         for partition in list(self._broker.replicas):
-            if not partition.offline and not (cleaner_runs and partition.log.config.is_compacted):
-                try:
-                    partition.log.delete_old_segments(now_ms)
-                except KafkaError as error:
-                    logger.error("Retention of %s: %s", partition.topic_partition, error.message)
-                # Many partitions: let requests in between.
-                await asyncio.sleep(0)
+            await delete_old_segments(partition, self._broker.clock.now_ms(), may_delete)
+            await asyncio.sleep(0)  # many partitions: let requests in between
 
     async def _expire_producers(self) -> None:
         now_ms = self._broker.clock.now_ms()
@@ -127,6 +129,22 @@ class Housekeeping:
 
     async def _delete_files(self) -> None:
         await self._broker.blocking(self._broker.logs.delete_expired_files, self._broker.clock.now_ms())
+
+
+async def delete_old_segments(
+    partition: Partition, now_ms: int, may_delete: Callable[[Partition], bool]
+) -> None:
+    """Delete what the retention settings of a partition let go, as long as it may be; others are served in
+    between."""
+    deleted = DELETED_AT_ONCE
+    while deleted == DELETED_AT_ONCE and may_delete(partition):
+        try:
+            deleted = partition.log.delete_old_segments(now_ms, DELETED_AT_ONCE)
+        except KafkaError as error:
+            logger.error("Retention of %s: %s", partition.topic_partition, error.message)
+            return
+        if deleted:
+            await asyncio.sleep(0)
 
 
 async def _repeat(seconds: float, job: Callable[[], Awaitable[None]]) -> None:

@@ -35,6 +35,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from kafkapy.housekeeping import delete_old_segments
 from kafkapy.loop_load import LoopLoad
 from kafkapy.protocol.errors import DecodeError, KafkaError
 from kafkapy.storage.batches import BadBatchError
@@ -237,13 +238,9 @@ class LogCleaner:
     # --- retention ------------------------------------------------------------------------------------------
 
     async def _apply_retention(self) -> None:
-        now_ms = self._broker.clock.now_ms()
         for partition in list(self._broker.replicas):
-            if partition.log.config.is_compacted and self._may_clean(partition):
-                try:
-                    partition.log.delete_old_segments(now_ms)
-                except KafkaError as error:
-                    logger.error("Retention of %s: %s", partition.topic_partition, error.message)
+            if partition.log.config.is_compacted:
+                await delete_old_segments(partition, self._broker.clock.now_ms(), self._may_clean)
                 await asyncio.sleep(0)
 
 

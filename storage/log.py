@@ -47,7 +47,7 @@ from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.log_reader import LogRead, LogReader
 from kafkapy.storage.producer_snapshots import ProducerSnapshots
 from kafkapy.storage.producers import ProducerStates
-from kafkapy.storage.retention import delete_old_segments
+from kafkapy.storage.retention import ALL, delete_old_segments
 from kafkapy.storage.segments import Segments
 from kafkapy.storage.timestamp_search import LogChangedError, TimestampOffset, TimestampSearch
 from kafkapy.storage.truncation import truncate_fully_and_start_at, truncate_to
@@ -451,13 +451,13 @@ class PartitionLog:
         self.stop_cleaning()
         self._all_or_offline("truncating", lambda: truncate_fully_and_start_at(self, offset))
 
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Delete what the retention settings let go; the number of segments.
+    def delete_old_segments(self, now_ms: int, most: int = ALL) -> int:
+        """Delete what the retention settings let go, at most so many segments; the number of them.
 
         Raises:
             StorageError: the disk failed.
         """
-        return self.guarded("deleting segments of", lambda: delete_old_segments(self, now_ms))
+        return self.guarded("deleting segments of", lambda: delete_old_segments(self, now_ms, most))
 
     # --- compaction -----------------------------------------------------------------------------------------
 

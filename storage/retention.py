@@ -14,8 +14,9 @@ Source: UnifiedLog.deleteOldSegments.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.storage.segment import Segment
 from kafkapy.storage.truncation import remove_oldest
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+ALL: Final = sys.maxsize
+"""As many segments as may go."""
+
 Predicate = Callable[[Segment, Segment | None], bool]
 """Whether a segment may go; the other is the one behind it."""
 
 
-def delete_old_segments(log: PartitionLog, now_ms: int) -> int:
-    """Delete what the topic's retention settings let go; the number of segments.
+def delete_old_segments(log: PartitionLog, now_ms: int, most: int) -> int:
+    """Delete what the topic's retention settings let go, at most so many segments; the number of them.
 
     Raises:
         OSError: the disk failed.
@@ -38,17 +42,20 @@ def delete_old_segments(log: PartitionLog, now_ms: int) -> int:
     if len(log.segments) == 1 and log.segments.active.size == 0:
         return 0
     count = _delete(
-        log, lambda _, following: _starts_below(following, log.log_start_offset), "log start offset"
+        log, lambda _, following: _starts_below(following, log.log_start_offset), "log start offset", most
     )
     config = log.config
     if config.deletes:
         excess = log.size - config.retention_bytes
         if config.retention_bytes >= 0 and excess >= 0:
-            count += _delete(log, _Excess(excess).covers, "retention.bytes")
+            count += _delete(log, _Excess(excess).covers, "retention.bytes", most - count)
         retention_ms = config.retention_ms
         if retention_ms >= 0:
             count += _delete(
-                log, lambda segment, _: now_ms - segment.largest_timestamp > retention_ms, "retention.ms"
+                log,
+                lambda segment, _: now_ms - segment.largest_timestamp > retention_ms,
+                "retention.ms",
+                most - count,
             )
     return count
 
@@ -71,11 +78,13 @@ class _Excess:
         return True
 
 
-def _delete(log: PartitionLog, may_go: Predicate, reason: str) -> int:
-    """Delete the oldest segments as long as they `may_go`."""
+def _delete(log: PartitionLog, may_go: Predicate, reason: str, most: int) -> int:
+    """Delete the oldest segments as long as they `may_go`, at most so many."""
     segments = list(log.segments)
     count = 0
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        if count == most:
+            break
         end_offset = log.log_end_offset if following is None else following.base_offset
         if following is None and segment.size == 0:
             break
