@@ -60,6 +60,7 @@ from kafkapy.storage.log_directory import LogDirectory, LogDirectoryError
 from kafkapy.storage.manager import LogManager
 from kafkapy.storage.open_files import share_descriptors
 from kafkapy.timers import Timers
+from kafkapy.turns import Turns
 from kafkapy.validation import Validation, validation_threads
 from kafkapy.waiters import Waiters
 
@@ -160,6 +161,7 @@ class BrokerCore:
         threads = validation_threads()
         self.validation = Validation(_running_threads(threads, "kafkapy-validation"), threads)
         self._started.callback(self.validation.close)
+        self.turns = Turns(loop)
         self.timers = Timers(loop)
         self._started.callback(self.timers.close)
         self.waiters = Waiters(loop, self.timers)

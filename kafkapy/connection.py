@@ -336,9 +336,12 @@ class Connection:
     # --- writing ------------------------------------------------------------------------------------------
 
     def send(self, header: RequestHeader, response: Any) -> None:
-        """Send an answer, or queue what the socket does not take."""
+        """Send a response, or the parts of one that is encoded; queue what the socket does not take."""
         try:
-            parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
+            if isinstance(response, list):
+                parts = response
+            else:
+                parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
             done = self._outbound.send(parts)
         except OSError as error:
             self.close(f"sending failed: {error}", level=logging.DEBUG)

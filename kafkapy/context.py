@@ -4,8 +4,9 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
 
 - the response, when it can answer at once: no task is made;
 - None, when nothing is to be sent (Produce with acks=0);
-- an awaitable of either (`async def`, or a future): the connection's next request waits until it is
-  answered, as in Apache Kafka, where a channel is muted while a request is in flight;
+- a generator of the response, where it may take long: it yields wherever others may be served (turns.py);
+- an awaitable of a response or None (`async def`, or a future): the connection's next request waits until it
+  is answered, as in Apache Kafka, where a channel is muted while a request is in flight;
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
   requests. An awaitable may itself end in a Pipelined, when only its first part must not be overtaken. With
   a `Watch` (waiters.py) in the place of the awaitable no task is made, and the answer is sent from within the

@@ -4,6 +4,10 @@
 sent without further ado; all others take their place here. One that is not Pipelined keeps the connection
 from handling the next request until it is answered.
 
+A request or an answer of more than VALUES_AT_ONCE values is decoded or encoded in a thread, where
+connections have their turn as for validation. How many there are is known only when they are read: a request
+is begun on the event loop, and begun again in a thread where it turns out to be long.
+
 A request that cannot be read, or that no handler serves, closes the connection with one log line, as Apache
 Kafka's Processor does: there is no answer that such a client would understand. A handler that fails is
 logged, and its client gets UNKNOWN_SERVER_ERROR where the response has a place for it.
@@ -16,15 +20,17 @@ import logging
 from collections import deque
 from collections.abc import Awaitable
 from functools import partial
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy import handlers
 from kafkapy.context import Pipelined, RequestContext
 from kafkapy.outbound import discard
-from kafkapy.protocol.codec import decode_from, schema_of
-from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.codec import decode_from, holds_more, schema_of
+from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError, OverBudgetError
 from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts
 from kafkapy.protocol.types import ApiKey
+from kafkapy.turns import VALUES_AT_ONCE
 from kafkapy.waiters import Watch
 
 if TYPE_CHECKING:
@@ -43,7 +49,17 @@ logger = logging.getLogger(__name__)
 class _Request:
     """A request in flight. `response` is None until it is `ready`, or when nothing is to be sent."""
 
-    __slots__ = ("endpoint", "future", "header", "kept_bytes", "nbytes", "pipelined", "ready", "response")
+    __slots__ = (
+        "encoding",
+        "endpoint",
+        "future",
+        "header",
+        "kept_bytes",
+        "nbytes",
+        "pipelined",
+        "ready",
+        "response",
+    )
 
     def __init__(self, header: RequestHeader, endpoint: handlers.Endpoint, nbytes: int) -> None:
         self.header = header
@@ -53,12 +69,15 @@ class _Request:
         """What its handler keeps of the receive buffer until it is answered."""
         self.future: asyncio.Future[Any] | Watch | None = None
         self.pipelined = False
+        self.encoding = False
+        """Its response is there, and is encoded in a thread."""
         self.ready = False
         self.response: Any = None
+        """A response, or the parts of one that is encoded."""
 
     def abandon(self) -> None:
         """The client is gone: end what changes nothing."""
-        if self.future is not None and self.endpoint.api.abandon:
+        if self.future is not None and self.endpoint.api.abandon and not self.encoding:
             self.future.cancel()
 
 
@@ -112,22 +131,17 @@ class RequestsInFlight:
                 self._refuse(header)
                 return
             endpoint = handlers.endpoint(header.api_key)
-            request, _ = decode_from(endpoint.request_class, frame, body, header.api_version)
+            request, _ = decode_from(
+                endpoint.request_class, frame, body, header.api_version, budget=VALUES_AT_ONCE
+            )
+        except OverBudgetError:
+            connection.keep_frame()
+            response = self._handle_long(header, endpoint, frame, body)
         except DecodeError as error:
             connection.close(f"a request that cannot be read: {error}")
             return
-        context = RequestContext(
-            self._server.broker,
-            connection,
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
-        )
-        try:
-            response = endpoint.handle(context, request)
-        except Exception as error:
-            response = self._failed(header, endpoint, error)
+        else:
+            response = self._call(header, endpoint, request)
         if response is None:
             return
         if type(response) is endpoint.response_class:
@@ -140,13 +154,48 @@ class RequestsInFlight:
             self._requests.append(waiting)
             self._await(waiting, response)
 
+    def _call(self, header: RequestHeader, endpoint: handlers.Endpoint, request: Any) -> Any:
+        """What the handler returns, or the answer to its failure."""
+        broker = self._server.broker
+        context = RequestContext(
+            broker,
+            self._connection,
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+        )
+        try:
+            response = endpoint.handle(context, request)
+            return broker.turns.begin(response) if type(response) is GeneratorType else response
+        except Exception as error:
+            return self._failed(header, endpoint, error)
+
+    async def _handle_long(
+        self, header: RequestHeader, endpoint: handlers.Endpoint, frame: memoryview, body: int
+    ) -> Any:
+        """Decode a request in a thread, then handle it."""
+        decode = partial(decode_from, endpoint.request_class, frame, body, header.api_version)
+        try:
+            request, _ = await self._server.broker.validation.run(self._connection, decode)
+        except DecodeError as error:
+            self._connection.close(f"a request that cannot be read: {error}")
+            return None
+        response = self._call(header, endpoint, request)
+        self._connection.frame_is_kept = False  # said of this frame, which is kept, not of the next
+        return await response if isinstance(response, Awaitable) else response
+
     def _answer_now(self, header: RequestHeader, endpoint: handlers.Endpoint, response: Any) -> None:
-        if not self._requests:
+        is_long = holds_more(response, VALUES_AT_ONCE)
+        if not self._requests and not is_long:
             self._connection.send(header, response)
             return
         request = _Request(header, endpoint, 0)
-        request.response, request.ready = response, True
         self._requests.append(request)
+        if is_long:
+            self._encode(request, response)
+        else:
+            request.response, request.ready = response, True
 
     def _refuse(self, header: RequestHeader) -> None:
         """Answer, or close, for an API or version that is not in the table."""
@@ -192,10 +241,22 @@ class RequestsInFlight:
             response = response.answer
         else:
             self._muting = request
+        self._watch(request, response)
+
+    def _watch(self, request: _Request, response: Awaitable[Any] | Watch) -> None:
         if not isinstance(response, Watch):
             response = asyncio.ensure_future(response, loop=self._server.loop)
         request.future = response
         response.add_done_callback(partial(self._answered, request))
+
+    def _encode(self, request: _Request, response: Any) -> None:
+        """Have a long response encoded in a thread."""
+        request.encoding = True
+        if not request.pipelined:
+            self._muting = request
+        header = request.header
+        encode = partial(response_parts, header.api_key, header.api_version, header.correlation_id, response)
+        self._watch(request, self._server.broker.validation.run(self._connection, encode))
 
     def _answered(self, request: _Request, future: asyncio.Future[Any] | Watch) -> None:
         """A request that waited has its answer, or the first part of its work behind it."""
@@ -210,6 +271,8 @@ class RequestsInFlight:
             response = self._failed(request.header, request.endpoint, error)
         if isinstance(response, Pipelined):
             self._await(request, response)
+        elif not request.encoding and response is not None and holds_more(response, VALUES_AT_ONCE):
+            self._encode(request, response)
         else:
             if request.pipelined:
                 self._pipelined_bytes -= request.nbytes
@@ -234,6 +297,8 @@ class RequestsInFlight:
 def _drop_answer(request: _Request) -> None:
     """Let go of the log files that an unsent answer holds."""
     if request.response is not None:
-        header = request.header
-        discard(response_parts(header.api_key, header.api_version, header.correlation_id, request.response))
+        header, parts = request.header, request.response
+        if not isinstance(parts, list):
+            parts = response_parts(header.api_key, header.api_version, header.correlation_id, parts)
+        discard(parts)
         request.response = None

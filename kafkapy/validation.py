@@ -1,6 +1,7 @@
-"""Threads that check what producers send where that takes long, shared out fairly between connections.
+"""Threads for work on requests that takes long, shared out fairly between connections.
 
-A few kilobytes may decompress to `max.decompressed.message.bytes`, so a connection that sends nothing but
+That is mostly validation of what producers send; also long messages are decoded and encoded here. A few
+kilobytes may decompress to `max.decompressed.message.bytes`, so a connection that sends nothing but
 such batches costs a core, and forty of them would cost all. Who has cost little goes first, and the last
 thread is only for those: an ordinary batch never waits for forty bombs. One thread less than there are cores
 is for the others, so that the event loop has a core as well.
@@ -56,18 +57,30 @@ class Validation:
         turn: asyncio.Future[bool] = self._loop.create_future()
         heapq.heappush(self._waiting, (connection.validation_paid_at, next(self._numbers), turn))
         self._go_on()
-        in_debt = await turn
-        seconds = 0.0
         try:
-            result, seconds = await self._loop.run_in_executor(self._pool, _timed, call)
-        finally:
-            now = self._loop.time()
-            paid_at = max(connection.validation_paid_at, now) + seconds / SHARE
-            connection.validation_paid_at = min(paid_at, now + MEMORY_SECONDS)
-            self._running -= 1
-            self._running_in_debt -= in_debt
-            self._go_on()
+            in_debt = await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self._end(in_debt=turn.result())
+            raise
+        # A thread cannot be stopped: whoever gives up, it is taken until it ends.
+        running = self._loop.run_in_executor(self._pool, _timed, call)
+
+        def ended(running: asyncio.Future[tuple[T, float]]) -> None:
+            if not running.cancelled() and running.exception() is None:
+                now, (_, seconds) = self._loop.time(), running.result()
+                paid_at = max(connection.validation_paid_at, now) + seconds / SHARE
+                connection.validation_paid_at = min(paid_at, now + MEMORY_SECONDS)
+            self._end(in_debt=in_debt)
+
+        running.add_done_callback(ended)
+        result, _ = await asyncio.shield(running)
         return result
+
+    def _end(self, *, in_debt: bool) -> None:
+        self._running -= 1
+        self._running_in_debt -= in_debt
+        self._go_on()
 
     def close(self) -> None:
         """End the threads; those at work end it first."""

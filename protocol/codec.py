@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from kafkapy.protocol import primitives, schema
-from kafkapy.protocol.decoder_source import DecoderSource
+from kafkapy.protocol.decoder_source import DecoderSource, value_count
 from kafkapy.protocol.encoder_source import EncoderSource
-from kafkapy.protocol.errors import DecodeError, EncodeError
+from kafkapy.protocol.errors import DecodeError, EncodeError, OverBudgetError
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import Part
 
@@ -38,6 +38,10 @@ Decoder: TypeAlias = Callable[[bytes | memoryview, int, int, int, memoryview | N
 _encoders: dict[tuple[type[TopMessage], int], Encoder] = {}
 _decoders: dict[tuple[type[TopMessage], int, bool], Decoder] = {}
 _has_records: dict[type[TopMessage], bool] = {}
+_arrays: dict[type[TopMessage], "Arrays"] = {}
+
+Arrays: TypeAlias = tuple[tuple[str, int, "Arrays"], ...]
+"""The arrays of a struct: name, what one element costs, and the arrays within that."""
 
 _ENCODE_MISTAKES = (struct.error, TypeError, AttributeError, UnicodeEncodeError, OverflowError)
 
@@ -98,12 +102,46 @@ def decode_from(
     try:
         found: tuple[M, int] = decoder(data, offset, len(data), budget, view)
         return found
+    except OverBudgetError as error:
+        raise OverBudgetError(f"{message_class.__name__} v{version}: {error}") from None
     except DecodeError as error:
         raise DecodeError(f"{message_class.__name__} v{version}: {error}") from None
     except (struct.error, IndexError):
         raise DecodeError(f"{message_class.__name__} v{version}: ends too early") from None
     except UnicodeDecodeError:
         raise DecodeError(f"{message_class.__name__} v{version}: a string is not valid UTF-8") from None
+
+
+def holds_more(message: TopMessage, values: int) -> bool:
+    """Whether the arrays of `message` hold more than so many values, counted as for a budget."""
+    arrays = _arrays.get(message.__class__)
+    if arrays is None:
+        struct, last = schema_of(message.__class__).root, schema_of(message.__class__).versions.last
+        arrays = _arrays[message.__class__] = _find_arrays(struct, last)
+    return _left_of(values, message, arrays) < 0
+
+
+def _left_of(budget: int, struct: Any, arrays: Arrays) -> int:
+    for name, cost, within in arrays:
+        elements = getattr(struct, name)
+        if elements:
+            budget -= len(elements) * cost
+            if within:
+                for element in elements:
+                    if budget < 0:
+                        return budget
+                    budget = _left_of(budget, element, within)
+    return budget
+
+
+def _find_arrays(struct: schema.Struct, version: int) -> Arrays:
+    return tuple(
+        (field.name, 1, ())
+        if field.struct is None
+        else (field.name, value_count(field.struct, version), _find_arrays(field.struct, version))
+        for field in struct.fields
+        if field.is_array
+    )
 
 
 def schema_of(message_class: type[TopMessage]) -> schema.MessageSchema:

@@ -205,5 +205,9 @@ class DecodeError(ValueError):
     """These bytes are not what they claim to be."""
 
 
+class OverBudgetError(DecodeError):
+    """A message holds more values than whoever decodes it allows."""
+
+
 class EncodeError(ValueError):
     """A value does not fit its field, or a field does not exist in this version."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, TypeAlias
 
-from kafkapy.protocol.errors import DecodeError, EncodeError
+from kafkapy.protocol.errors import DecodeError, EncodeError, OverBudgetError
 from kafkapy.protocol.schema import SIZES
 
 Buffer: TypeAlias = bytes | memoryview
@@ -64,8 +64,8 @@ def skip_tags(data: Buffer, position: int, end: int, budget: int) -> tuple[int, 
     return position, budget
 
 
-def over_budget() -> DecodeError:
-    return DecodeError("more values than one message may hold")
+def over_budget() -> OverBudgetError:
+    return OverBudgetError("more values than one message may hold")
 
 
 def encode_uvarint(value: int) -> bytes:

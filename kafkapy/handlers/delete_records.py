@@ -22,17 +22,25 @@ from kafkapy.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from kafkapy.topic_names import is_internal
+from kafkapy.turns import Steps
 
 INVALID_LOW_WATERMARK = -1
 
 
-def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def handle(context: RequestContext, request: DeleteRecordsRequest) -> Steps[DeleteRecordsResponse]:
     """Answer each partition on its own."""
-    topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
+    wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
-        partitions = topics.setdefault(topic.name, {})
-        for wanted in topic.partitions:
-            partitions[wanted.partition_index] = _delete(context, topic.name, wanted)
+        of_topic = wanted.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            yield
+            of_topic[partition.partition_index] = partition
+    topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
+    for name, of_topic in wanted.items():
+        topics[name] = {}
+        for index, partition in of_topic.items():
+            yield
+            topics[name][index] = _delete(context, name, partition)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))

@@ -10,7 +10,6 @@ Version notes: v1 is flexible.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from enum import IntEnum
 
@@ -26,9 +25,7 @@ from kafkapy.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-
-ENTITIES_AT_ONCE = 2000
-"""After so many the event loop serves others."""
+from kafkapy.turns import Steps
 
 
 class MatchType(IntEnum):
@@ -37,18 +34,17 @@ class MatchType(IntEnum):
     ANY = 2
 
 
-async def handle(
+def handle(
     context: RequestContext, request: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse:
+) -> Steps[DescribeClientQuotasResponse]:
     """Answer the entities that match."""
     try:
         exact, types = _filter(request.components)
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
     entries = []
-    for number, (entity, configs) in enumerate(context.broker.metadata.image.client_quotas.configs.items()):
-        if number % ENTITIES_AT_ONCE == ENTITIES_AT_ONCE - 1:
-            await asyncio.sleep(0)
+    for entity, configs in context.broker.metadata.image.client_quotas.configs.items():
+        yield
         values = quotas(configs)
         if values and _matches(entity, exact, types, strict=request.strict):
             entries.append(_entry(entity, values))

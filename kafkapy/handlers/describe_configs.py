@@ -5,8 +5,9 @@ Versions: 0-4 (Apache Kafka 4 dropped v0).
 Behaviour: a resource is a topic by name, this broker by its id, or all brokers (""), which shows only what
 is set dynamically for all; a group or a subscription to metrics of clients by name, whether there is one
 or not; this broker's loggers by its id, with their levels. `configuration_keys` picks settings; null or none
-asks for all. A value that must not be shown is null, and so is that of a setting that nobody knows. Synonyms
-(v1+) list every place that gives a value, in order of precedence.
+asks for all. A resource that is named twice is answered once. A value that must not be shown is null, and so
+is that of a setting that nobody knows. Synonyms (v1+) list every place that gives a value, in order of
+precedence.
 
 Version notes: v0 says only whether a value is the default, v1 adds its source and synonyms, v3 types and
 documentation (KIP-569).
@@ -29,13 +30,20 @@ from kafkapy.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from kafkapy.topic_names import why_invalid
+from kafkapy.turns import Steps
 
 
-def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(context: RequestContext, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
     """Answer each resource on its own."""
-    return DescribeConfigsResponse(
-        results=[_describe(context, request, resource) for resource in request.resources]
-    )
+    resources: dict[tuple[int, str], DescribeConfigsResource] = {}
+    for resource in request.resources:
+        yield
+        resources.setdefault((resource.resource_type, resource.resource_name), resource)
+    results = []
+    for resource in resources.values():
+        yield
+        results.append(_describe(context, request, resource))
+    return DescribeConfigsResponse(results=results)
 
 
 def _describe(

@@ -3,7 +3,7 @@
 Versions: 0-6.
 
 Behaviour: the protocol and the members' metadata are told of a stable group only: otherwise they are about to
-change. A group that does not exist is Dead.
+change. A group that does not exist is Dead. A group that is named twice is described once.
 
 Version notes: v3 can ask which operations the client may do on each group, all of them here; v4 adds static
 membership; v6 tells a group that does not exist by GROUP_ID_NOT_FOUND with a message (KIP-1043).
@@ -23,14 +23,16 @@ from kafkapy.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 6
 
 
-def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Describe each group."""
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
+    """Describe each group once."""
     response = DescribeGroupsResponse()
-    for group_id in request.groups:
+    for group_id in dict.fromkeys(request.groups):
+        yield
         described = _describe(context, group_id)
         if request.include_authorized_operations and not described.error_code:
             described.authorized_operations = authorized_operations.GROUP

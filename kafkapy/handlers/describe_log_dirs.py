@@ -14,6 +14,7 @@ Version notes: v3 adds an error for the whole answer, v4 the size and free space
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from itertools import chain
 
 from kafkapy.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
@@ -25,8 +26,12 @@ from kafkapy.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from kafkapy.storage.log_directory import LogDirectory
+from kafkapy.turns import Steps
 
 UNKNOWN_LAG = -1
+
+ByDirectory = dict[str, dict[str, list[DescribeLogDirsPartition]]]
+"""Partitions by path of a log directory, and by topic."""
 
 Described = tuple[str, str, DescribeLogDirsPartition]
 """Path of a log directory, name of a topic, and one of its partitions in there."""
@@ -34,12 +39,7 @@ Described = tuple[str, str, DescribeLogDirsPartition]
 
 async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Describe every log directory."""
-    wanted: Container[tuple[str, int]] | None = None
-    if request.topics is not None:
-        wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
-    by_dir: dict[str, dict[str, list[DescribeLogDirsPartition]]] = {}
-    for path, name, described in (*_logs(context, wanted), *_copies(context, wanted)):
-        by_dir.setdefault(path, {}).setdefault(name, []).append(described)
+    by_dir = await context.broker.turns.finish(_by_directory(context, request))
     return DescribeLogDirsResponse(
         results=[
             await _describe(context, directory, by_dir.get(directory.path, {}))
@@ -48,8 +48,23 @@ async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> De
     )
 
 
+def _by_directory(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[ByDirectory]:
+    wanted: set[tuple[str, int]] | None = None
+    if request.topics is not None:
+        wanted = set()
+        for topic in request.topics:
+            yield
+            wanted.update((topic.topic, partition) for partition in topic.partitions)
+    by_directory: ByDirectory = {}
+    for each in chain(_logs(context, wanted), _copies(context, wanted)):
+        yield
+        path, name, described = each
+        by_directory.setdefault(path, {}).setdefault(name, []).append(described)
+    return by_directory
+
+
 def _logs(context: RequestContext, wanted: Container[tuple[str, int]] | None) -> Iterator[Described]:
-    for partition in context.broker.replicas:
+    for partition in tuple(context.broker.replicas):
         if wanted is None or partition.topic_partition in wanted:
             name, index = partition.topic_partition
             described = DescribeLogDirsPartition(partition_index=index, partition_size=partition.log.size)
@@ -58,7 +73,7 @@ def _logs(context: RequestContext, wanted: Container[tuple[str, int]] | None) ->
 
 def _copies(context: RequestContext, wanted: Container[tuple[str, int]] | None) -> Iterator[Described]:
     logs = context.broker.logs
-    for topic_partition, copy in logs.moves.copies.items():
+    for topic_partition, copy in tuple(logs.moves.copies.items()):
         if wanted is None or topic_partition in wanted:
             log = logs.logs.get(topic_partition)
             described = DescribeLogDirsPartition(

@@ -24,11 +24,12 @@ from kafkapy.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from kafkapy.topic_names import is_internal, is_valid
+from kafkapy.turns import Steps
 
 
 def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     """Answer one page."""
     image, cursor = context.broker.metadata.image, request.cursor
     first_name = "" if cursor is None else cursor.topic_name
@@ -42,6 +43,7 @@ def handle(
     response = DescribeTopicPartitionsResponse()
     live = {node.id for node in context.nodes()}
     for name in names:
+        yield
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -51,12 +53,16 @@ def handle(
             continue
         first = first_partition if name == first_name else 0
         end = min(len(topic.partitions), first + remaining)
+        partitions = []
+        for index in range(first, end):
+            yield
+            partitions.append(_partition(context, topic, index, live))
         response.topics.append(
             DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=topic.id,
                 is_internal=is_internal(name),
-                partitions=[_partition(context, topic, index, live) for index in range(first, end)],
+                partitions=partitions,
                 topic_authorized_operations=TOPIC,
             )
         )

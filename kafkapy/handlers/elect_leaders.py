@@ -12,7 +12,6 @@ flexible.
 
 from __future__ import annotations
 
-import asyncio
 from enum import IntEnum
 
 from kafkapy.context import RequestContext
@@ -25,9 +24,7 @@ from kafkapy.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
-
-PARTITIONS_AT_ONCE = 2000
-"""After so many the event loop serves others."""
+from kafkapy.turns import Steps
 
 
 class ElectionType(IntEnum):
@@ -47,35 +44,38 @@ _UNAVAILABLE = {
 }
 
 
-async def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+def handle(context: RequestContext, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
     """Answer each partition as the image has it."""
     try:
         election = ElectionType(request.election_type)
     except ValueError:
-        return _unknown_type(request) if request.topic_partitions != [] else ElectLeadersResponse()
+        return (yield from _unknown_type(request))
     elector = _Elector(context, election)
     if request.topic_partitions is None:
-        return ElectLeadersResponse(replica_election_results=await elector.all_topics())
-    return ElectLeadersResponse(replica_election_results=await elector.topics(request.topic_partitions))
+        results = yield from elector.all_topics()
+    else:
+        results = yield from elector.topics(request.topic_partitions)
+    return ElectLeadersResponse(replica_election_results=results)
 
 
-def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
+def _unknown_type(request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
+    response = ElectLeadersResponse()
+    if request.topic_partitions != []:
+        response.error_code = ErrorCode.INVALID_REQUEST
     message = f"Unknown election type {request.election_type}"
-    return ElectLeadersResponse(
-        error_code=ErrorCode.INVALID_REQUEST,
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    PartitionResult(
-                        partition_id=index, error_code=ErrorCode.INVALID_REQUEST, error_message=message
-                    )
-                    for index in topic.partitions
-                ],
+    for topic in request.topic_partitions or ():
+        results = []
+        for index in topic.partitions:
+            yield
+            results.append(
+                PartitionResult(
+                    partition_id=index, error_code=ErrorCode.INVALID_REQUEST, error_message=message
+                )
             )
-            for topic in request.topic_partitions or ()
-        ],
-    )
+        response.replica_election_results.append(
+            ReplicaElectionResult(topic=topic.topic, partition_result=results)
+        )
+    return response
 
 
 class _Elector:
@@ -86,16 +86,14 @@ class _Elector:
         self._replicas = context.broker.replicas
         self._election = election
 
-    async def topics(self, wanted: list[TopicPartitions]) -> list[ReplicaElectionResult]:
+    def topics(self, wanted: list[TopicPartitions]) -> Steps[list[ReplicaElectionResult]]:
         """Every partition that the client names."""
-        results, looked_at = [], 0
+        results = []
         for topic in wanted:
             found = []
             for index in topic.partitions:
+                yield
                 found.append(self._result(topic.topic, index))
-                looked_at += 1
-                if looked_at % PARTITIONS_AT_ONCE == 0:
-                    await asyncio.sleep(0)
             results.append(ReplicaElectionResult(topic=topic.topic, partition_result=found))
         return results
 
@@ -111,20 +109,16 @@ class _Elector:
             error, message = _UNAVAILABLE[self._election]
         return PartitionResult(partition_id=index, error_code=error, error_message=message)
 
-    async def all_topics(self) -> list[ReplicaElectionResult]:
+    def all_topics(self) -> Steps[list[ReplicaElectionResult]]:
         """Every topic, with its partitions that would need an election."""
-        results, looked_at = [], 0
+        results = []
         for name, topic in self._image.topics.items():
-            needing = [
-                self._result(name, index)
-                for index, state in enumerate(topic.partitions)
-                if not self._is_led(name, index, state)
-            ]
+            needing = []
+            for index, state in enumerate(topic.partitions):
+                yield
+                if not self._is_led(name, index, state):
+                    needing.append(self._result(name, index))
             results.append(ReplicaElectionResult(topic=name, partition_result=needing))
-            looked_at += len(topic.partitions)
-            if looked_at >= PARTITIONS_AT_ONCE:
-                looked_at = 0
-                await asyncio.sleep(0)
         return results
 
     def _is_led(self, topic: str, index: int, state: PartitionState) -> bool:

@@ -27,6 +27,7 @@ from kafkapy.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_KEYS: Final = 4
 GROUP: Final = 0
@@ -36,7 +37,7 @@ NO_NODE: Final = -1
 
 def handle(
     context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+) -> Steps[FindCoordinatorResponse] | Awaitable[FindCoordinatorResponse]:
     """Answer for each key."""
     if request.key_type == GROUP and not context.broker.groups.has_topic:
         return _create_topic_and_answer(context, request)
@@ -48,11 +49,12 @@ def handle(
 async def _create_topic_and_answer(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
+    refusal = None
     try:
         await context.broker.groups.ensure_topic()
     except KafkaError as error:
-        return _answer(context, request, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
-    return _answer(context, request, None)
+        refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
+    return await context.broker.turns.finish(_answer(context, request, refusal))
 
 
 def _why_not(key_type: int) -> KafkaError:
@@ -65,7 +67,7 @@ def _why_not(key_type: int) -> KafkaError:
 
 def _answer(
     context: RequestContext, request: FindCoordinatorRequest, error: KafkaError | None
-) -> FindCoordinatorResponse:
+) -> Steps[FindCoordinatorResponse]:
     node = next((node for node in context.nodes() if node.id == context.broker.node_id), None)
     if node is None and error is None:
         error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The broker is starting or stopping.")
@@ -76,11 +78,12 @@ def _answer(
         return FindCoordinatorResponse(
             error_code=code, error_message=message, node_id=node_id, host=host, port=port
         )
-    return FindCoordinatorResponse(
-        coordinators=[
+    response = FindCoordinatorResponse()
+    for key in dict.fromkeys(request.coordinator_keys):
+        yield
+        response.coordinators.append(
             Coordinator(
                 key=key, node_id=node_id, host=host, port=port, error_code=code, error_message=message
             )
-            for key in request.coordinator_keys
-        ]
-    )
+        )
+    return response

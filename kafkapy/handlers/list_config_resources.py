@@ -17,9 +17,12 @@ from kafkapy.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from kafkapy.turns import Steps
 
 
-def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(
+    context: RequestContext, request: ListConfigResourcesRequest
+) -> Steps[ListConfigResourcesResponse]:
     """Answer from the image."""
     image = context.broker.metadata.image
     wanted = request.resource_types if context.api_version else [ResourceType.CLIENT_METRICS]
@@ -34,10 +37,9 @@ def handle(context: RequestContext, request: ListConfigResourcesRequest) -> List
         ResourceType.CLIENT_METRICS: list(image.client_metrics_configs),
         ResourceType.GROUP: list(image.group_configs),
     }
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=resource_type)
-            for resource_type in sorted(types)
-            for name in names[resource_type]
-        ]
-    )
+    response = ListConfigResourcesResponse()
+    for resource_type in sorted(types):
+        for name in names[resource_type]:
+            yield
+            response.config_resources.append(ConfigResource(resource_name=name, resource_type=resource_type))
+    return response

@@ -16,11 +16,12 @@ from typing import Final
 from kafkapy.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from kafkapy.turns import Steps
 
 CLASSIC: Final = "classic"
 
 
-def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
     """List the groups that pass the filters."""
     groups = context.broker.groups
     if groups.is_loading:
@@ -29,15 +30,16 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsRes
     types = {kind.strip().lower() for kind in request.types_filter}
     if types and CLASSIC not in types:
         return ListGroupsResponse()
-    return ListGroupsResponse(
-        groups=[
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=CLASSIC,
+    response = ListGroupsResponse()
+    for group in tuple(groups.groups.values()):
+        yield
+        if not states or group.state.value.lower() in states:
+            response.groups.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=CLASSIC,
+                )
             )
-            for group in groups.groups.values()
-            if not states or group.state.value.lower() in states
-        ]
-    )
+    return response

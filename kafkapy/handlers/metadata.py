@@ -33,6 +33,7 @@ from kafkapy.protocol.messages.metadata import (
 )
 from kafkapy.protocol.types import ZERO_UUID, Uuid
 from kafkapy.topic_names import is_internal, is_valid
+from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
@@ -41,7 +42,7 @@ FIRST_VERSION_BY_TOPIC_ID = 12
 
 def handle(
     context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+) -> MetadataResponse | Steps[MetadataResponse] | Awaitable[MetadataResponse]:
     """Answer from the image, at once unless topics are to be created."""
     version, wanted = context.api_version, request.topics
     if wanted is None or (version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
@@ -54,19 +55,30 @@ def handle(
         ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
         return _Answer(context, request).about_ids(ids)
     names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
-    missing = [name for name in names if name not in context.broker.metadata.image.topics and is_valid(name)]
-    if missing and request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]:
-        return _create(context, request, names, missing)
+    may_create = request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]
+    if may_create and not names.keys() <= context.broker.metadata.image.topics.keys():
+        return _create(context, request, names)
     return _Answer(context, request).about(names, {})
 
 
 async def _create(
-    context: RequestContext, request: MetadataRequest, names: Collection[str], missing: Collection[str]
+    context: RequestContext, request: MetadataRequest, names: Collection[str]
 ) -> MetadataResponse:
     """Create what is missing, then answer."""
-    results = await context.broker.admin.topics.auto_create(missing)
+    turns = context.broker.turns
+    missing = await turns.finish(_missing(context, names))
+    results = await context.broker.admin.topics.auto_create(missing) if missing else {}
     errors = {name: error.code for name, error in results.items() if isinstance(error, KafkaError)}
-    return _Answer(context, request).about(names, errors)
+    return await turns.finish(_Answer(context, request).about(names, errors))
+
+
+def _missing(context: RequestContext, names: Collection[str]) -> Steps[list[str]]:
+    missing = []
+    for name in names:
+        yield
+        if name not in context.broker.metadata.image.topics and is_valid(name):
+            missing.append(name)
+    return missing
 
 
 class _Answer:
@@ -87,28 +99,36 @@ class _Answer:
             else ErrorCode.LEADER_NOT_AVAILABLE
         )
 
-    def about_all(self) -> MetadataResponse:
-        return self._response([self._topic(topic) for topic in self._image.topics.values()])
+    def about_all(self) -> Steps[MetadataResponse]:
+        topics = []
+        for topic in self._image.topics.values():
+            described = yield from self._topic(topic)
+            topics.append(described)
+        return self._response(topics)
 
-    def about_ids(self, ids: Collection[Uuid]) -> MetadataResponse:
+    def about_ids(self, ids: Collection[Uuid]) -> Steps[MetadataResponse]:
         topics = []
         for topic_id in ids:
+            yield
             topic = self._image.topics_by_id.get(topic_id)
             if topic is not None:
-                topics.append(self._topic(topic))
+                described = yield from self._topic(topic)
+                topics.append(described)
             else:
                 topics.append(
                     MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
                 )
         return self._response(topics)
 
-    def about(self, names: Collection[str], errors: dict[str, ErrorCode]) -> MetadataResponse:
+    def about(self, names: Collection[str], errors: dict[str, ErrorCode]) -> Steps[MetadataResponse]:
         """Answer about topics by name; `errors` says why some could not be created."""
         topics = []
         for name in names:
+            yield
             topic = self._image.topics.get(name)
             if topic is not None:
-                topics.append(self._topic(topic))
+                described = yield from self._topic(topic)
+                topics.append(described)
                 continue
             error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if not is_valid(name):
@@ -123,16 +143,17 @@ class _Answer:
             )
         return self._response(topics)
 
-    def refusing(self, wanted: Collection[MetadataRequestTopic]) -> MetadataResponse:
+    def refusing(self, wanted: Collection[MetadataRequestTopic]) -> Steps[MetadataResponse]:
         """Answer to a topic without name and id, or to ids in a version that does not take them."""
-        return MetadataResponse(
-            topics=[
+        topics = []
+        for topic in wanted:
+            yield
+            topics.append(
                 MetadataResponseTopic(
                     error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
                 )
-                for topic in wanted
-            ]
-        )
+            )
+        return MetadataResponse(topics=topics)
 
     def _response(self, topics: list[MetadataResponseTopic]) -> MetadataResponse:
         return MetadataResponse(
@@ -146,19 +167,21 @@ class _Answer:
             cluster_authorized_operations=self._cluster_operations,
         )
 
-    def _topic(self, topic: Topic) -> MetadataResponseTopic:
+    def _topic(self, topic: Topic) -> Steps[MetadataResponseTopic]:
+        partitions = yield from self._partitions(topic)
         return MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.id,
             is_internal=is_internal(topic.name),
-            partitions=self._partitions(topic),
+            partitions=partitions,
             topic_authorized_operations=self._topic_operations,
         )
 
-    def _partitions(self, topic: Topic) -> list[MetadataResponsePartition]:
+    def _partitions(self, topic: Topic) -> Steps[list[MetadataResponsePartition]]:
         nodes, brokers = self._nodes, self._image.brokers
         partitions = []
         for index, state in enumerate(topic.partitions):
+            yield
             leader, error = state.leader, ErrorCode.NONE
             if leader not in nodes:
                 error = self._no_listener if leader in brokers else ErrorCode.LEADER_NOT_AVAILABLE

@@ -16,7 +16,7 @@ an earlier topic of the same name is none.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
 from kafkapy.context import RequestContext
@@ -35,6 +35,7 @@ from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_GROUP_ERROR: Final = 2
 FIRST_VERSION_WITH_GROUPS: Final = 8
@@ -46,7 +47,7 @@ Committed = Mapping[TopicPartition, CommittedOffset]
 
 def handle(
     context: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+) -> Steps[OffsetFetchResponse] | Awaitable[OffsetFetchResponse]:
     """Answer for each group."""
     if context.api_version == 0 and not context.broker.groups.has_topic:
         return _create_topic_and_answer(context, request)
@@ -58,12 +59,16 @@ async def _create_topic_and_answer(
 ) -> OffsetFetchResponse:
     with contextlib.suppress(KafkaError):  # without a topic, the answer says what is wrong
         await context.broker.groups.ensure_topic()
-    return _answer(context, request)
+    return await context.broker.turns.finish(_answer(context, request))
 
 
-def _answer(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def _answer(context: RequestContext, request: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
     if context.api_version >= FIRST_VERSION_WITH_GROUPS:
-        return OffsetFetchResponse(groups=[_group(context, group) for group in request.groups])
+        groups = []
+        for asked in request.groups:
+            answered = yield from _group(context, asked)
+            groups.append(answered)
+        return OffsetFetchResponse(groups=groups)
     topics = request.topics
     group = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -74,10 +79,12 @@ def _answer(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetch
             for topic in topics
         ],
     )
-    return _single(_group(context, group), group, context.api_version)
+    answered = yield from _group(context, group)
+    return (yield from _single(answered, group, context.api_version))
 
 
-def _group(context: RequestContext, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _group(context: RequestContext, asked: OffsetFetchRequestGroup) -> Steps[OffsetFetchResponseGroup]:
+    yield
     groups = context.broker.groups
     image = context.broker.metadata.image
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
@@ -87,18 +94,22 @@ def _group(context: RequestContext, asked: OffsetFetchRequestGroup) -> OffsetFet
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
     committed = groups.offsets.of_group(asked.group_id)
     if asked.topics is None:
-        topics = _all_topics(image, committed, by_id)
+        topics = yield from _all_topics(image, dict(committed), by_id)
     else:
-        topics = [_topic(image, committed, topic, by_id) for topic in asked.topics]
+        topics = []
+        for topic in asked.topics:
+            answered = yield from _topic(image, committed, topic, by_id)
+            topics.append(answered)
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
 
 def _topic(
     image: MetadataImage, committed: Committed, asked: OffsetFetchRequestTopics, by_id: bool
-) -> OffsetFetchResponseTopics:
+) -> Steps[OffsetFetchResponseTopics]:
     name = image.topic_name(asked.topic_id) if by_id else asked.name
     partitions = []
     for index in asked.partition_indexes:
+        yield
         if name is None:
             partitions.append(_partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID))
             continue
@@ -109,9 +120,12 @@ def _topic(
     return OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
 
 
-def _all_topics(image: MetadataImage, committed: Committed, by_id: bool) -> list[OffsetFetchResponseTopics]:
+def _all_topics(
+    image: MetadataImage, committed: Committed, by_id: bool
+) -> Steps[list[OffsetFetchResponseTopics]]:
     topics: dict[str, OffsetFetchResponseTopics] = {}
     for (name, index), offset in committed.items():
+        yield
         known = image.topics.get(name)
         if by_id and (known is None or not offset.is_of_topic(known.id)):
             continue
@@ -142,28 +156,23 @@ def _partition(
 
 def _single(
     group: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, version: int
-) -> OffsetFetchResponse:
+) -> Steps[OffsetFetchResponse]:
     """The answer for the one group of v0-v7."""
-    topics: Iterable[OffsetFetchResponseTopics] = group.topics
-    if group.error_code and version < FIRST_VERSION_WITH_GROUP_ERROR:
-        topics = [
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=[
-                    _partition(index, None, ErrorCode(group.error_code)) for index in topic.partition_indexes
-                ],
-            )
-            for topic in asked.topics or ()
-        ]
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name, partitions=[_old_partition(each, version) for each in topic.partitions]
-            )
-            for topic in topics
-        ],
-    )
+    error, topics = ErrorCode(group.error_code), []
+    if error and version < FIRST_VERSION_WITH_GROUP_ERROR:
+        for topic in asked.topics or ():
+            refused = []
+            for index in topic.partition_indexes:
+                yield
+                refused.append(_old_partition(_partition(index, None, error), version))
+            topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=refused))
+    for found in group.topics:
+        partitions = []
+        for each in found.partitions:
+            yield
+            partitions.append(_old_partition(each, version))
+        topics.append(OffsetFetchResponseTopic(name=found.name, partitions=partitions))
+    return OffsetFetchResponse(error_code=error, topics=topics)
 
 
 def _old_partition(each: OffsetFetchResponsePartitions, version: int) -> OffsetFetchResponsePartition:

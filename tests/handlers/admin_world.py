@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
+from types import GeneratorType, SimpleNamespace
 from typing import Any, cast
 
 from kafkapy import handlers
@@ -27,6 +28,7 @@ from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.files import FileSystem
 from kafkapy.storage.log_config import LogConfig
+from kafkapy.turns import Turns
 
 NODE_ID = 1
 
@@ -102,6 +104,7 @@ class AdminWorld:
         )
 
     async def start(self) -> None:
+        self.turns = Turns(asyncio.get_running_loop())
         self.store = await EmbeddedStore.open(self.path / "metadata.db", sync=False)
         image = await open_cluster(self.store, "kafkapy-tests-clusterX")
         self.metadata.follow(self.replicas.apply)
@@ -119,6 +122,8 @@ class AdminWorld:
         received = decode(type(request), encode(request, version), version)
         context = RequestContext(cast("Any", self), self.connection, request.KEY, version, 7, "tests")
         response = endpoint.handle(context, received)
+        if isinstance(response, GeneratorType):
+            response = self.turns.begin(response)
         if inspect.isawaitable(response):
             response = await response
         assert type(response) is endpoint.response_class

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -20,6 +21,8 @@ from kafkapy.listeners import format_address
 from kafkapy.protocol.messages import request_class, response_class
 from kafkapy.protocol.types import ApiKey
 from kafkapy.server import Server
+from kafkapy.turns import Turns
+from kafkapy.validation import Validation
 
 T = TypeVar("T")
 
@@ -62,12 +65,14 @@ def serving(
     loop = make_loop()
     failures: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: failures.append(context))
+    pool = ThreadPoolExecutor(2)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **(settings or {})})
 
     async def start() -> Server:
-        broker = cast("Any", SimpleNamespace(config=config, cluster_id="test-cluster", node_id=1))
+        parts = {"turns": Turns(loop), "validation": Validation(pool, 2)}
+        broker = cast("Any", SimpleNamespace(config=config, cluster_id="test-cluster", node_id=1, **parts))
         server = Server(broker, config, loop)
         server.bind(config.listeners)
         server.accept()
@@ -85,6 +90,7 @@ def serving(
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+        pool.shutdown()
     assert not failures, failures
 
 

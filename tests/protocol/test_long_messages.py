@@ -1,0 +1,43 @@
+"""How many values a message holds: asked of a message, and held against a budget while one is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkapy.protocol import codec
+from kafkapy.protocol.errors import OverBudgetError
+from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kafkapy.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+VERSION = 8
+
+
+def request(groups: int, topics: int, partitions: int) -> OffsetFetchRequest:
+    topic = OffsetFetchRequestTopics(name="t", partition_indexes=list(range(partitions)))
+    return OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id="g", topics=[topic] * topics) for _ in range(groups)]
+    )
+
+
+@pytest.mark.parametrize(("groups", "topics", "partitions"), [(0, 0, 0), (3, 0, 0), (2, 3, 0), (2, 3, 50)])
+def test_values_within_values_count(groups: int, topics: int, partitions: int) -> None:
+    message = request(groups, topics, partitions)
+    holding = next(values for values in range(10_000) if not codec.holds_more(message, values))
+    assert groups * topics * partitions <= holding <= groups * (6 + topics * (5 + partitions))
+    data = codec.encode(message, VERSION)
+    assert codec.decode(OffsetFetchRequest, data, VERSION, budget=holding).groups == message.groups
+
+
+def test_a_null_array_holds_nothing() -> None:
+    assert not codec.holds_more(MetadataRequest(topics=None), 0)
+    assert codec.holds_more(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 0)
+
+
+def test_a_message_over_its_budget_is_told_from_a_broken_one() -> None:
+    data = codec.encode(request(1, 1, 100), VERSION)
+    with pytest.raises(OverBudgetError, match="OffsetFetchRequest v8: more values"):
+        codec.decode(OffsetFetchRequest, data, VERSION, budget=99)
