@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy import handlers
 from kafkapy.context import Pipelined, RequestContext
+from kafkapy.log_text import shortened
 from kafkapy.outbound import discard
 from kafkapy.protocol.codec import decode_from, holds_more, schema_of
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError, OverBudgetError
@@ -167,9 +168,13 @@ class RequestsInFlight:
         )
         try:
             response = endpoint.handle(context, request)
-            return broker.turns.begin(response) if type(response) is GeneratorType else response
+            if type(response) is GeneratorType:
+                response = broker.turns.begin(response)
+                if isinstance(response, Awaitable):
+                    return _finish(response)
         except Exception as error:
             return self._failed(header, endpoint, error)
+        return response
 
     async def _handle_long(
         self, header: RequestHeader, endpoint: handlers.Endpoint, frame: memoryview, body: int
@@ -220,7 +225,7 @@ class RequestsInFlight:
                 name,
                 header.api_version,
                 self._connection,
-                header.client_id,
+                shortened(header.client_id),
                 exc_info=error,
             )
         fields = schema_of(endpoint.response_class).root.fields
@@ -292,6 +297,12 @@ class RequestsInFlight:
             request = requests.popleft()
             if request.response is not None:
                 connection.send(request.header, request.response)
+
+
+async def _finish(response: Awaitable[Any]) -> Any:
+    """What comes of a generator that took turns, which may have to be waited for in its turn."""
+    found = await response
+    return await found if isinstance(found, Awaitable) else found
 
 
 def _drop_answer(request: _Request) -> None:

@@ -35,6 +35,7 @@ from kafkapy.connection import Connection
 from kafkapy.connection_limits import ConnectionLimits
 from kafkapy.listeners import Listener, format_address
 from kafkapy.storage.files import is_exhausted, what_is_lacking
+from kafkapy.timers import STALL_SECONDS
 
 if TYPE_CHECKING:
     from kafkapy.broker import BrokerCore
@@ -217,9 +218,13 @@ class Server:
     # --- the sweep ----------------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        self.now = now = self.loop.time()
+        before, self.now = self.now, self.loop.time()
+        now = self.now
         shortest = min(self._receive_seconds, self._idle_seconds if self._idle_seconds > 0 else 1e9)
-        self._sweep_timer = self.loop.call_later(min(SWEEP_SECONDS, shortest / 10), self._sweep)
+        interval = min(SWEEP_SECONDS, shortest / 10)
+        self._sweep_timer = self.loop.call_later(interval, self._sweep)
+        if now - before > SWEEP_SECONDS + STALL_SECONDS:
+            return  # what came during a stall is not read yet
         enough = self._receive_seconds * RECEIVE_RATE
         for connection in tuple(self.incomplete):
             if connection.receiving_since < now - self._receive_seconds:

@@ -5,6 +5,10 @@ so late by at most one tick and never early; the event loop carries one timer, t
 cancelled timer stays in its slot, empty, until most are: then all slots are swept, so that a client that
 asks to wait for weeks, again and again, takes no memory. Measured: schedule and cancel 0.6 µs, against
 2.4 µs for a `loop.call_later` of uvloop's. Source of the manner: Apache Kafka's TimingWheel.
+
+The event loop looks at its timers before it reads from sockets. After a stall, what clients have sent in time
+is still unread: timers that are later than STALL_SECONDS wait once more, as long as the stall was, up to
+MAX_REPRIEVE_SECONDS. So a member whose heartbeat came in time is not taken for silent.
 """
 
 from __future__ import annotations
@@ -16,6 +20,9 @@ from collections.abc import Callable
 from typing import Final
 
 TICK: Final = 0.005
+STALL_SECONDS: Final = 0.1
+"""A timer that is so late comes after a stall: of the loop, the process or the machine."""
+MAX_REPRIEVE_SECONDS: Final = 1.0
 SWEEP_FROM: Final = 10_000
 """Fewer cancelled timers than this are left where they are."""
 
@@ -62,6 +69,8 @@ class Timers:
         self._cancelled = 0
         """How many of them are cancelled, at most."""
         self._armed: tuple[int, asyncio.TimerHandle] | None = None
+        self._reprieved = False
+        """There was a stall, and what waits since then fires next time."""
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
         """Call `call()` on the loop after `seconds`; an exception it raises is logged."""
@@ -107,7 +116,14 @@ class Timers:
             self._armed = slot, self._loop.call_at(slot * TICK, self._fire)
 
     def _fire(self) -> None:
-        self._armed = None
+        armed, self._armed = self._armed, None
+        late = 0.0 if armed is None else self._loop.time() - armed[0] * TICK
+        if armed is not None and late > STALL_SECONDS and not self._reprieved:
+            self._reprieved = True
+            seconds = min(late, MAX_REPRIEVE_SECONDS)
+            self._armed = armed[0], self._loop.call_later(seconds, self._fire)
+            return
+        self._reprieved = False
         # uvloop's timers count whole milliseconds and may come a fraction early.
         now = int((self._loop.time() + 0.001) / TICK)
         while self._order and self._order[0] <= now:

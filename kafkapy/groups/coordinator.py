@@ -32,12 +32,13 @@ from kafkapy.groups.group import Group, GroupState
 from kafkapy.groups.join import NO_MEMBER_ID, Joining, Joins
 from kafkapy.groups.leave import leave
 from kafkapy.groups.loading import LoadedPartition, PartitionFold, describe, restore_group
-from kafkapy.groups.member import Cancellable
+from kafkapy.groups.member import Cancellable, protocol_bytes
 from kafkapy.groups.offset_writes import OffsetWrites
 from kafkapy.groups.offsets import CommittedOffset, Offsets
 from kafkapy.groups.offsets_topic import Done, OffsetsLog, OffsetsTopic, coordinator_error
 from kafkapy.groups.rebalance import Rebalances
 from kafkapy.groups.sync import Syncs
+from kafkapy.log_text import shortened
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
@@ -47,6 +48,12 @@ from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.files import is_exhausted
 from kafkapy.topic_names import GROUP_METADATA_TOPIC
+
+MAX_MEMBER_BYTES: Final = 4 << 20
+"""What one member may say of itself: subscriptions to 10,000 topics are some 500 KiB for each assignor."""
+MAX_MEMBERS_BYTES: Final = 64 << 20
+"""Beyond this in all groups only members with little to say may join."""
+SMALL_MEMBER_BYTES: Final = 64 << 10
 
 RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 30.0
@@ -222,7 +229,7 @@ class GroupCoordinator:
             except Exception as error:
                 if is_exhausted(error):
                     raise
-                logger.error("Group %s starts anew: %s", group_id, describe(error))
+                logger.error("Group %s starts anew: %s", shortened(group_id), describe(error))
                 continue
             self.groups[group_id] = group
             for member in group.members.values():
@@ -303,6 +310,7 @@ class GroupCoordinator:
                 <= limits.max_session_timeout_ms
             ):
                 raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+            self._require_room(joining)
             group = self.groups.get(group_id)
             if group is None:
                 if joining.member_id != NO_MEMBER_ID:
@@ -313,6 +321,20 @@ class GroupCoordinator:
         answer = Answer[JoinGroupResponse]()
         self._joins.join(group, joining, answer)
         return answer.result()
+
+    def _require_room(self, joining: Joining) -> None:
+        """Raises KafkaError where members would take more memory than they may."""
+        nbytes = protocol_bytes(joining.protocols)
+        if nbytes <= SMALL_MEMBER_BYTES:
+            return
+        held = sum(
+            protocol_bytes(member.protocols)
+            for group in self.groups.values()
+            for member in group.members.values()
+            if member.member_id != joining.member_id
+        )
+        if nbytes > MAX_MEMBER_BYTES or held + nbytes > MAX_MEMBERS_BYTES:
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
         """SyncGroup."""
@@ -339,6 +361,15 @@ class GroupCoordinator:
         if group.state is GroupState.PREPARING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
+
+    def may_be_member(self, group_id: str, identity: MemberIdentity) -> bool:
+        """Whether LeaveGroup has to look closer at this one."""
+        group = self.groups.get(group_id)
+        return group is not None and (
+            identity.member_id in group.members
+            or identity.member_id in group.pending
+            or identity.group_instance_id in group.static_members
+        )
 
     def leave_group(self, group_id: str, identities: Sequence[MemberIdentity]) -> list[MemberResponse]:
         """LeaveGroup, one answer for each.
@@ -434,10 +465,12 @@ class GroupCoordinator:
             expired = self.offsets.expired(group, now, self.config.offsets_retention_ms)
             is_last = len(expired) == len(self.offsets.keys(group.group_id))
             if is_last and group.state is GroupState.EMPTY and not group.pending:
-                logger.info("Group %s is empty and has no offsets any more: removed", group.group_id)
+                name = shortened(group.group_id)
+                logger.info("Group %s is empty and has no offsets any more: removed", name)
                 self._remove_group(group, expired, _ignore)
             elif expired:
-                logger.info("Group %s: offsets of %d partitions expired", group.group_id, len(expired))
+                name = shortened(group.group_id)
+                logger.info("Group %s: offsets of %d partitions expired", name, len(expired))
                 self._writes.remove(group.group_id, expired, _ignore)
 
 

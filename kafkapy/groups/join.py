@@ -24,6 +24,7 @@ from typing import Final
 from kafkapy.groups.group import Group, GroupState
 from kafkapy.groups.member import JoinReply, Member, Protocols
 from kafkapy.groups.rebalance import Rebalances
+from kafkapy.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 
@@ -125,7 +126,8 @@ class Joins:
             group.new_member_added = True
         group.add(member, reply)
         self._rebalances.sessions.touch(group, member, self._rebalances.config.new_member_join_timeout_ms)
-        self._rebalances.rebalance_or_complete(group, f"new member {member_id}, who says: {joining.reason}")
+        who, reason = shortened(member_id), shortened(joining.reason)
+        self._rebalances.rebalance_or_complete(group, f"new member {who}, who says: {reason}")
 
     # --- members --------------------------------------------------------------------------------------
 
@@ -143,7 +145,8 @@ class Joins:
         group.await_join(member, reply)
         who = "the leader" if group.leader == member.member_id else "member"
         self._rebalances.rebalance_or_complete(
-            group, f"{who} {member.member_id} joins again and says: {joining.reason}"
+            group,
+            f"{who} {shortened(member.member_id)} joins again and says: {shortened(joining.reason)}",
         )
 
     @staticmethod
@@ -162,10 +165,12 @@ class Joins:
         group.await_join(member, reply)
         if group.state is not GroupState.STABLE:
             # In CompletingRebalance the leader may be assigning partitions to the old member id.
-            self._rebalances.rebalance_or_complete(group, f"static member {member_id} joins again")
+            self._rebalances.rebalance_or_complete(group, f"static member {shortened(member_id)} joins again")
             return
         if group.select_protocol() != group.protocol_name:
-            self._rebalances.prepare(group, f"static member {member_id} joins with other protocols")
+            self._rebalances.prepare(
+                group, f"static member {shortened(member_id)} joins with other protocols"
+            )
             return
 
         def stored(error: ErrorCode) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from kafkapy.groups.group import Group
 from kafkapy.groups.join import NO_MEMBER_ID
 from kafkapy.groups.rebalance import Rebalances
+from kafkapy.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
 
@@ -50,5 +51,6 @@ def _remove(group: Group, identity: MemberIdentity) -> bool:
         return False
     group.remove(group.require_member(member_id, instance_id))
     reason = "without a reason" if identity.reason is None else f"saying: {identity.reason}"
-    logger.info("Group %s: member %s leaves, %s", group.group_id, member_id, reason)
+    who = shortened(member_id)
+    logger.info("Group %s: member %s leaves, %s", shortened(group.group_id), who, shortened(reason))
     return True

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
@@ -22,12 +22,20 @@ SyncReply = Callable[[SyncGroupResponse], None]
 Protocols = tuple[tuple[str, bytes], ...]
 """A member's protocols (assignors) with its metadata for each, the preferred one first."""
 
+PROTOCOL_BYTES: Final = 1024
+"""What a protocol counts for beside its name and metadata: a member has few."""
+
 
 class Cancellable(Protocol):
     """A scheduled call."""
 
     def cancel(self) -> None:
         """Never call; harmless when it has been called."""
+
+
+def protocol_bytes(protocols: Protocols) -> int:
+    """What protocols with their metadata take, about: each has its own objects, too."""
+    return sum(PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in protocols)
 
 
 @dataclass(slots=True, eq=False)

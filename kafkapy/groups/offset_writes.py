@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from kafkapy.groups.offsets import CommittedOffset, Offsets
 from kafkapy.groups.offsets_topic import Done, OffsetsTopic
 from kafkapy.groups.records import encode_group_key, encode_offset_key, encode_offset_value
+from kafkapy.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import TopicPartition
 
@@ -66,7 +67,7 @@ class OffsetWrites:
                 for key in keys:
                     offsets.remove(group_id, key)
             else:
-                logger.warning("Group %s: offsets could not be removed: %s", group_id, error.name)
+                logger.warning("Group %s: offsets could not be removed: %s", shortened(group_id), error.name)
             done(error)
 
         self._topic.write(group_id, records, finished)

@@ -27,6 +27,7 @@ from kafkapy.groups.environment import GroupStore, Timers
 from kafkapy.groups.group import Group, GroupState
 from kafkapy.groups.member import Member
 from kafkapy.groups.sessions import Sessions
+from kafkapy.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.sync_group import SyncGroupResponse
 
@@ -63,7 +64,7 @@ class Rebalances:
         _cancel_sync_timer(group)
         logger.info(
             "Group %s rebalances: %s (state %s, generation %d, %d members)",
-            group.group_id,
+            shortened(group.group_id),
             reason,
             group.state.value,
             group.generation,
@@ -97,22 +98,24 @@ class Rebalances:
         for member in missing:
             group.remove(member)
         if missing:
-            logger.info("Group %s: %d members did not rejoin in time", group.group_id, len(missing))
+            logger.info(
+                "Group %s: %d members did not rejoin in time", shortened(group.group_id), len(missing)
+            )
         if group.members and not group.elect_joined_leader():
             # Static members that asked for no time at all must not make this a busy loop.
             self._arm_join_timer(group, MIN_STATIC_WAIT_MS)
             return
         group.begin_generation(self.clock.now_ms())
         if group.state is GroupState.EMPTY:
-            logger.info("Group %s is empty in generation %d", group.group_id, group.generation)
+            logger.info("Group %s is empty in generation %d", shortened(group.group_id), group.generation)
             self.store.store_group(group, {}, lambda error: _warn_of_unstored(group, error))
             return
         logger.info(
             "Group %s has generation %d: %d members, led by %s",
-            group.group_id,
+            shortened(group.group_id),
             group.generation,
             len(group.members),
-            group.leader,
+            shortened(group.leader or ""),
         )
         group.pending_sync.update(group.members)
         group.sync_timer = self.timers.call_later(
@@ -207,9 +210,10 @@ class Rebalances:
         group.transition(GroupState.DEAD, self.clock.now_ms())
 
     def _expire_session(self, group: Group, member: Member) -> None:
-        logger.info("Group %s: nothing is heard of member %s", group.group_id, member.member_id)
+        who = shortened(member.member_id)
+        logger.info("Group %s: nothing is heard of member %s", shortened(group.group_id), who)
         group.remove(member)
-        self.members_left(group, f"the session of member {member.member_id} expired")
+        self.members_left(group, f"the session of member {who} expired")
 
     def _expire_pending(self, group: Group, member_id: str) -> None:
         group.forget_pending(member_id)
@@ -230,4 +234,6 @@ def _cancel_sync_timer(group: Group) -> None:
 
 def _warn_of_unstored(group: Group, error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
-        logger.warning("Group %s is empty, which could not be stored: %s", group.group_id, error.name)
+        logger.warning(
+            "Group %s is empty, which could not be stored: %s", shortened(group.group_id), error.name
+        )

@@ -11,6 +11,7 @@ Version notes: v2 is flexible.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 from kafkapy.context import RequestContext
@@ -35,6 +36,7 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
         )
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
+                await asyncio.sleep(0)  # there may be thousands
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             await context.broker.admin.configs.replace(
                 resource.resource_type,

@@ -14,6 +14,8 @@ Version notes: v2 is flexible.
 
 from __future__ import annotations
 
+import asyncio
+
 from kafkapy.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_replica_log_dirs import (
@@ -25,17 +27,15 @@ from kafkapy.protocol.messages.alter_replica_log_dirs import (
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.future_log import future_name
 from kafkapy.topic_names import is_valid
+from kafkapy.turns import Steps
 
 
 async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     """Start one move after the other."""
-    wanted: dict[TopicPartition, str] = {}
-    for directory in request.dirs:
-        for topic in directory.topics:
-            for index in topic.partitions:
-                wanted[TopicPartition(topic.name, index)] = directory.path
+    wanted = await context.broker.turns.finish(_wanted(request))
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for topic_partition, path in wanted.items():
+        await asyncio.sleep(0)  # there may be thousands
         code = ErrorCode.NONE
         try:
             await _move(context, topic_partition, path)
@@ -50,6 +50,16 @@ async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -
             for name, partitions in results.items()
         ]
     )
+
+
+def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[TopicPartition, str]]:
+    wanted: dict[TopicPartition, str] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                yield
+                wanted[TopicPartition(topic.name, index)] = directory.path
+    return wanted
 
 
 async def _move(context: RequestContext, topic_partition: TopicPartition, path: str) -> None:

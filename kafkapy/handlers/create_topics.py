@@ -15,7 +15,7 @@ its id.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafkapy.context import RequestContext
 from kafkapy.controller.config_entries import ConfigEntry
@@ -30,23 +30,16 @@ from kafkapy.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kafkapy.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_CONFIGS = 5
 
 
 async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create what can be created."""
+    turns = context.broker.turns
     names = Counter(topic.name for topic in request.topics)
-    refused: dict[str, KafkaError] = {}
-    for topic in request.topics:
-        if topic.name == CLUSTER_METADATA_TOPIC:
-            refused[topic.name] = KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.",
-            )
-        elif names[topic.name] > 1:
-            refused[topic.name] = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    wanted = [_new_topic(topic) for topic in request.topics if topic.name not in refused]
+    wanted, refused = await turns.finish(_wanted(request, names))
     results: dict[str, Topic | KafkaError]
     try:
         results = await context.broker.admin.topics.create_topics(wanted, validate_only=request.validate_only)
@@ -55,7 +48,50 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     results.update(refused)
     shows_configs = context.api_version >= FIRST_VERSION_WITH_CONFIGS
     entries = context.broker.admin.describer.topic_entries if shows_configs else _no_entries
-    return CreateTopicsResponse(topics=[_result(name, results[name], entries) for name in names])
+    return await turns.finish(_response(names, results, entries))
+
+
+def _wanted(
+    request: CreateTopicsRequest, names: Mapping[str, int]
+) -> Steps[tuple[list[NewTopic], dict[str, KafkaError]]]:
+    """The topics to create, and why others are not even tried."""
+    wanted: list[NewTopic] = []
+    refused: dict[str, KafkaError] = {}
+    for topic in request.topics:
+        yield
+        if topic.name == CLUSTER_METADATA_TOPIC:
+            refused[topic.name] = KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.",
+            )
+        elif names[topic.name] > 1:
+            refused[topic.name] = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        else:
+            wanted.append(_new_topic(topic))
+    return wanted, refused
+
+
+def _response(
+    names: Iterable[str],
+    results: Mapping[str, Topic | KafkaError],
+    entries: Callable[[Mapping[str, str]], list[ConfigEntry]],
+) -> Steps[CreateTopicsResponse]:
+    shown: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+    """By what topics set themselves: that is the same for most."""
+    response = CreateTopicsResponse()
+    for name in names:
+        yield
+        result = results[name]
+        if isinstance(result, KafkaError):
+            response.topics.append(
+                CreatableTopicResult(name=name, error_code=result.code, error_message=result.message)
+            )
+            continue
+        overrides = frozenset(result.configs.items())
+        if overrides not in shown:
+            shown[overrides] = _configs(entries(result.configs))
+        response.topics.append(_created(result, shown[overrides]))
+    return response
 
 
 def _no_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
@@ -72,27 +108,25 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(
-    name: str,
-    result: Topic | KafkaError,
-    entries: Callable[[Mapping[str, str]], list[ConfigEntry]],
-) -> CreatableTopicResult:
-    if isinstance(result, KafkaError):
-        return CreatableTopicResult(name=name, error_code=result.code, error_message=result.message)
+def _created(topic: Topic, configs: list[CreatableTopicConfigs]) -> CreatableTopicResult:
     return CreatableTopicResult(
-        name=name,
-        topic_id=result.id,
+        name=topic.name,
+        topic_id=topic.id,
         error_message=None,
-        num_partitions=len(result.partitions),
-        replication_factor=len(result.partitions[0].replicas),
-        configs=[
-            CreatableTopicConfigs(
-                name=entry.name,
-                value=entry.value,
-                read_only=entry.read_only,
-                config_source=entry.source,
-                is_sensitive=entry.sensitive,
-            )
-            for entry in entries(result.configs)
-        ],
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=configs,
     )
+
+
+def _configs(entries: Iterable[ConfigEntry]) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.sensitive,
+        )
+        for entry in entries
+    ]

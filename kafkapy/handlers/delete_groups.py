@@ -19,11 +19,12 @@ from kafkapy.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from kafkapy.turns import Steps
 
 
 def handle(
     context: RequestContext, request: DeleteGroupsRequest
-) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
+) -> Steps[DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]]:
     """Delete each group once, whatever becomes of the others."""
     groups = context.broker.groups
     response = DeleteGroupsResponse()
@@ -44,6 +45,7 @@ def handle(
             result.error_code = error
             one_less()
 
+        yield
         waiting += 1
         try:
             groups.delete_group(group_id, done)

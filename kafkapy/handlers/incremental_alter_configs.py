@@ -13,6 +13,7 @@ Version notes: v1 is flexible.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 from kafkapy import broker_loggers
@@ -42,6 +43,7 @@ async def handle(
         )
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
+                await asyncio.sleep(0)  # there may be thousands
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             await _alter(context, resource, request.validate_only)
         except KafkaError as error:

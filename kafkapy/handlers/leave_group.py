@@ -3,7 +3,7 @@
 Versions: 0-5.
 
 Behaviour: a member is named by its id, or by its group.instance.id alone, which is how an administrator
-takes out a static member; such a client itself does not leave.
+takes out a static member; such a client itself does not leave. One that is named twice is answered once.
 
 Version notes: v3 lets several members go and answers for each; before, the one member's error is the answer.
 v5 adds the reason.
@@ -14,21 +14,43 @@ from __future__ import annotations
 from typing import Final
 
 from kafkapy.context import RequestContext
-from kafkapy.protocol.errors import KafkaError
-from kafkapy.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_MEMBERS: Final = 3
 
 
-def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+def handle(context: RequestContext, request: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:
     """Let the members go."""
     groups = context.broker.groups
     has_members = context.api_version >= FIRST_VERSION_WITH_MEMBERS
-    identities = request.members if has_members else [MemberIdentity(member_id=request.member_id)]
+    named = request.members if has_members else [MemberIdentity(member_id=request.member_id)]
+    answers: dict[tuple[str, str | None], MemberResponse] = {}
+    members: list[MemberIdentity] = []
+    for each in named:
+        yield
+        key = each.member_id, each.group_instance_id
+        if key not in answers:
+            answers[key] = MemberResponse(
+                member_id=each.member_id,
+                group_instance_id=each.group_instance_id,
+                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+            if groups.may_be_member(request.group_id, each):
+                members.append(each)
     try:
-        answers = groups.leave_group(request.group_id, identities)
+        # All at once: between two of them the group would not be what it says of itself.
+        for answer in groups.leave_group(request.group_id, members):
+            answers[answer.member_id, answer.group_instance_id] = answer
     except KafkaError as error:
         return LeaveGroupResponse(error_code=error.code)
     if has_members:
-        return LeaveGroupResponse(members=answers)
-    return LeaveGroupResponse(error_code=answers[0].error_code)
+        return LeaveGroupResponse(members=list(answers.values()))
+    (answer,) = answers.values()
+    return LeaveGroupResponse(error_code=answer.error_code)

@@ -11,7 +11,8 @@ Behaviour: each partition asks for a timestamp (the first record at or after it)
     -5  latest tiered: none here (v9+, KIP-1005)
     -6  earliest pending upload: none here (v11+, KIP-1023)
 
-Offsets that a consumer could not read yet are answered as unknown (-1). Earliest and latest are answered from
+Offsets that a consumer could not read yet are answered as unknown (-1). A partition that is named twice is
+INVALID_REQUEST each time. Earliest and latest are answered from
 memory: Spark asks for both at every poll of every partition.
 
 Version notes: v0 knows the time of segments, not of records: it answers at most as many offsets as the client
@@ -21,6 +22,8 @@ v10 a
 timeout for tiered look-ups, which never wait here."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from kafkapy.context import RequestContext
 from kafkapy.partition import Partition
@@ -32,6 +35,7 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kafkapy.turns import Steps
 
 LATEST = -1
 EARLIEST = -2
@@ -52,20 +56,36 @@ Found = tuple[int, int, int]
 """Timestamp in ms, offset, leader epoch; -1 for what is not known."""
 
 
-def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     """Answer each partition on its own; one that fails does not stop the others."""
+    times_named: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            yield
+            times_named[topic.name, wanted.partition_index] += 1
     topics = []
     for topic in request.topics:
-        partitions = [_answer(context, request, topic.name, wanted) for wanted in topic.partitions]
+        partitions = []
+        for wanted in topic.partitions:
+            yield
+            is_repeated = times_named[topic.name, wanted.partition_index] > 1
+            partitions.append(_answer(context, request, topic.name, wanted, is_repeated=is_repeated))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 
 def _answer(
-    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    topic: str,
+    wanted: ListOffsetsPartition,
+    *,
+    is_repeated: bool,
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
+        if is_repeated:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         if context.api_version < FIRST_VERSION_BY_RECORDS:
             answer.old_style_offsets = _old_style_offsets(context, request, topic, wanted)
             return answer
@@ -92,7 +112,9 @@ def _old_style_offsets(
     partition = context.broker.replicas.partition(topic, wanted.partition_index)
     partition.require_leader_epoch(-1)
     log = partition.log
-    modified_ms = log.log_directory.files.modified_ms
+    now_ms = context.broker.clock.now_ms()
+    # A new log may have no files yet: they would be as old as it is.
+    modified_ms = log.log_directory.files.modified_ms if log.new_files is None else lambda _: now_ms
     places = log.guarded(
         "looking at",
         lambda: [
@@ -100,7 +122,7 @@ def _old_style_offsets(
         ],
     )
     if log.segments.active.size:
-        places.append((log.log_end_offset, context.broker.clock.now_ms()))
+        places.append((log.log_end_offset, now_ms))
     if wanted.timestamp == EARLIEST:
         del places[1:]
     elif wanted.timestamp != LATEST:

@@ -2,10 +2,11 @@
 
 Versions: 0-10.
 
-Behaviour: topics and partitions must exist. A member commits with its id and generation; a consumer that
-assigns partitions to itself with generation -1, which is let in as long as the group has no members. All
-accepted offsets of a request are written together and answered when they are committed: with durability=fsync
-they are on disk. A commit is a sign of life of the member.
+Behaviour: topics and partitions must exist; of one that is named twice the last offset counts. A member
+commits with its id and generation; a consumer that assigns partitions to itself with generation -1, which is
+let in as long as the group has no members. The accepted offsets of a request are written together, beyond 500
+in parts, and answered when they are committed: with durability=fsync they are on disk. A commit is a sign of
+life of the member.
 
 Version notes: v0 stored offsets in ZooKeeper once; here it is v1 without a member, and makes the offsets
 topic where it is not there: its clients never ask for a coordinator. v1 alone gives timestamps, v2-v4 alone
@@ -16,7 +17,8 @@ group is GROUP_ID_NOT_FOUND, before ILLEGAL_GENERATION. v10 names topics by id (
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from itertools import islice
 from typing import Final
 
 from kafkapy.context import RequestContext
@@ -30,15 +32,20 @@ from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 UNSET: Final = -1
+OFFSETS_AT_ONCE: Final = 500
+"""Written between two looks at who else wants something."""
+
+Stored = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
 
 def handle(
     context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+) -> Steps[Stored] | Awaitable[OffsetCommitResponse]:
     """Store the offsets that are acceptable."""
     if context.api_version == 0 and not context.broker.groups.has_topic:
         return _create_topic_and_store(context, request)
@@ -50,13 +57,11 @@ async def _create_topic_and_store(
 ) -> OffsetCommitResponse:
     with contextlib.suppress(KafkaError):  # without a topic, storing says what is wrong
         await context.broker.groups.ensure_topic()
-    stored = _store(context, request)
+    stored = await context.broker.turns.finish(_store(context, request))
     return stored if isinstance(stored, OffsetCommitResponse) else await stored
 
 
-def _store(
-    context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Stored]:
     groups = context.broker.groups
     image = context.broker.metadata.image
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
@@ -66,14 +71,15 @@ def _store(
     retention = request.retention_time_ms
     expire_timestamp = NO_EXPIRY if retention == UNSET else now + retention
     response = OffsetCommitResponse()
-    commits: list[tuple[TopicPartition, CommittedOffset]] = []
-    accepted: list[OffsetCommitResponsePartition] = []
+    commits: dict[TopicPartition, CommittedOffset] = {}
+    accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
     existing: list[OffsetCommitResponsePartition] = []
     for asked in request.topics:
         topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
         answer = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
         response.topics.append(answer)
         for each in asked.partitions:
+            yield
             index = each.partition_index
             result = OffsetCommitResponsePartition(partition_index=index)
             answer.partitions.append(result)
@@ -88,8 +94,9 @@ def _store(
             if len(metadata) > max_metadata:
                 result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
-            accepted.append(result)
-            committed = CommittedOffset(
+            key = TopicPartition(topic.name, index)
+            accepted.append((key, result))
+            commits[key] = CommittedOffset(
                 each.committed_offset,
                 each.committed_leader_epoch,
                 metadata,
@@ -97,35 +104,76 @@ def _store(
                 expire_timestamp,
                 topic.id,
             )
-            commits.append((TopicPartition(topic.name, index), committed))
     if not existing:
         return response
+    if not commits:
+        if (refusal := _refusal(context, request)) is not None:
+            for result in existing:
+                result.error_code = refusal
+        return response
+    return (yield from _commit(context, request, response, commits, accepted, existing))
+
+
+def _commit(
+    context: RequestContext,
+    request: OffsetCommitRequest,
+    response: OffsetCommitResponse,
+    commits: dict[TopicPartition, CommittedOffset],
+    accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
+    existing: list[OffsetCommitResponsePartition],
+) -> Steps[Stored]:
+    """Write the offsets; very many of them in several parts, each as the group then is."""
+    stored = Answer[OffsetCommitResponse]()
+    errors: dict[TopicPartition, ErrorCode] = {}
+    waiting = 1
+
+    def one_less() -> None:
+        nonlocal waiting
+        waiting -= 1
+        if not waiting:
+            if errors:
+                for key, result in accepted:
+                    result.error_code = errors.get(key, ErrorCode.NONE)
+            stored(response)
+
+    left = iter(commits.items())
+    is_first = True
+    while part := list(islice(left, OFFSETS_AT_ONCE)):
+        if (refusal := _refusal(context, request)) is not None:
+            if is_first:
+                for result in existing:
+                    result.error_code = refusal
+                return response
+            errors.update((key, refusal) for key, _ in part)
+            continue
+
+        def done(error: ErrorCode, part: Sequence[tuple[TopicPartition, CommittedOffset]] = part) -> None:
+            if error is not ErrorCode.NONE:
+                errors.update((key, error) for key, _ in part)
+            one_less()
+
+        is_first = False
+        waiting += 1
+        context.broker.groups.commit_offsets(request.group_id, part, done)
+        yield
+    one_less()
+    return stored.result()
+
+
+def _refusal(context: RequestContext, request: OffsetCommitRequest) -> ErrorCode | None:
+    """Why the group takes no offsets from this client now; None where it does."""
     try:
-        groups.check_commit(
+        context.broker.groups.check_commit(
             request.group_id,
             request.member_id,
             request.group_instance_id,
             request.generation_id_or_member_epoch,
         )
     except KafkaError as error:
-        code = error.code
         if (
-            code is ErrorCode.GROUP_ID_NOT_FOUND
+            error.code is ErrorCode.GROUP_ID_NOT_FOUND
             and context.api_version < FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND
         ):
-            code = ErrorCode.ILLEGAL_GENERATION
-        for result in existing:
-            result.error_code = code
-        return response
-    if not commits:
-        return response
-    stored = Answer[OffsetCommitResponse]()
-
-    def done(error: ErrorCode) -> None:
-        if error is not ErrorCode.NONE:
-            for result in accepted:
-                result.error_code = error
-        stored(response)
-
-    groups.commit_offsets(request.group_id, commits, done)
-    return stored.result()
+            return ErrorCode.ILLEGAL_GENERATION
+        return error.code
+    return None

@@ -23,11 +23,12 @@ from kafkapy.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.turns import Steps
 
 
 def handle(
     context: RequestContext, request: OffsetDeleteRequest
-) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+) -> Steps[OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]]:
     """Remove the offsets that may go."""
     groups = context.broker.groups
     image = context.broker.metadata.image
@@ -45,6 +46,7 @@ def handle(
         topic = OffsetDeleteResponseTopic(name=asked.name)
         response.topics.append(topic)
         for each in asked.partitions:
+            yield
             index = each.partition_index
             error_code = ErrorCode.NONE
             if image.partition(asked.name, index) is None:

@@ -3,8 +3,9 @@
 Versions: 0-10.
 
 Behaviour: a partition without a committed offset, of whatever topic, has offset -1; a group that does not
-exist has none at all. Null topics mean all that the group has. Only offsets that are committed in the log are
-seen; there are no transactions that could leave one unstable (v7, require stable).
+exist has none at all, and one that is named twice is answered as it is named first. Null topics mean all that
+the group has. Only offsets that are committed in the log are seen; there are no transactions that could leave
+one unstable (v7, require stable).
 
 Version notes: v0 read from ZooKeeper once and called a partition without an offset unknown; here it is v1,
 and makes the offsets topic where it is not there: its clients never ask for a coordinator. From v2 an error
@@ -65,7 +66,10 @@ async def _create_topic_and_answer(
 def _answer(context: RequestContext, request: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
     if context.api_version >= FIRST_VERSION_WITH_GROUPS:
         groups = []
+        named: dict[str, OffsetFetchRequestGroup] = {}
         for asked in request.groups:
+            named.setdefault(asked.group_id, asked)
+        for asked in named.values():
             answered = yield from _group(context, asked)
             groups.append(answered)
         return OffsetFetchResponse(groups=groups)

@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 
 import kafkapy
+from kafkapy.handlers.offset_commit import OFFSETS_AT_ONCE
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafkapy.protocol.messages.list_groups import ListGroupsRequest
+from kafkapy.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kafkapy.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -248,3 +254,29 @@ def test_damage_in_the_offsets_topic_costs_what_lay_there(
 
 def connect(broker: kafkapy.Broker) -> RawClient:
     return RawClient(broker.bootstrap_servers)
+
+
+def test_offsets_of_very_many_partitions_are_stored_in_parts(client: RawClient) -> None:
+    count = 2 * OFFSETS_AT_ONCE + 1
+    create_topic(client, "t", count)
+    offsets = {("t", index): index for index in range(count)}
+    assert commit(client, "g", offsets) == dict.fromkeys(offsets, NONE)
+    assert committed(fetch_offsets(client, "g", {"t": list(range(count))})) == offsets
+
+
+def test_of_a_partition_that_is_named_twice_the_last_offset_counts(client: RawClient) -> None:
+    create_topic(client, "t")
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=0, committed_offset=offset) for offset in (5, 7)
+    ]
+    topics = [OffsetCommitRequestTopic(name="t", partitions=partitions)]
+    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=topics)
+    (topic,) = client.ask(request, 8).topics
+    assert [each.error_code for each in topic.partitions] == [NONE, NONE]
+    assert committed(fetch_offsets(client, "g", {"t": [0]})) == {("t", 0): 7}
+
+
+def test_a_group_that_is_asked_for_twice_is_answered_once(client: RawClient) -> None:
+    groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("g", "h", "g")]
+    answer = client.ask(OffsetFetchRequest(groups=groups), 8)
+    assert [each.group_id for each in answer.groups] == ["g", "h"]

@@ -122,6 +122,14 @@ async def test_what_has_no_settings_is_refused(
     assert (result.error_code, result.error_message, result.configs) == (code, message, [])
 
 
+async def test_a_resource_that_is_named_twice_is_described_once(world: Any) -> None:
+    request = DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=4, resource_name="1") for _ in range(3)]
+    )
+    (result,) = (await world.ask(request, 4)).results
+    assert (result.error_code, result.resource_name) == (0, "1")
+
+
 def alter(
     resource_type: int, name: str, *changes: tuple[str, int, str | None]
 ) -> incremental_alter_configs.AlterConfigsResource:

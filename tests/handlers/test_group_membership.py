@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 import kafkapy
+from kafkapy.groups import coordinator
+from kafkapy.groups.coordinator import MAX_MEMBER_BYTES
+from kafkapy.groups.member import PROTOCOL_BYTES
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
@@ -178,3 +181,53 @@ def test_a_broker_that_stops_does_not_wait_for_members() -> None:
         eventually(lambda: bool(other.ask(described, 5).groups[0].members), "the member is waiting")
         broker.stop()
         assert receive(client, request, 3).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_member_that_is_named_twice_leaves_once(client: RawClient) -> None:
+    member_id = join(client, "g").member_id
+    members = [MemberIdentity(member_id=name) for name in ("other", member_id, "other", member_id)]
+    answer = client.ask(LeaveGroupRequest(group_id="g", members=members), 5)
+    assert [(each.member_id, each.error_code) for each in answer.members] == [
+        ("other", ErrorCode.UNKNOWN_MEMBER_ID),
+        (member_id, ErrorCode.NONE),
+    ]
+
+
+def metadata_of(nbytes: int) -> list[JoinGroupRequestProtocol]:
+    return [JoinGroupRequestProtocol(name="range", metadata=bytes(nbytes))]
+
+
+def test_one_member_says_no_more_of_itself_than_it_may(client: RawClient) -> None:
+    for protocols in (
+        metadata_of(MAX_MEMBER_BYTES),
+        [JoinGroupRequestProtocol(name=f"p{number}") for number in range(MAX_MEMBER_BYTES // PROTOCOL_BYTES)],
+    ):
+        refused = client.ask(join_request("g", protocols=protocols), 3)
+        assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert client.ask(join_request("g", protocols=metadata_of(1 << 20)), 3).error_code == ErrorCode.NONE
+
+
+def test_members_of_all_groups_say_no_more_of_themselves_than_they_may(
+    client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "MAX_MEMBERS_BYTES", 3 << 20)
+    large = metadata_of(1 << 20)
+    joined = [client.ask(join_request(f"g{number}", protocols=large), 3) for number in range(3)]
+    assert [each.error_code for each in joined] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ]
+    again = client.ask(join_request("g1", joined[1].member_id, protocols=large), 3)
+    assert again.error_code == ErrorCode.NONE, "its own metadata is replaced"
+    assert client.ask(join_request("small"), 3).error_code == ErrorCode.NONE
+
+
+def test_what_clients_say_is_logged_in_short(client: RawClient, caplog: pytest.LogCaptureFixture) -> None:
+    long = "x" * 30_000
+    with caplog.at_level("INFO", "kafkapy.groups"):
+        member_id = join(client, long, reason=long).member_id
+        members = [MemberIdentity(member_id=member_id, reason=long)]
+        client.ask(LeaveGroupRequest(group_id=long, members=members), 5)
+    assert caplog.records
+    assert max(len(record.getMessage()) for record in caplog.records) < 1_000

@@ -119,3 +119,14 @@ def test_an_epoch_ends_where_the_next_begins(filled: RawClient, epoch: int, answ
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="orders", partitions=[wanted])])
     (found,) = filled.ask(request, 4).topics[0].partitions
     assert (found.leader_epoch, found.end_offset) == answer
+
+
+def test_a_partition_that_is_named_twice_is_refused_each_time(filled: RawClient) -> None:
+    twice = [ListOffsetsPartition(partition_index=index, timestamp=EARLIEST) for index in (0, 1, 0)]
+    topics = [ListOffsetsTopic(name="orders", partitions=twice[:2]), ListOffsetsTopic(name="orders")]
+    topics[1].partitions = twice[2:]
+    answer = filled.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 11)
+    assert [[each.error_code for each in topic.partitions] for topic in answer.topics] == [
+        [ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+        [ErrorCode.INVALID_REQUEST],
+    ]

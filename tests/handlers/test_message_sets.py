@@ -36,6 +36,7 @@ from kafkapy.protocol.messages.list_offsets import (
 )
 from kafkapy.protocol.records import Record, TimestampType, build_batch, decode_records
 from kafkapy.protocol.types import ApiKey
+from kafkapy.replicas import ReplicaManager
 from kafkapy.storage.segment import Segment
 from kafkapy.storage.validate import AppendOrigin, prepare_batches
 from tests.handlers.produce_client import (
@@ -450,3 +451,18 @@ def test_v0_refuses_what_later_versions_ask(client: RawClient) -> None:
     create_topic(client, "orders")
     assert list_offsets(client, -3, 1).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert list_offsets(client, -1, 1, partition=7).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def make_no_files(_: ReplicaManager) -> None:
+    pass
+
+
+def test_v0_lists_the_start_of_a_log_that_has_no_files_yet(
+    client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReplicaManager, "make_files", make_no_files)
+    topic_with(client)
+    assert list_offsets(client, -1, 10).old_style_offsets == [0]
+    assert list_offsets(client, -2, 10).old_style_offsets == [0]
+    produce(client, "orders", batch(b"a"))
+    assert list_offsets(client, -1, 10).old_style_offsets == [1, 0]

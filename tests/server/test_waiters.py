@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import time
 from functools import partial
@@ -13,7 +14,8 @@ import pytest
 
 from kafkapy import timers as timers_module
 from kafkapy import waiters as waiters_module
-from kafkapy.timers import SWEEP_FROM, Timers
+from kafkapy.event_loop import new_event_loop
+from kafkapy.timers import MAX_REPRIEVE_SECONDS, STALL_SECONDS, SWEEP_FROM, Timers
 from kafkapy.waiters import Waiters, Watch
 
 TRACED = (timers_module.__file__, waiters_module.__file__)
@@ -234,3 +236,35 @@ async def test_cancelled_timers_of_far_deadlines_take_no_memory() -> None:
     assert sum(map(len, timers._slots.values())) <= SWEEP_FROM + len(kept) + 1
     assert all(timer.is_pending for timer in kept)
     timers.close()
+
+
+@pytest.mark.parametrize("stalled", [STALL_SECONDS * 2, MAX_REPRIEVE_SECONDS * 1.5])
+def test_what_came_during_a_stall_is_read_before_timers_fire(stalled: float) -> None:
+    """As a heartbeat that came in time, and that the event loop has not looked at yet."""
+
+    async def stall() -> str:
+        loop = asyncio.get_running_loop()
+        timers, ended = Timers(loop), loop.create_future()
+        heartbeat, client = socket.socketpair()
+        with heartbeat, client:
+            expiry = timers.call_later(STALL_SECONDS / 2, lambda: ended.set_result("expired"))
+
+            def read() -> None:
+                heartbeat.recv(1)
+                expiry.cancel()
+                ended.set_result("read")
+
+            loop.add_reader(heartbeat, read)
+            client.send(b"x")
+            time.sleep(stalled)  # noqa: ASYNC251  # this is the stall
+            return await asyncio.wait_for(ended, 10)
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        assert runner.run(stall()) == "read"
+
+
+async def test_timers_that_nobody_cancels_fire_after_a_stall() -> None:
+    timers, fired = Timers(asyncio.get_running_loop()), asyncio.Event()
+    timers.call_later(0.01, fired.set)
+    time.sleep(STALL_SECONDS * 2)  # noqa: ASYNC251
+    await asyncio.wait_for(fired.wait(), 10)
