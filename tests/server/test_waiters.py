@@ -245,19 +245,29 @@ def test_what_came_during_a_stall_is_read_before_timers_fire(stalled: float) -> 
     async def stall() -> str:
         loop = asyncio.get_running_loop()
         timers, ended = Timers(loop), loop.create_future()
-        heartbeat, client = socket.socketpair()
-        with heartbeat, client:
-            expiry = timers.call_later(STALL_SECONDS / 2, lambda: ended.set_result("expired"))
+        sockets = [*socket.socketpair(), *socket.socketpair()]
+        long_request, heartbeat, *clients = sockets[::2] + sockets[1::2]
+        expiry = timers.call_later(STALL_SECONDS / 2, lambda: ended.set_result("expired"))
 
-            def read() -> None:
-                heartbeat.recv(1)
-                expiry.cancel()
-                ended.set_result("read")
+        def handle_long_request() -> None:
+            long_request.recv(1)
+            clients[1].send(b"x")
+            time.sleep(stalled)  # this is the stall
 
-            loop.add_reader(heartbeat, read)
-            client.send(b"x")
-            time.sleep(stalled)  # noqa: ASYNC251  # this is the stall
+        def handle_heartbeat() -> None:
+            heartbeat.recv(1)
+            expiry.cancel()
+            ended.set_result("read")
+
+        loop.add_reader(long_request, handle_long_request)
+        loop.add_reader(heartbeat, handle_heartbeat)
+        clients[0].send(b"x")
+        try:
             return await asyncio.wait_for(ended, 10)
+        finally:
+            for each in sockets:
+                loop.remove_reader(each)
+                each.close()
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         assert runner.run(stall()) == "read"
