@@ -1,7 +1,10 @@
 """One fetch request's pass over its partitions: what each has to answer.
 
 A pass reads the log no further than the request's limits let it, and can be repeated: a request that waits
-for more bytes lets go of what it has read and reads again when there is news.
+for more bytes lets go of what it has read and reads again when there is news. A consumer may have thousands
+of partitions, of which few have news: one that was read to its end is not looked at again before it has
+changed, be that by the next pass or, in a session, by the next request. A pass takes turns with the work of
+others.
 
 An answer keeps the files of its slices open until it is sent. So it has slices of so many files only; the
 other partitions have their turn with the next fetch, as when max bytes is reached.
@@ -10,7 +13,7 @@ other partitions have their turn with the next fetch, as when max bytes is reach
 from __future__ import annotations
 
 from kafkapy.context import RequestContext
-from kafkapy.fetch_sessions import FetchContext, FetchTarget
+from kafkapy.fetch_sessions import NO_SUCH_PARTITION, FetchContext, FetchTarget
 from kafkapy.partition import Partition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import (
@@ -24,19 +27,11 @@ from kafkapy.protocol.messages.fetch import (
 from kafkapy.protocol.types import ZERO_UUID, Uuid
 from kafkapy.storage.files import FileSlice
 from kafkapy.storage.log_config import LogConfig
+from kafkapy.turns import Steps
 
 READ_COMMITTED = 1
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
 FIRST_VERSION_WITH_ZSTD = 10
-
-_NO_SUCH_PARTITION = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-    }
-)
-"""Kafka answers these without a look at a log, and then with no aborted transactions in place of null."""
 
 
 class FetchRead:
@@ -45,6 +40,7 @@ class FetchRead:
     __slots__ = (
         "_context",
         "_fetch",
+        "_in_session",
         "_max_bytes",
         "_max_files",
         "_read_committed",
@@ -67,7 +63,10 @@ class FetchRead:
         self._read_committed = request.isolation_level == READ_COMMITTED
         self.enough_bytes = min(request.min_bytes, self._max_bytes)
         """With so many bytes the client is answered at once."""
-        self.results: list[PartitionData] = []
+        self._in_session = fetch.session is not None
+        """Partitions without news are left out of the answer."""
+        self.results: list[PartitionData | None] = []
+        """What each partition answers; None for one of a session that has no news."""
         self.sizes: list[int] = []
         self.end_offsets: list[int] = []
         """The offset behind what was read of each partition, -1 where that is nothing."""
@@ -77,25 +76,36 @@ class FetchRead:
         self.failed = False
         """Some partition answers with an error or a diverging epoch: the client must hear at once."""
 
-    def run(self) -> None:
-        """Read every partition, in the session's order."""
+    def run(self) -> Steps[None]:
+        """Read every partition that may have changed since the last pass, in the session's order."""
+        targets, before = self._fetch.targets, self.results
+        if not before:
+            before = [None] * len(targets)
         self.results, self.sizes, self.end_offsets = [], [], []
         self.nbytes, self.files, self.failed = 0, 0, False
-        for target in self._fetch.targets:
+        for target, last in zip(targets, before, strict=True):
+            yield
             end_offset = -1
-            try:
-                data, end_offset = self._read(target)
-            except KafkaError as error:
-                data = self._error(target, error.code)
-                self.failed = True
-            records, size = data.records, 0
-            if isinstance(records, FileSlice):
-                size = records.nbytes
+            if target.is_unchanged if last is not None else self._in_session and target.is_known:
+                data = last
+            else:
+                data, end_offset = self._read_or_fail(target)
+            size = 0
+            if data is not None and isinstance(data.records, FileSlice):
+                size = data.records.nbytes
                 self.files += 1
             self.results.append(data)
             self.sizes.append(size)
             self.end_offsets.append(end_offset)
             self.nbytes += size
+
+    def _read_or_fail(self, target: FetchTarget) -> tuple[PartitionData, int]:
+        try:
+            return self._read(target)
+        except KafkaError as error:
+            self.failed = True
+            target.read_to_its_end = None
+            return self._error(target, error.code), -1
 
     @property
     def is_enough(self) -> bool:
@@ -104,46 +114,69 @@ class FetchRead:
 
     async def wait(self, seconds: float) -> None:
         """Wait until enough is readable, a partition is not served any more, or time is up; then read."""
+        broker = self._context.broker
+        places: dict[Partition, int] = {}
         try:
-            watched = [(self._partition(target), target) for target in self._fetch.targets]
+            for place, target in enumerate(self._fetch.targets):
+                places[target.read_to_its_end or self._partition(target)] = place
         except KafkaError:  # deleted a moment ago: the answer says so
-            self.run()
+            await broker.turns.finish(self.run())
             return
+        targets, waiters = self._fetch.targets, broker.waiters
 
         def ready() -> bool:
-            if not any(self._has_news(partition, target) for partition, target in watched):
-                return False
-            if self._request.min_bytes > 1:
-                self.run()
-                if not self.is_enough:
-                    self.release()
-                    return False
-            return True
+            partition = waiters.woken
+            if isinstance(partition, Partition):
+                return self._is_worth_a_pass(partition, targets[places[partition]], places[partition])
+            # Before the wait: what has changed since it was read.
+            return any(
+                not targets[place].is_unchanged and self._is_worth_a_pass(partition, targets[place], place)
+                for partition, place in places.items()
+            )
 
-        await self._context.broker.waiters.wait([partition for partition, _ in watched], seconds, ready)
-        if not self.results:
-            self.run()
+        await waiters.wait(places, seconds, ready)
+        await broker.turns.finish(self.run())
+
+    def _is_worth_a_pass(self, partition: Partition, target: FetchTarget, place: int) -> bool:
+        """Whether there may be enough now that this partition has changed."""
+        if not self._has_news(partition, target):
+            return False
+        if self.enough_bytes <= 1:
+            return True
+        self.failed = False
+        self.nbytes -= self.sizes[place]
+        self.files -= self.sizes[place] > 0
+        data, _ = self._read_or_fail(target)
+        size = 0
+        if isinstance(data.records, FileSlice):
+            size = data.records.nbytes
+            data.records.release()
+        self.sizes[place] = size
+        self.nbytes += size
+        self.files += size > 0
+        return self.is_enough
 
     def release(self) -> None:
         """Let go of what was read and is not sent."""
-        for data in self.results:
-            if isinstance(data.records, FileSlice):
+        for place, data in enumerate(self.results):
+            if data is not None and isinstance(data.records, FileSlice):
                 data.records.release()
-        self.results = []
+                self.results[place] = None
 
     def _has_news(self, partition: Partition, target: FetchTarget) -> bool:
         if partition.offline or partition.log.log_start_offset > target.fetch_offset:
             return True
         return partition.readable_end(read_committed=self._read_committed) > target.fetch_offset
 
-    def response(self) -> FetchResponse:
+    def response(self) -> Steps[FetchResponse]:
         """The answer, with its partitions grouped by topic."""
-        session_id, included = self._context.broker.fetch_sessions.finish(
+        session_id, included = yield from self._context.broker.fetch_sessions.finish(
             self._fetch, self.results, self.sizes
         )
         responses: list[FetchableTopicResponse] = []
         last: tuple[str | None, Uuid] | None = None
         for target, data in included:
+            yield
             if (target.topic, target.topic_id) != last:
                 last = (target.topic, target.topic_id)
                 responses.append(
@@ -155,6 +188,7 @@ class FetchRead:
     def _read(self, target: FetchTarget) -> tuple[PartitionData, int]:
         """The partition's answer, and the offset behind its records; -1 without records."""
         partition = self._partition(target)
+        target.read_to_its_end = None
         partition.require_leader_epoch(target.leader_epoch)
         log = partition.log
         self._require_format(log.config)
@@ -184,6 +218,8 @@ class FetchRead:
         )
         if found is None:
             data.records = b""
+            if target.fetch_offset >= end:
+                target.read_to_its_end, target.changes = partition, partition.changes
             return data, -1
         if self._read_committed:
             try:
@@ -228,6 +264,7 @@ class FetchRead:
             partition_index=target.partition,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if code in _NO_SUCH_PARTITION else None,
+            # Kafka answers these without a look at a log, and then with an empty list in place of null.
+            aborted_transactions=[] if code in NO_SUCH_PARTITION else None,
             records=b"",
         )

@@ -9,18 +9,27 @@ bytes every partition gets its turn.
     epoch -1    full request without a session (closes the one named)
     epoch n     incremental: the session must exist and expect exactly n
 
-A session holds requests by topic id (Fetch v13+) or by name, never both. Source: Apache Kafka's FetchSession.
+A session holds requests by topic id (Fetch v13+) or by name, never both. It holds partitions that exist, and
+all sessions together hold MAX_PARTITIONS. A request that names others is answered in full and opens none; a
+session that comes to hold others is closed with the answer (session id 0), after which its client sends a
+full request. Source: Apache Kafka's FetchSession.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from sys import intern
+from typing import TYPE_CHECKING
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 from kafkapy.protocol.types import ZERO_UUID, Uuid
+from kafkapy.turns import Steps
+
+if TYPE_CHECKING:
+    from kafkapy.partition import Partition
 
 FIRST_TOPIC_ID_VERSION = 13
 NO_SESSION = 0
@@ -29,6 +38,18 @@ FINAL_EPOCH = -1
 LAST_EPOCH = 2**31 - 1
 EVICTION_MS = 120_000
 """A session unused for so long gives way to any new one (MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+
+MAX_PARTITIONS = 100_000
+"""Some 35 MB."""
+
+NO_SUCH_PARTITION = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""Errors of a partition that is not there: none that a session would remember."""
 
 TargetKey = tuple[str | Uuid, int]
 
@@ -47,6 +68,9 @@ class FetchTarget:
     last_fetched_epoch: int
     sent_high_watermark: int = -1
     sent_log_start_offset: int = -1
+    read_to_its_end: Partition | None = None
+    """The partition, where there was nothing to read when `changes` was its."""
+    changes: int = 0
 
     def ask(self, wanted: FetchPartition) -> None:
         """Take over what the consumer asks for now."""
@@ -54,6 +78,24 @@ class FetchTarget:
         self.max_bytes = wanted.partition_max_bytes
         self.leader_epoch = wanted.current_leader_epoch
         self.last_fetched_epoch = wanted.last_fetched_epoch
+        self.read_to_its_end = None
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether another read would find what the last one has: nothing."""
+        partition = self.read_to_its_end
+        return partition is not None and partition.changes == self.changes
+
+    @property
+    def is_known(self) -> bool:
+        """Whether nothing changed since the last read, and the client was told what that found."""
+        partition = self.read_to_its_end
+        return (
+            partition is not None
+            and partition.changes == self.changes
+            and partition.log.high_watermark == self.sent_high_watermark
+            and partition.log.log_start_offset == self.sent_log_start_offset
+        )
 
     def has_news(self, data: PartitionData, nbytes: int) -> bool:
         """Whether an incremental answer must carry `data`; what is sent is remembered."""
@@ -112,7 +154,7 @@ class FetchSessionCache:
 
     def begin(
         self, request: FetchRequest, version: int, topic_name: Callable[[Uuid], str | None]
-    ) -> FetchContext:
+    ) -> Steps[FetchContext]:
         """Resolve what `request` wants to read.
 
         Raises:
@@ -122,10 +164,12 @@ class FetchSessionCache:
         wanted = _wanted(request, by_topic_id)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            targets = [
-                _target(key, partition, by_topic_id, topic_name) for key, partition in dict(wanted).items()
-            ]
-            return FetchContext(targets, None, request.session_epoch == INITIAL_EPOCH, by_topic_id)
+            targets: dict[TargetKey, FetchTarget] = {}
+            for key, partition in wanted:
+                yield
+                targets[key] = _target(key, partition, by_topic_id, topic_name)
+            wants_session = request.session_epoch == INITIAL_EPOCH
+            return FetchContext(list(targets.values()), None, wants_session, by_topic_id)
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -136,46 +180,59 @@ class FetchSessionCache:
         # Now, not with the answer: a second request with this epoch is wrong even while this one waits.
         session.epoch = 1 if session.epoch == LAST_EPOCH else session.epoch + 1
         session.used_ms = self._now_ms()
-        self._update(session, request, wanted, topic_name)
+        yield from self._update(session, request, wanted, topic_name)
         if not session.targets:
-            del self._sessions[session.id]
+            self._sessions.pop(session.id, None)
             return FetchContext([])
         return FetchContext(list(session.targets.values()), session, False, by_topic_id)
 
     def finish(
-        self, context: FetchContext, results: list[PartitionData], sizes: list[int]
-    ) -> tuple[int, Iterable[tuple[FetchTarget, PartitionData]]]:
-        """The session id to answer with, and the results to answer."""
+        self, context: FetchContext, results: list[PartitionData | None], sizes: list[int]
+    ) -> Steps[tuple[int, list[tuple[FetchTarget, PartitionData]]]]:
+        """The session id to answer with, and the results to answer; one that is None is no news."""
         session = context.session
-        if session is None:
-            pairs = list(zip(context.targets, results, strict=True))
-            return self._open(context, results, sizes) if context.wants_session else NO_SESSION, pairs
         included = []
+        exists = True
         for target, data, nbytes in zip(context.targets, results, sizes, strict=True):
-            if target.has_news(data, nbytes):
+            if data is None:
+                continue
+            yield
+            if target.has_news(data, nbytes) or session is None:
                 included.append((target, data))
-            if nbytes:
+                exists = exists and data.error_code not in NO_SUCH_PARTITION
+            if nbytes and session is not None:
                 session.move_to_end(target)
-        return session.id, included
+        if session is not None:
+            if not exists or self._partitions() > MAX_PARTITIONS:
+                self._sessions.pop(session.id, None)
+                return NO_SESSION, included
+            return session.id, included
+        if not context.wants_session or not exists:
+            return NO_SESSION, included
+        return (yield from self._open(context)), included
 
-    def _open(self, context: FetchContext, results: list[PartitionData], sizes: list[int]) -> int:
+    def _open(self, context: FetchContext) -> Steps[int]:
         """Open a session for a full request's targets if there is room; its id, else 0."""
-        if not context.targets or not self._make_room(len(context.targets)):
-            return NO_SESSION
-        session_id = self._random.randrange(1, 2**31)
-        while session_id in self._sessions:
-            session_id = self._random.randrange(1, 2**31)
-        now_ms = self._now_ms()
-        session = FetchSession(session_id, context.by_topic_id, now_ms, now_ms)
-        for target, data, nbytes in zip(context.targets, results, sizes, strict=True):
-            target.has_news(data, nbytes)
+        session = FetchSession(NO_SESSION, context.by_topic_id, 0, 0)
+        for target in context.targets:
+            yield
             name: str | Uuid = target.topic_id if context.by_topic_id else target.topic or ""
             session.targets[name, target.partition] = target
-        self._sessions[session_id] = session
-        return session_id
+        if not context.targets or not self._make_room(len(context.targets)):
+            return NO_SESSION
+        while session.id == NO_SESSION or session.id in self._sessions:
+            session.id = self._random.randrange(1, 2**31)
+        session.created_ms = session.used_ms = self._now_ms()
+        self._sessions[session.id] = session
+        return session.id
+
+    def _partitions(self) -> int:
+        return sum(len(session.targets) for session in self._sessions.values())
 
     def _make_room(self, size: int) -> bool:
         """Whether a session of `size` partitions may open, after evicting at most one that may go."""
+        if self._partitions() + size > MAX_PARTITIONS:
+            return False
         if len(self._sessions) < self._slots:
             return True
         if not self._sessions:
@@ -201,8 +258,9 @@ class FetchSessionCache:
         request: FetchRequest,
         wanted: Iterator[tuple[TargetKey, FetchPartition]],
         topic_name: Callable[[Uuid], str | None],
-    ) -> None:
+    ) -> Steps[None]:
         for key, partition in wanted:
+            yield
             target = session.targets.get(key)
             if target is None:
                 session.targets[key] = _target(key, partition, session.by_topic_id, topic_name)
@@ -211,16 +269,14 @@ class FetchSessionCache:
         for topic in request.forgotten_topics_data:
             name: str | Uuid = topic.topic_id if session.by_topic_id else topic.topic
             for index in topic.partitions:
+                yield
                 session.targets.pop((name, index), None)
-        if session.by_topic_id:
-            for target in session.targets.values():
-                if target.topic is None:
-                    target.topic = topic_name(target.topic_id)
 
 
 def _wanted(request: FetchRequest, by_topic_id: bool) -> Iterator[tuple[TargetKey, FetchPartition]]:
     for topic in request.topics:
-        name: str | Uuid = topic.topic_id if by_topic_id else topic.topic
+        # Sessions keep names, and of one topic the same.
+        name: str | Uuid = topic.topic_id if by_topic_id else intern(topic.topic)
         for partition in topic.partitions:
             yield (name, partition.partition), partition
 

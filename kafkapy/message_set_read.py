@@ -68,17 +68,17 @@ class MessageSetRead(FetchRead):
 
     async def answer(self) -> FetchResponse:
         """Read, wait if it is too little, convert; again where nothing is left of what was read."""
-        loop = asyncio.get_running_loop()
+        loop, turns = asyncio.get_running_loop(), self._context.broker.turns
         deadline = loop.time() + self._request.max_wait_ms / 1000
         try:
             while True:
-                self.run()
+                await turns.finish(self.run())
                 left = deadline - loop.time()
                 if left > 0 and not self.is_enough and self._fetch.targets:
                     self.release()
                     await self.wait(left)
                 if self.nbytes == 0 or await self._convert():
-                    return self.response()
+                    return await turns.finish(self.response())
         except BaseException:
             self.release()
             raise
@@ -90,7 +90,7 @@ class MessageSetRead(FetchRead):
         """
         pieces = []
         for place, (target, data) in enumerate(zip(self._fetch.targets, self.results, strict=True)):
-            if isinstance(data.records, FileSlice):
+            if data is not None and isinstance(data.records, FileSlice):
                 pieces.append(_Piece(place, target, data, data.records, self.end_offsets[place]))
                 data.records = b""
         outcomes = await self._in_thread(pieces)

@@ -45,6 +45,7 @@ class Partition:
         "_holds_commits",
         "_sync_by_default",
         "_waiters",
+        "changes",
         "leader_epoch",
         "log",
         "offline",
@@ -61,6 +62,8 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.offline: ErrorCode = ErrorCode.NONE
         """Why no request is served any more: the disk failed, the topic was deleted, the broker stops."""
+        self.changes = 0
+        """How often those who wait were woken: where it is the same, readers have no news."""
         self._holds_commits = False
         """The log is changing its place: nothing is committed before that is done."""
         self._group_commit = group_commit
@@ -106,8 +109,9 @@ class Partition:
                 self.log.stop_cleaning()
         self.log.config = config
         self._flush_every = self._flush_policy(config)
-        if not self.offline and self._advance():
-            self.wake()
+        if not self.offline:
+            self._advance()
+        self.wake()
 
     def _flush_policy(self, config: LogConfig) -> int:
         """How many unsynced records make a sync due."""
@@ -137,6 +141,7 @@ class Partition:
 
     def wake(self) -> None:
         """Have everyone who waits for this partition look again."""
+        self.changes += 1
         self._waiters.wake(self)
 
     def replace_log(self, log: PartitionLog) -> None:

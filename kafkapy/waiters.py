@@ -101,6 +101,8 @@ class Waiters:
         self._loop = loop
         self.timers = timers
         self._watching: dict[Hashable, dict[Watch, None]] = {}
+        self.woken: Hashable = None
+        """The key that is being woken, for operations that watch many; None at other times."""
 
     def watch(
         self,
@@ -158,7 +160,12 @@ class Waiters:
         watching = self._watching.get(key)
         if not watching:
             return 0
-        return sum([watch.look() for watch in tuple(watching)])
+        completed = 0
+        for watch in tuple(watching):
+            self.woken = key  # a wake within this one may have changed it
+            completed += watch.look()
+        self.woken = None
+        return completed
 
     def expire_all(self) -> None:
         """End every wait as its deadline would: the broker stops."""

@@ -32,7 +32,7 @@ from kafkapy.groups.group import Group, GroupState
 from kafkapy.groups.join import NO_MEMBER_ID, Joining, Joins
 from kafkapy.groups.leave import leave
 from kafkapy.groups.loading import LoadedPartition, PartitionFold, describe, restore_group
-from kafkapy.groups.member import Cancellable, protocol_bytes
+from kafkapy.groups.member import PROTOCOL_BYTES, Cancellable, protocol_bytes
 from kafkapy.groups.offset_writes import OffsetWrites
 from kafkapy.groups.offsets import CommittedOffset, Offsets
 from kafkapy.groups.offsets_topic import Done, OffsetsLog, OffsetsTopic, coordinator_error
@@ -54,6 +54,8 @@ MAX_MEMBER_BYTES: Final = 4 << 20
 MAX_MEMBERS_BYTES: Final = 64 << 20
 """Beyond this in all groups only members with little to say may join."""
 SMALL_MEMBER_BYTES: Final = 64 << 10
+MAX_PROTOCOLS: Final = MAX_MEMBER_BYTES // PROTOCOL_BYTES
+"""More are over that limit, whatever they are."""
 
 RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 30.0

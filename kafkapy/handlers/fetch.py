@@ -22,7 +22,6 @@ no client can pass for one (CVE-2018-1288)."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 
 from kafkapy.context import RequestContext
@@ -30,32 +29,39 @@ from kafkapy.fetch_read import FetchRead
 from kafkapy.message_set_read import MessageSetRead
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_BATCHES = 4
 
 
-def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+def handle(context: RequestContext, request: FetchRequest) -> Steps[FetchResponse | Awaitable[FetchResponse]]:
     """Read what is there; wait when it is too little."""
     broker = context.broker
     try:
-        fetch = broker.fetch_sessions.begin(request, context.api_version, broker.metadata.image.topic_name)
+        fetch = yield from broker.fetch_sessions.begin(
+            request, context.api_version, broker.metadata.image.topic_name
+        )
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     if context.api_version < FIRST_VERSION_WITH_BATCHES:
         return MessageSetRead(context, request, fetch).answer()
     read = FetchRead(context, request, fetch)
-    read.run()
-    if request.max_wait_ms <= 0 or read.is_enough or not fetch.targets:
-        return read.response()
+    try:
+        yield from read.run()
+        if request.max_wait_ms <= 0 or read.is_enough or not fetch.targets:
+            return (yield from read.response())
+    except BaseException:
+        read.release()
+        raise
     read.release()
-    return _wait(read, request.max_wait_ms / 1000)
+    return _wait(context, read, request.max_wait_ms / 1000)
 
 
-async def _wait(read: FetchRead, seconds: float) -> FetchResponse:
+async def _wait(context: RequestContext, read: FetchRead, seconds: float) -> FetchResponse:
     """Answer when there is enough, or with what there is when the time is over."""
     try:
         await read.wait(seconds)
-    except asyncio.CancelledError:
+        return await context.broker.turns.finish(read.response())
+    except BaseException:
         read.release()
         raise
-    return read.response()

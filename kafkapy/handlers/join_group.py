@@ -3,7 +3,8 @@
 Versions: 0-9.
 
 Behaviour: `kafkapy.groups.join` and `rebalance`. The answer usually waits for the other members. A session
-timeout outside of group.min.session.timeout.ms and group.max.session.timeout.ms is refused.
+timeout outside of group.min.session.timeout.ms and group.max.session.timeout.ms is refused. A member with more
+than 4 MiB of protocols and metadata, or a large one where all groups have 64 MiB, is GROUP_MAX_SIZE_REACHED.
 
 Version notes: v1 adds the rebalance timeout (before, it is the session timeout), v4 has a new member come
 back with the id it is given (KIP-394), v5 adds static membership (KIP-345), v7 the protocol type, v8 the
@@ -17,7 +18,9 @@ from collections.abc import Awaitable
 from typing import Final
 
 from kafkapy.context import RequestContext
+from kafkapy.groups.coordinator import MAX_PROTOCOLS
 from kafkapy.groups.join import Joining
+from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITH_REBALANCE_TIMEOUT: Final = 1
@@ -29,6 +32,9 @@ def handle(
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     """Join, and answer with the next generation."""
     version = context.api_version
+    if len(request.protocols) > MAX_PROTOCOLS:
+        refused = JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
+        return _for_version(refused, version)
     protocols: dict[str, bytes] = {}
     for protocol in request.protocols:
         protocols.setdefault(protocol.name, protocol.metadata)

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import random
+from typing import TypeVar
 
 import pytest
 
 from kafkapy.fetch_sessions import EVICTION_MS, LAST_EPOCH, FetchContext, FetchSessionCache
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from kafkapy.turns import Steps
+
+T = TypeVar("T")
 
 NAMES, IDS = 12, 13
 """Versions that name topics, and that send their ids."""
+
+
+def result_of(steps: Steps[T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 class Sessions:
@@ -31,15 +44,19 @@ class Sessions:
             partitions=[FetchPartition(partition=index) for index in range(partitions)],
         )
         request = FetchRequest(session_id=session_id, session_epoch=epoch, topics=[topic])
-        return self.cache.begin(request, version, self.known.get)
+        return result_of(self.cache.begin(request, version, self.known.get))
 
-    def answer(self, context: FetchContext, *, high_watermark: int = 5) -> tuple[int, list[int]]:
-        """The session id, and the partitions that are answered."""
-        results = [
+    def answer(
+        self, context: FetchContext, *, high_watermark: int = 5, error: ErrorCode = ErrorCode.NONE
+    ) -> tuple[int, list[int]]:
+        """The session id, and the partitions that are answered; `error` is the last one's."""
+        results: list[PartitionData | None] = [
             PartitionData(partition_index=target.partition, high_watermark=high_watermark, log_start_offset=0)
             for target in context.targets
         ]
-        session_id, included = self.cache.finish(context, results, [0] * len(results))
+        if results and results[-1] is not None:
+            results[-1].error_code = error
+        session_id, included = result_of(self.cache.finish(context, results, [0] * len(results)))
         return session_id, [data.partition_index for _, data in included]
 
     def open(self, partitions: int = 1) -> int:
@@ -89,14 +106,47 @@ def test_names_and_ids_do_not_mix_in_a_session() -> None:
     refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, sessions, session_id, 1, IDS)
 
 
-def test_a_topic_id_is_resolved_once_it_is_known() -> None:
+NOT_THERE = [
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+]
+
+
+@pytest.mark.parametrize("error", NOT_THERE)
+def test_a_request_that_names_a_partition_that_is_not_there_opens_no_session(error: ErrorCode) -> None:
     sessions = Sessions(10)
-    name = sessions.known.popitem()
-    context = sessions.begin(1, version=IDS)
-    assert context.targets[0].topic is None
-    session_id, _ = sessions.answer(context)
-    sessions.known.update([name])
-    assert sessions.begin(0, session_id, 1, IDS).targets[0].topic == "orders"
+    assert sessions.answer(sessions.begin(2), error=error) == (0, [0, 1])
+    assert len(sessions.cache) == 0
+
+
+@pytest.mark.parametrize("error", NOT_THERE)
+def test_a_session_ends_that_comes_to_hold_a_partition_that_is_not_there(error: ErrorCode) -> None:
+    sessions = Sessions(10)
+    session_id = sessions.open()
+    assert sessions.answer(sessions.begin(2, session_id, 1), error=error) == (0, [1])
+    assert len(sessions.cache) == 0
+
+
+def test_an_error_of_a_partition_that_is_there_leaves_its_session_open() -> None:
+    sessions = Sessions(10)
+    session_id = sessions.open()
+    answer = sessions.answer(sessions.begin(1, session_id, 1), error=ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert answer == (session_id, [0])
+
+
+def test_all_sessions_hold_so_many_partitions_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkapy.fetch_sessions.MAX_PARTITIONS", 10)
+    sessions = Sessions(10)
+    first = sessions.open(6)
+    assert first
+    assert sessions.open(5) == 0
+    second = sessions.open(4)
+    assert second
+    session_id, _ = sessions.answer(sessions.begin(5, second, 1))
+    assert session_id == 0
+    assert len(sessions.cache) == 1
+    assert sessions.open(4) != 0
 
 
 def test_a_full_request_closes_the_session_it_names() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import kafkapy
+from kafkapy.fetch_read import FetchRead
+from kafkapy.fetch_sessions import FetchTarget
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -233,6 +236,46 @@ def test_a_session_answers_only_what_is_new(client: RawClient) -> None:
     produce(client, "orders", batch(b"a"), partitions=[1])
     response = ask_session(client, opened.session_id, 2)
     assert (response.session_id, partitions_of(response)) == (opened.session_id, [1])
+
+
+def test_a_session_reads_only_partitions_that_have_changed(
+    client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(client, "orders", 50)
+    session = ask_session(client, 0, 0, *[0] * 50).session_id
+    looked_at: list[int] = []
+    read = FetchRead._read
+
+    def watched(self: FetchRead, target: FetchTarget) -> tuple[PartitionData, int]:
+        looked_at.append(target.partition)
+        return read(self, target)
+
+    monkeypatch.setattr(FetchRead, "_read", watched)
+    assert partitions_of(ask_session(client, session, 1)) == []
+    assert looked_at == []
+    produce(client, "orders", batch(b"a"), partitions=[7])
+    assert partitions_of(ask_session(client, session, 2)) == [7]
+    assert set(looked_at) == {7}
+
+
+@pytest.mark.parametrize("min_bytes", [1, 100])
+def test_what_changes_while_other_partitions_are_read_ends_the_wait(
+    client: RawClient, kafka_broker: kafkapy.Broker, monkeypatch: pytest.MonkeyPatch, min_bytes: int
+) -> None:
+    create_topic(client, "orders", 100)
+    monkeypatch.setattr("kafkapy.turns.TURN_SECONDS", 0)
+    begun, read = threading.Event(), FetchRead._read
+
+    def watched(self: FetchRead, target: FetchTarget) -> tuple[PartitionData, int]:
+        begun.set()
+        return read(self, target)
+
+    monkeypatch.setattr(FetchRead, "_read", watched)
+    with RawClient(kafka_broker.bootstrap_servers) as consumer:
+        send(consumer, fetch_request("orders", *[0] * 100, max_wait_ms=WAIT_MS, min_bytes=min_bytes))
+        assert begun.wait(10)
+        produce(client, "orders", batch(b"x" * 200), partitions=[0])
+        assert values(receive(consumer)[0]) == [b"x" * 200]
 
 
 def test_a_session_serves_first_who_was_served_least_lately(client: RawClient) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 import kafkapy
 from kafkapy.groups import coordinator
-from kafkapy.groups.coordinator import MAX_MEMBER_BYTES
-from kafkapy.groups.member import PROTOCOL_BYTES
+from kafkapy.groups.coordinator import MAX_MEMBER_BYTES, MAX_PROTOCOLS
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
@@ -200,7 +199,8 @@ def metadata_of(nbytes: int) -> list[JoinGroupRequestProtocol]:
 def test_one_member_says_no_more_of_itself_than_it_may(client: RawClient) -> None:
     for protocols in (
         metadata_of(MAX_MEMBER_BYTES),
-        [JoinGroupRequestProtocol(name=f"p{number}") for number in range(MAX_MEMBER_BYTES // PROTOCOL_BYTES)],
+        [JoinGroupRequestProtocol(name=f"p{number}") for number in range(MAX_PROTOCOLS)],
+        [JoinGroupRequestProtocol(name=f"p{number}") for number in range(MAX_PROTOCOLS + 1)],
     ):
         refused = client.ask(join_request("g", protocols=protocols), 3)
         assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
