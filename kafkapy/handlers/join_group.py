@@ -3,8 +3,9 @@
 Versions: 0-9.
 
 Behaviour: `kafkapy.groups.join` and `rebalance`. The answer usually waits for the other members. A session
-timeout outside of group.min.session.timeout.ms and group.max.session.timeout.ms is refused. A member with more
-than 4 MiB of protocols and metadata, or a large one where all groups have 64 MiB, is GROUP_MAX_SIZE_REACHED.
+timeout outside of group.min.session.timeout.ms and group.max.session.timeout.ms is refused. A member with
+more than 4 MiB of protocols and metadata, or a large one where all groups have 64 MiB, is
+GROUP_MAX_SIZE_REACHED.
 
 Version notes: v1 adds the rebalance timeout (before, it is the session timeout), v4 has a new member come
 back with the id it is given (KIP-394), v5 adds static membership (KIP-345), v7 the protocol type, v8 the

@@ -1,8 +1,8 @@
 """How long the callbacks of a broker's event loop take, each by itself.
 
-What counts is the CPU time of the loop's thread: a busy machine does not make it longer. Waiting for a disk is
-not in it. asyncio's own loop runs each callback by `Handle._run`; uvloop has no such place, so a watched broker
-runs on asyncio's.
+What counts is the CPU time of the loop's thread: a busy machine does not make it longer. Waiting for a disk
+is not in it. asyncio's own loop runs each callback by `Handle._run`; uvloop has no such place, so a watched
+broker runs on asyncio's.
 
 Garbage collection is off meanwhile: it goes through all that the test process holds.
 """
