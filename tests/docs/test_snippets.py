@@ -1,0 +1,56 @@
+"""The tests that the documents show run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# A block that names its file in its first line.
+_FILE = re.compile(r"^```(?:python|ini)\n# (\S+\.(?:py|ini))\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def _sections(document: str) -> list[dict[str, str]]:
+    """The files that each section of a document shows."""
+    sections = re.split(r"^## ", (ROOT / document).read_text(), flags=re.MULTILINE)
+    return [files for files in (dict(_FILE.findall(section)) for section in sections) if files]
+
+
+def test_the_readmes_test_passes(tmp_path: Path) -> None:
+    (files,) = _sections("README.md")
+    _run(tmp_path, files)
+
+
+def test_the_tests_on_the_page_about_testing_pass(tmp_path: Path) -> None:
+    plain: dict[str, str] = {}
+    for number, files in enumerate(_sections("docs/testing.md")):
+        if any(name.endswith(".ini") for name in files):
+            _run(tmp_path / str(number), files)
+        else:
+            assert not plain.keys() & files.keys()
+            plain.update(files)
+    _run(tmp_path / "plain", plain)
+
+
+def _run(directory: Path, files: Mapping[str, str]) -> None:
+    """Run pytest on files as their reader would: each must pass."""
+    directory.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (directory / name).write_text(text)
+    ended = subprocess.run(
+        (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", "-v", directory),
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    for name in files:
+        if name.endswith(".py"):
+            assert re.search(rf"^{re.escape(name)}::\S+ PASSED", ended.stdout, re.MULTILINE), ended.stdout
