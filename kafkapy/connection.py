@@ -58,6 +58,7 @@ class Connection:
         "_ended",
         "_fd",
         "_frame_is_shared",
+        "_handling",
         "_loading",
         "_local_host",
         "_loop",
@@ -120,6 +121,8 @@ class Connection:
         """There may be complete frames that were not handled because the connection is muted."""
         self._ended = False
         """The client has sent all it will, or all that is taken."""
+        self._handling = False
+        """A frame is being handled."""
         self._frame_is_shared = False
         """The frame being handled lies in the server's shared buffer."""
         self._loop.add_reader(self._fd, self._on_readable)
@@ -148,8 +151,10 @@ class Connection:
         """Give the bytes of the request being handled to its handler, for as long as it holds views of
         them.
 
-        To be called by a handler before it returns; see `kafkapy.context`.
+        To be called by a handler before it returns; later calls find it kept already. See `kafkapy.context`.
         """
+        if not self._handling:
+            return
         self.frame_is_kept = True
         if self._frame_is_shared:
             self._server.replace_receive_buffer()
@@ -216,11 +221,13 @@ class Connection:
             if end - body < size:
                 break
             start = body + size
+            self._handling = True
             try:
                 self._requests.handle(view[body:start])
             except Exception:
                 logger.exception("A request of %s could not be handled", self)
                 self.close()
+            self._handling = False
             if self.closed:
                 break
             if start < end and self._loop.time() > stop_at:

@@ -4,7 +4,8 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
 
 - the response, when it can answer at once: no task is made;
 - None, when nothing is to be sent (Produce with acks=0);
-- a generator of any of these, where it may take long: it yields wherever others may be served (turns.py);
+- a generator of any of these, where it may take long: it yields wherever others may be served (turns.py). It
+  is run at once; the next request waits as for an awaitable where one turn is not enough;
 - an awaitable of a response or None (`async def`, or a future): the connection's next request waits until it
   is answered, as in Apache Kafka, where a channel is muted while a request is in flight;
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
@@ -13,8 +14,9 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
   wake.
 
 A `records` field of a request is a writable memoryview of the connection's receive buffer. It is the
-handler's until `handle` returns; an awaitable that still needs the bytes calls
-`context.connection.keep_frame()` first, and from then on they are its own. All other fields are copies.
+handler's until `handle` returns or, if that is a generator, until it ends; an awaitable that still needs the
+bytes calls `context.connection.keep_frame()` first, and from then on they are its own. All other fields are
+copies.
 
 If the client goes away, an awaitable of an API whose row in the table says `abandon` is cancelled; all
 others run to their end, since they may be in the middle of a change, and their answer is dropped.

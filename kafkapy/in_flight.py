@@ -31,7 +31,7 @@ from kafkapy.protocol.codec import decode_from, holds_more, schema_of
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError, OverBudgetError
 from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts
 from kafkapy.protocol.types import ApiKey
-from kafkapy.turns import VALUES_AT_ONCE
+from kafkapy.turns import VALUES_AT_ONCE, take_turn
 from kafkapy.waiters import Watch
 
 if TYPE_CHECKING:
@@ -132,17 +132,10 @@ class RequestsInFlight:
                 self._refuse(header)
                 return
             endpoint = handlers.endpoint(header.api_key)
-            request, _ = decode_from(
-                endpoint.request_class, frame, body, header.api_version, budget=VALUES_AT_ONCE
-            )
-        except OverBudgetError:
-            connection.keep_frame()
-            response = self._handle_long(header, endpoint, frame, body)
+            response = self._read_and_call(header, endpoint, frame, body)
         except DecodeError as error:
             connection.close(f"a request that cannot be read: {error}")
             return
-        else:
-            response = self._call(header, endpoint, request)
         if response is None:
             return
         if type(response) is endpoint.response_class:
@@ -154,6 +147,18 @@ class RequestsInFlight:
                 self._server.buffered_bytes += len(frame)
             self._requests.append(waiting)
             self._await(waiting, response)
+
+    def _read_and_call(
+        self, header: RequestHeader, endpoint: handlers.Endpoint, frame: memoryview, body: int
+    ) -> Any:
+        """What the handler returns; of a long request, a coroutine that reads it and finds that out."""
+        version = header.api_version
+        try:
+            request, _ = decode_from(endpoint.request_class, frame, body, version, budget=VALUES_AT_ONCE)
+        except OverBudgetError:
+            self._connection.keep_frame()
+            return self._handle_long(header, endpoint, frame, body)
+        return self._call(header, endpoint, request)
 
     def _call(self, header: RequestHeader, endpoint: handlers.Endpoint, request: Any) -> Any:
         """What the handler returns, or the answer to its failure."""
@@ -169,9 +174,11 @@ class RequestsInFlight:
         try:
             response = endpoint.handle(context, request)
             if type(response) is GeneratorType:
-                response = broker.turns.begin(response)
-                if isinstance(response, Awaitable):
-                    return _finish(response)
+                end = take_turn(response)
+                if end is None:
+                    self._connection.keep_frame()
+                    return _finish(broker.turns.go_on(response))
+                response = end.value
         except Exception as error:
             return self._failed(header, endpoint, error)
         return response
@@ -187,7 +194,6 @@ class RequestsInFlight:
             self._connection.close(f"a request that cannot be read: {error}")
             return None
         response = self._call(header, endpoint, request)
-        self._connection.frame_is_kept = False  # said of this frame, which is kept, not of the next
         return await response if isinstance(response, Awaitable) else response
 
     def _answer_now(self, header: RequestHeader, endpoint: handlers.Endpoint, response: Any) -> None:

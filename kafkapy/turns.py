@@ -1,8 +1,8 @@
 """Long work on the event loop, done in turns: others are served between two of them.
 
-The work is a generator. It yields wherever others may be served, and its return value is the result. What is
-done within one turn is done at once and costs no task. All long work of a broker shares the turns: there is
-one between two looks at the sockets, however many requests are long.
+The work is a generator. It yields wherever others may be served, and its return value is the result. The
+first turn is taken at once: what is done within it costs no task. All long work of a broker shares the turns
+after that: there is one between two looks at the sockets, however many requests are long.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Generator
+from collections.abc import Generator
 from typing import Final, TypeAlias, TypeVar
 
 TURN_SECONDS: Final = 0.004
@@ -32,27 +32,20 @@ class Turns:
         self._loop = loop
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def begin(self, steps: Steps[T]) -> T | Awaitable[T]:
-        """The result of `steps` if one turn is enough, else an awaitable of it."""
-        end = _take_turn(steps)
-        if end is None:
-            return self._go_on(steps)
-        result: T = end.value
-        return result
-
     async def finish(self, steps: Steps[T]) -> T:
-        """The result of `steps`."""
-        end = _take_turn(steps)
+        """The result of `steps`, the first turn at once."""
+        end = take_turn(steps)
         if end is None:
-            return await self._go_on(steps)
+            return await self.go_on(steps)
         result: T = end.value
         return result
 
-    async def _go_on(self, steps: Steps[T]) -> T:
+    async def go_on(self, steps: Steps[T]) -> T:
+        """The result of `steps`, which have had turns already."""
         try:
             while True:
                 await self._next()
-                end = _take_turn(steps)
+                end = take_turn(steps)
                 if end is not None:
                     result: T = end.value
                     return result
@@ -74,7 +67,7 @@ class Turns:
             self._loop.call_soon(self._give)
 
 
-def _take_turn(steps: Steps[T]) -> StopIteration | None:
+def take_turn(steps: Steps[T]) -> StopIteration | None:
     """Go on with `steps` for one turn; how they ended, or None."""
     now = time.monotonic
     stop_at = now() + TURN_SECONDS

@@ -53,6 +53,7 @@ from kafkapy.storage.validate import (
     slow_bytes,
 )
 from kafkapy.topic_names import is_internal
+from kafkapy.turns import Steps
 from kafkapy.validation import TURN_SECONDS
 
 FIRST_VERSION_WITH_BATCHES = 3
@@ -69,21 +70,29 @@ Answer = ProduceResponse | None
 Outcome = Answer | Pipelined
 
 
-def handle(context: RequestContext, request: ProduceRequest) -> Outcome | Awaitable[Outcome]:
+def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | Awaitable[Outcome]]:
     """Append now; answer when the acknowledgement that was asked for is due."""
-    pieces = [
-        Piece(context, request, topic, partition)
-        for topic in request.topic_data
-        for partition in topic.partition_data
-    ]
+    pieces: list[Piece] = []
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            yield
+            pieces.append(Piece(context, request, topic, partition))
     slow = sum(piece.slow_bytes for piece in pieces)
     if slow <= SLOW_AT_ONCE and not any(piece.is_heavy for piece in pieces):
-        now_ms = context.broker.clock.now_ms()
         most = decompressed_at_once() // len(pieces) if slow else None
-        if all(piece.settle(now_ms, most) for piece in pieces):
-            return _append(context, request, pieces)
+        if (yield from _settle(pieces, context.broker.clock.now_ms(), most)):
+            return (yield from _append(context, request, pieces))
     context.connection.keep_frame()
     return _settle_in_thread(context, request, pieces)
+
+
+def _settle(pieces: list[Piece], now_ms: int, most: int | None) -> Steps[bool]:
+    """Whether all pieces are settled without a thread."""
+    for piece in pieces:
+        yield
+        if not piece.settle(now_ms, most):
+            return False
+    return True
 
 
 async def _settle_in_thread(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Outcome:
@@ -99,12 +108,13 @@ async def _settle_in_thread(context: RequestContext, request: ProduceRequest, pi
     async with context.broker.conversions if converts else contextlib.nullcontext():
         while left:
             await context.broker.validation.run(context.connection, settle_some)
-    return _append(context, request, pieces)
+    return await context.broker.turns.finish(_append(context, request, pieces))
 
 
-def _append(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Outcome:
+def _append(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Steps[Outcome]:
     now_ms = context.broker.clock.now_ms()
     for piece in pieces:
+        yield
         piece.append(now_ms)
     waiting = [piece for piece in pieces if not piece.is_committed()] if request.acks else None
     if waiting:

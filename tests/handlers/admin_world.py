@@ -123,7 +123,7 @@ class AdminWorld:
         context = RequestContext(cast("Any", self), self.connection, request.KEY, version, 7, "tests")
         response = endpoint.handle(context, received)
         if isinstance(response, GeneratorType):
-            response = self.turns.begin(response)
+            response = await self.turns.finish(response)
         if inspect.isawaitable(response):
             response = await response
         assert type(response) is endpoint.response_class

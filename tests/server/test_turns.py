@@ -19,7 +19,7 @@ from kafkapy.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kafkapy.protocol.types import ApiKey
-from kafkapy.turns import Steps, Turns
+from kafkapy.turns import Steps, Turns, take_turn
 from tests.server.harness import Harness, serve_api, serving
 from tests.server.raw_client import RawClient, api_versions, correlation_ids, eventually
 
@@ -179,11 +179,11 @@ async def test_work_that_is_given_up_is_closed_and_the_others_go_on() -> None:
     assert ended == ["a", "b"]
 
 
-async def test_short_work_is_done_at_once() -> None:
-    turns = Turns(asyncio.get_running_loop())
-
+def test_short_work_is_done_at_once() -> None:
     def work() -> Steps[int]:
         yield
         return 5
 
-    assert turns.begin(work()) == 5
+    end = take_turn(work())
+    assert end is not None
+    assert end.value == 5

@@ -1,0 +1,195 @@
+"""Requests about many things are handled in turns: nothing that a request asks holds the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import kafkapy
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages import (
+    alter_partition_reassignments,
+    create_topics,
+    delete_groups,
+    delete_records,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_topic_partitions,
+    elect_leaders,
+    find_coordinator,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+)
+from kafkapy.turns import Turns
+from tests.handlers.group_client import commit
+from tests.handlers.group_client import find_coordinator as find
+from tests.handlers.produce_client import batch, create_topic, fetch_request, produce_request
+from tests.server.raw_client import RawClient
+
+MANY = 50
+NAMES = [f"n{number}" for number in range(MANY)]
+EVERY = range(MANY)
+
+REQUESTS: list[tuple[TopMessage, int]] = [
+    (produce_request("t", *[batch(b"a")] * MANY, partitions=EVERY), 9),
+    (fetch_request("t", *[0] * MANY), 12),
+    (
+        list_offsets.ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                list_offsets.ListOffsetsTopic(
+                    name="t",
+                    partitions=[
+                        list_offsets.ListOffsetsPartition(partition_index=n, timestamp=-1) for n in EVERY
+                    ],
+                )
+            ],
+        ),
+        7,
+    ),
+    (metadata.MetadataRequest(topics=None), 12),
+    (
+        offset_commit.OffsetCommitRequest(
+            group_id="g",
+            generation_id_or_member_epoch=-1,
+            topics=[
+                offset_commit.OffsetCommitRequestTopic(
+                    name="t",
+                    partitions=[
+                        offset_commit.OffsetCommitRequestPartition(partition_index=n, committed_offset=0)
+                        for n in EVERY
+                    ],
+                )
+            ],
+        ),
+        8,
+    ),
+    (
+        offset_fetch.OffsetFetchRequest(
+            groups=[offset_fetch.OffsetFetchRequestGroup(group_id="g", topics=None)]
+        ),
+        8,
+    ),
+    (
+        offset_delete.OffsetDeleteRequest(
+            group_id="g",
+            topics=[
+                offset_delete.OffsetDeleteRequestTopic(
+                    name="t",
+                    partitions=[offset_delete.OffsetDeleteRequestPartition(partition_index=n) for n in EVERY],
+                )
+            ],
+        ),
+        0,
+    ),
+    (find_coordinator.FindCoordinatorRequest(coordinator_keys=NAMES), 4),
+    (
+        leave_group.LeaveGroupRequest(
+            group_id="g", members=[leave_group.MemberIdentity(member_id=name) for name in NAMES]
+        ),
+        5,
+    ),
+    (describe_groups.DescribeGroupsRequest(groups=NAMES), 5),
+    (delete_groups.DeleteGroupsRequest(groups_names=NAMES), 2),
+    (list_groups.ListGroupsRequest(), 4),
+    (
+        create_topics.CreateTopicsRequest(
+            topics=[create_topics.CreatableTopic(name=name) for name in NAMES], validate_only=True
+        ),
+        5,
+    ),
+    (
+        delete_records.DeleteRecordsRequest(
+            topics=[
+                delete_records.DeleteRecordsTopic(
+                    name="t",
+                    partitions=[
+                        delete_records.DeleteRecordsPartition(partition_index=n, offset=0) for n in EVERY
+                    ],
+                )
+            ]
+        ),
+        2,
+    ),
+    (
+        offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            topics=[
+                offset_for_leader_epoch.OffsetForLeaderTopic(
+                    topic="t",
+                    partitions=[
+                        offset_for_leader_epoch.OffsetForLeaderPartition(partition=n, leader_epoch=0)
+                        for n in EVERY
+                    ],
+                )
+            ]
+        ),
+        4,
+    ),
+    (
+        describe_configs.DescribeConfigsRequest(
+            resources=[
+                describe_configs.DescribeConfigsResource(resource_type=2, resource_name=name)
+                for name in NAMES
+            ]
+        ),
+        4,
+    ),
+    (describe_log_dirs.DescribeLogDirsRequest(topics=None), 4),
+    (
+        describe_topic_partitions.DescribeTopicPartitionsRequest(
+            topics=[describe_topic_partitions.TopicRequest(name="t")]
+        ),
+        0,
+    ),
+    (elect_leaders.ElectLeadersRequest(topic_partitions=None), 2),
+    (
+        alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+            topics=[
+                alter_partition_reassignments.ReassignableTopic(
+                    name="t",
+                    partitions=[
+                        alter_partition_reassignments.ReassignablePartition(partition_index=n) for n in EVERY
+                    ],
+                )
+            ]
+        ),
+        0,
+    ),
+]
+
+
+@pytest.fixture
+def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
+    """Has a topic of many partitions, offsets of all of them, and many groups."""
+    with RawClient(kafka_broker.bootstrap_servers) as connected:
+        find(connected, "any")
+        create_topic(connected, "t", MANY)
+        commit(connected, "g", {("t", number): 0 for number in EVERY})
+        for name in NAMES:
+            commit(connected, name, {("t", 0): 0})
+        yield connected
+
+
+@pytest.mark.parametrize(("request_", "version"), REQUESTS, ids=lambda each: type(each).__name__)
+def test_a_request_about_many_things_is_handled_in_turns(
+    client: RawClient, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
+) -> None:
+    monkeypatch.setattr("kafkapy.turns.TURN_SECONDS", 0)
+    turns, give = 0, Turns._give
+
+    def count(self: Turns) -> None:
+        nonlocal turns
+        turns += 1
+        give(self)
+
+    monkeypatch.setattr(Turns, "_give", count)
+    client.ask(request_, version)
+    assert turns >= MANY - 1  # the first one is taken at once
