@@ -1,10 +1,14 @@
-"""How pytest-xdist's workers share the tests, in tests/ and in interop/."""
+"""What all tests share: how pytest-xdist's workers divide them, and that no example is held to a time."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("kafkapy", deadline=None)
+settings.load_profile("kafkapy")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

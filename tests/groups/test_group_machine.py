@@ -216,7 +216,6 @@ class GroupMachine(RuleBasedStateMachine):
 GroupMachine.TestCase.settings = settings(
     max_examples=200,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 test_any_order_of_events = GroupMachine.TestCase

@@ -60,7 +60,7 @@ def test_control_records_are_no_rows(tmp_path: Path) -> None:
     assert offsets(logs) == [0, 2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(records, st.sampled_from(Compression), st.booleans()), min_size=1, max_size=12),
     st.integers(1, 2000),

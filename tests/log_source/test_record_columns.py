@@ -67,7 +67,7 @@ def refuse(*_: object) -> RecordColumns:
     raise AssertionError("the slow twin was asked")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(built_batches())
 def test_columns_equal_records_and_well_formed_batches_take_the_fast_path(built: Built) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -119,7 +119,7 @@ def agree(batch: bytes | bytearray) -> None:
     assert column_outcome(batch, batches) == outcome(batch, batches)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(st.lists(odd_records | st.just(raw_record()), max_size=4), st.integers(-1, 5), st.binary(max_size=4))
 @example([raw_record(key=varint(-2))], 1, b"")
 @example([raw_record(value=varint(-3))], 1, b"")
@@ -135,7 +135,7 @@ def test_both_refuse_the_same_odd_records(payload: list[bytes], count: int, behi
     agree(raw_batch(b"".join(payload) + behind, count, base_timestamp=5))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(records, st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=3))
 def test_both_make_the_same_of_changed_bytes(found: list[Record], changes: list[tuple[int, int]]) -> None:
     batch = build_batch(found)

@@ -58,7 +58,7 @@ odd_lengths = (
 
 
 @compiled
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(
     st.lists(st.builds(bytes.__add__, odd_lengths, st.binary(max_size=8)), max_size=6).map(b"".join),
     st.integers(0, 5),

@@ -55,7 +55,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(steps, st.sampled_from(["running", "stopped", "crashed"]))
 def test_any_transactions_show_as_a_consumer_would_see_them(
     tmp_path_factory: pytest.TempPathFactory, script: list[tuple[str, int]], then: str

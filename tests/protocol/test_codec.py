@@ -49,7 +49,7 @@ def outcome(decode: object, message_class: type[TopMessage], data: bytes, versio
 
 
 @every_message
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=seeds)
 def test_both_codecs_write_the_same_bytes_and_read_the_same_message(
     message_class: type[TopMessage], seed: int
@@ -65,7 +65,7 @@ def test_both_codecs_write_the_same_bytes_and_read_the_same_message(
 
 
 @every_message
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=seeds)
 def test_broken_bytes_are_a_decode_error_or_the_message_that_the_reference_reads(
     message_class: type[TopMessage], seed: int
@@ -80,7 +80,7 @@ def test_broken_bytes_are_a_decode_error_or_the_message_that_the_reference_reads
 
 
 @every_message
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(data=st.binary(max_size=200))
 def test_arbitrary_bytes_are_a_decode_error_or_the_message_that_the_reference_reads(
     message_class: type[TopMessage], data: bytes
