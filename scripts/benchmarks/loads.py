@@ -6,7 +6,12 @@ from scripts.benchmarks.connections import open_connections
 from scripts.benchmarks.java_perf import java_perf
 from scripts.benchmarks.latency import end_to_end, synchronous_produce
 from scripts.benchmarks.load import ColdLoad, Load
-from scripts.benchmarks.neighbours import beside_a_wide_producer, beside_bombs, beside_topic_creation
+from scripts.benchmarks.neighbours import (
+    beside_a_wide_producer,
+    beside_all,
+    beside_bombs,
+    beside_topic_creation,
+)
 from scripts.benchmarks.start import start
 from scripts.benchmarks.streaming import streaming
 from scripts.benchmarks.topics import create_topics
@@ -21,6 +26,7 @@ LOADS: dict[str, Load | ColdLoad] = {
     "beside-bombs": Load("acks=all beside 40 connections of gzip bombs", beside_bombs),
     "beside-wide": Load("acks=all beside requests of 200 partitions", beside_a_wide_producer),
     "beside-topics": Load("acks=all beside new topics of 500 partitions", beside_topic_creation),
+    "stalls": Load("small requests beside all of these, and searches by time", beside_all),
     "end-to-end": Load("produce to consume, one record at a time", end_to_end),
     "connections": Load("2,000 open connections", open_connections),
     "topics": Load("500 topics of 4 partitions", create_topics),

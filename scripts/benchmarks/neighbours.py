@@ -1,4 +1,4 @@
-"""What one producer's acknowledgements take while others keep the server busy.
+"""What one producer's acknowledgements take while others keep the server busy, and how long it stalls.
 
 The others are a process of their own (`python -m scripts.benchmarks.neighbours KIND ADDRESS TOPIC`), which
 says that it is at work and goes on until its standard input ends.
@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -22,11 +23,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Record, build_batch
 from scripts.benchmarks.latency import acknowledgements
 from scripts.benchmarks.load import Figures, Target
 from scripts.benchmarks.meter import percentile
+from scripts.benchmarks.probe import INTERVAL_SECONDS, Probe
 
 _BOMBERS: Final = 40
 _BOMB_BYTES: Final = 80 << 20
@@ -36,6 +43,11 @@ _WIDE: Final = 200
 _NEW: Final = 500
 """Partitions of each new topic."""
 _VERSION: Final = 9
+
+_SEARCHED: Final = 1_000_000
+"""Records of the batch in which times are looked for: less than 1 MB, compressed."""
+_MAX_TIMESTAMP: Final = -3
+_MAX_TIMESTAMP_VERSION: Final = 7
 
 
 def beside_bombs(target: Target, scale: float) -> Figures:
@@ -52,6 +64,28 @@ def beside_topic_creation(target: Target, scale: float) -> Figures:
     """Load: topics of 500 partitions are made, written to and deleted without a pause, one producer writes to
     another topic."""
     return _beside("topics", target, scale, 1)
+
+
+def beside_all(target: Target, scale: float) -> Figures:
+    """Load: all of these at once, and searches by time in a batch of a million records.
+
+    One connection asks for ApiVersions every two milliseconds. Its longest answer is the longest stall.
+    """
+    probe = Probe(target.server.address)
+    with contextlib.ExitStack() as others:
+        for kind, partitions in (("bombs", 1), ("wide", _WIDE), ("topics", 1), ("searches", 1)):
+            topic = target.new_topic(partitions)
+            others.enter_context(_others(kind, target.bootstrap_servers, topic))
+        times, end = [], time.monotonic() + 10 * scale
+        while time.monotonic() < end:
+            time.sleep(INTERVAL_SECONDS)
+            times.append(probe.ask())
+    probe.close()
+    return {
+        "p50 ms": percentile(times, 0.5) * 1000,
+        "p99 ms": percentile(times, 0.99) * 1000,
+        "longest stall, ms": max(times) * 1000,
+    }
 
 
 def _beside(kind: str, target: Target, scale: float, partitions: int) -> Figures:
@@ -123,6 +157,19 @@ def _topics(bootstrap_servers: str, _topic: str) -> None:
     threading.Thread(target=create, daemon=True).start()
 
 
+def _searches(bootstrap_servers: str, topic: str) -> None:
+    records = [Record(timestamp=1, value=b"")] * _SEARCHED
+    batch = bytes(build_batch(records, compression=Compression.ZSTD))
+    with _connection(bootstrap_servers) as connection:
+        _ask(connection, _request(topic, batch))
+    for timestamp in (1, _MAX_TIMESTAMP):
+        wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        topics = [ListOffsetsTopic(name=topic, partitions=[wanted])]
+        request = ListOffsetsRequest(replica_id=-1, topics=topics)
+        data = encode_request(request, _MAX_TIMESTAMP_VERSION, 7, "bench")
+        threading.Thread(target=_repeat, args=(bootstrap_servers, data), daemon=True).start()
+
+
 def _request(topic: str, *batches: bytes) -> bytes:
     data = [PartitionProduceData(index=index, records=batch) for index, batch in enumerate(batches)]
     topics = [TopicProduceData(name=topic, partition_data=data)]
@@ -140,7 +187,12 @@ def _ask(connection: socket.socket, request: bytes) -> None:
     connection.recv(size, socket.MSG_WAITALL)
 
 
-_KINDS: Final[dict[str, Callable[[str, str], None]]] = {"bombs": _bombs, "wide": _wide, "topics": _topics}
+_KINDS: Final[dict[str, Callable[[str, str], None]]] = {
+    "bombs": _bombs,
+    "wide": _wide,
+    "topics": _topics,
+    "searches": _searches,
+}
 
 
 if __name__ == "__main__":
