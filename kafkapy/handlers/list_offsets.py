@@ -12,21 +12,23 @@ Behaviour: each partition asks for a timestamp (the first record at or after it)
     -6  earliest pending upload: none here (v11+, KIP-1023)
 
 Offsets that a consumer could not read yet are answered as unknown (-1). A partition that is named twice is
-INVALID_REQUEST each time. Earliest and latest are answered from
-memory: Spark asks for both at every poll of every partition.
+INVALID_REQUEST each time. Earliest and latest are answered from memory: Spark asks for both at every poll of
+every partition. Records are looked for in a thread, when it is the connection's turn (validation.py); where a
+batch decompresses to more than max.decompressed.message.bytes, the answer is MESSAGE_TOO_LARGE.
 
 Version notes: v0 knows the time of segments, not of records: it answers at most as many offsets as the client
 wants, the latest first, of what is not newer than the timestamp: the base offsets of segments, whose time is
 that of their file, and the end of the log, whose time is now. v2 adds the isolation level, v4 leader epochs,
-v10 a
-timeout for tiered look-ups, which never wait here."""
+v10 a timeout for tiered look-ups, which never wait here."""
 
 from __future__ import annotations
 
-from collections import Counter
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from kafkapy.context import RequestContext
-from kafkapy.partition import Partition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -35,7 +37,9 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kafkapy.storage.timestamp_search import LogChangedError, TimestampSearch
 from kafkapy.turns import Steps
+from kafkapy.validation import TURN_SECONDS
 
 LATEST = -1
 EARLIEST = -2
@@ -51,13 +55,81 @@ CONSUMER = -1
 DEBUGGING_REPLICA = -2
 """A replica id that may see what is not committed yet."""
 
-UNKNOWN = (-1, -1, -1)
-Found = tuple[int, int, int]
-"""Timestamp in ms, offset, leader epoch; -1 for what is not known."""
 
-
-def handle(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+def handle(
+    context: RequestContext, request: ListOffsetsRequest
+) -> Steps[ListOffsetsResponse] | Awaitable[ListOffsetsResponse]:
     """Answer each partition on its own; one that fails does not stop the others."""
+    if any(_is_searched(wanted.timestamp) for topic in request.topics for wanted in topic.partitions):
+        return _handle_searches(context, request)
+    return _answers(context, request, [])
+
+
+def _is_searched(timestamp: int) -> bool:
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
+
+
+async def _handle_searches(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Look for records in a thread: that may mean to read thousands of files, and to decompress much."""
+    searches: list[_Search] = []
+    response = await context.broker.turns.finish(_answers(context, request, searches))
+    left = deque(searches)
+    while left:
+        for search in await context.broker.validation.run(context.connection, partial(_run_some, left)):
+            if not search.settle():
+                left.append(search)
+    return response
+
+
+def _run_some(left: deque[_Search]) -> list[_Search]:
+    """Run searches for a turn, in a thread; those that ended."""
+    ended: list[_Search] = []
+    end = time.thread_time() + TURN_SECONDS
+    while left and (not ended or time.thread_time() < end):
+        search = left.popleft()
+        search.run()
+        ended.append(search)
+    return ended
+
+
+class _Search:
+    """A search for the answer of one partition."""
+
+    __slots__ = ("_answer", "_begin", "_end", "_search")
+
+    def __init__(
+        self, answer: ListOffsetsPartitionResponse, begin: Callable[[], TimestampSearch], end: int
+    ) -> None:
+        """`begin` may raise KafkaError. Records from `end` on are not for this client."""
+        self._answer = answer
+        self._begin = begin
+        self._end = end
+        self._search = begin()
+
+    def run(self) -> None:
+        """Search, in any thread."""
+        self._search.run()
+
+    def settle(self) -> bool:
+        """Answer, on the loop; False where the log has changed meanwhile: `run` has to run again."""
+        answer = self._answer
+        try:
+            try:
+                found = self._search.result()
+            except LogChangedError:
+                self._search = self._begin()
+                return False
+            if found is not None and found.offset < self._end:
+                answer.timestamp, answer.offset, answer.leader_epoch = found
+        except KafkaError as error:
+            answer.error_code = error.code
+        return True
+
+
+def _answers(
+    context: RequestContext, request: ListOffsetsRequest, searches: list[_Search]
+) -> Steps[ListOffsetsResponse]:
+    """The response, but for what is left to `searches`."""
     times_named: Counter[tuple[str, int]] = Counter()
     for topic in request.topics:
         for wanted in topic.partitions:
@@ -68,8 +140,14 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOf
         partitions = []
         for wanted in topic.partitions:
             yield
-            is_repeated = times_named[topic.name, wanted.partition_index] > 1
-            partitions.append(_answer(context, request, topic.name, wanted, is_repeated=is_repeated))
+            answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            partitions.append(answer)
+            try:
+                if times_named[topic.name, wanted.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                _answer(context, request, topic.name, wanted, answer, searches)
+            except KafkaError as error:
+                answer.error_code = error.code
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
@@ -79,28 +157,33 @@ def _answer(
     request: ListOffsetsRequest,
     topic: str,
     wanted: ListOffsetsPartition,
-    *,
-    is_repeated: bool,
-) -> ListOffsetsPartitionResponse:
-    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-    try:
-        if is_repeated:
-            raise KafkaError(ErrorCode.INVALID_REQUEST)
-        if context.api_version < FIRST_VERSION_BY_RECORDS:
-            answer.old_style_offsets = _old_style_offsets(context, request, topic, wanted)
-            return answer
-        if context.api_version < FIRST_VERSION_OF.get(wanted.timestamp, 0) or wanted.timestamp < LAST_SPECIAL:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        partition = context.broker.replicas.partition(topic, wanted.partition_index)
-        partition.require_leader_epoch(wanted.current_leader_epoch)
-        if request.replica_id == DEBUGGING_REPLICA:
-            end = partition.log.log_end_offset
-        else:
-            end = partition.readable_end(read_committed=request.isolation_level == READ_COMMITTED)
-        answer.timestamp, answer.offset, answer.leader_epoch = _find(partition, wanted.timestamp, end)
-    except KafkaError as error:
-        answer.error_code = error.code
-    return answer
+    answer: ListOffsetsPartitionResponse,
+    searches: list[_Search],
+) -> None:
+    timestamp = wanted.timestamp
+    if context.api_version < FIRST_VERSION_BY_RECORDS:
+        answer.old_style_offsets = _old_style_offsets(context, request, topic, wanted)
+        return
+    if context.api_version < FIRST_VERSION_OF.get(timestamp, 0) or timestamp < LAST_SPECIAL:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    partition = context.broker.replicas.partition(topic, wanted.partition_index)
+    partition.require_leader_epoch(wanted.current_leader_epoch)
+    if request.replica_id == DEBUGGING_REPLICA:
+        end = partition.log.log_end_offset
+    else:
+        end = partition.readable_end(read_committed=request.isolation_level == READ_COMMITTED)
+    if timestamp == LATEST:
+        answer.offset, answer.leader_epoch = end, partition.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset, answer.leader_epoch = partition.log.log_start_offset, partition.earliest_epoch
+    elif _is_searched(timestamp):
+        limit: int = context.broker.config["max.decompressed.message.bytes"]
+
+        def begin() -> TimestampSearch:
+            log = context.broker.replicas.partition(topic, wanted.partition_index).log
+            return log.search(None if timestamp == MAX_TIMESTAMP else timestamp, limit)
+
+        searches.append(_Search(answer, begin, end))
 
 
 def _old_style_offsets(
@@ -133,20 +216,3 @@ def _old_style_offsets(
     if request.replica_id == CONSUMER and any(offset > end for offset in offsets):
         offsets = [end, *(offset for offset in offsets if offset <= end)]
     return offsets
-
-
-def _find(partition: Partition, timestamp: int, end: int) -> Found:
-    log = partition.log
-    if timestamp == LATEST:
-        return -1, end, partition.leader_epoch
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, partition.earliest_epoch
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return UNKNOWN
-    if timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp_offset()
-    else:
-        found = log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= end:
-        return UNKNOWN
-    return found.timestamp, found.offset, found.leader_epoch

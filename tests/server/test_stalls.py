@@ -9,6 +9,14 @@ import pytest
 
 import kafkapy
 from kafkapy.broker import BrokerCore
+from kafkapy.protocol.compression import Compression
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
@@ -58,6 +66,73 @@ def many_segments(tmp_path: Path) -> Path:
         logs.log.roll()
     logs.stop()
     return tmp_path / "data"
+
+
+def ask_for_times(
+    client: RawClient, topic: str, timestamp: int, partitions: int = 1
+) -> list[ListOffsetsPartitionResponse]:
+    """ListOffsets for the first partitions of a topic."""
+    wanted = [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in range(partitions)]
+    topics = [ListOffsetsTopic(name=topic, partitions=wanted)]
+    response = client.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 11)
+    return list(response.topics[0].partitions)
+
+
+MAX_TIMESTAMP = -3
+
+
+@pytest.mark.parametrize("timestamp", [START_MS + 99_999, MAX_TIMESTAMP])
+def test_a_search_in_a_batch_of_many_records_is_made_elsewhere(
+    tmp_path: Path, watch: LoopWatch, timestamp: int
+) -> None:
+    log = Logs(tmp_path, durability="os")
+    append(log.log, record_batch(*[b""] * 100_000, compression=Compression.ZSTD))
+    log.stop()
+    with watch.broker(tmp_path / "data", NEVER) as broker, RawClient(broker.bootstrap_servers) as client:
+        ask_for_times(client, TP.topic, START_MS)  # code is loaded
+        with watch.watching():
+            (answer,) = ask_for_times(client, TP.topic, timestamp)
+        assert (answer.timestamp, answer.offset) == (START_MS + 99_999, 99_999)
+        watch.check()
+
+
+@pytest.mark.parametrize("timestamp", [START_MS + SEGMENTS - 1, MAX_TIMESTAMP])
+def test_the_first_search_after_a_restart_reads_many_indexes_elsewhere(
+    many_segments: Path, watch: LoopWatch, timestamp: int
+) -> None:
+    with watch.broker(many_segments, NEVER) as broker, RawClient(broker.bootstrap_servers) as client:
+        create_topic(client, "orders")
+        ask_for_times(client, "orders", START_MS)  # code is loaded
+        with watch.watching():
+            (answer,) = ask_for_times(client, TP.topic, timestamp)
+        assert answer.offset == SEGMENTS - 1
+        watch.check()
+
+
+def test_many_partitions_are_searched_elsewhere(tmp_path: Path, watch: LoopWatch) -> None:
+    with watch.broker(tmp_path, NEVER) as broker, RawClient(broker.bootstrap_servers) as client:
+        create_topic(client, "orders", 300)
+        produce(client, "orders", *[batch(*[b""] * 100, timestamp=START_MS)] * 300)
+        ask_for_times(client, "orders", START_MS)  # code is loaded
+        with watch.watching():
+            answers = ask_for_times(client, "orders", START_MS - 1, 300)
+        assert [answer.offset for answer in answers] == [0] * 300
+        watch.check()
+
+
+def test_what_decompresses_to_more_than_the_limit_is_not_searched(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    append(logs.log, record_batch(b"", bytes(3 << 20), b"", compression=Compression.GZIP))
+    logs.stop()
+    settings = NEVER | {"max.decompressed.message.bytes": 2 << 20}
+    with (
+        kafkapy.Broker(data_dir=tmp_path / "data", config=settings) as broker,
+        RawClient(broker.bootstrap_servers) as client,
+    ):
+        (answer,) = ask_for_times(client, TP.topic, MAX_TIMESTAMP)
+        assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        (answer,) = ask_for_times(client, TP.topic, START_MS)
+        assert (answer.error_code, answer.offset) == (ErrorCode.NONE, 0), "the first record is before that"
 
 
 def test_segments_that_expire_together_go_some_at_a_time(many_segments: Path, watch: LoopWatch) -> None:
