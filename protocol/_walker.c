@@ -1,5 +1,5 @@
 /* The compiled twin of PureWalker in record_walker.py: same constructor, same methods, same verdicts. At the end
- * that of follow_lengths in log_source/record_starts.py.
+ * those of follow_lengths in log_source/record_starts.py and of find_time in record_times.py.
  *
  * A walker is fed the decompressed records of one batch in pieces of any size and keeps nothing of them but
  * where it stands: the stage within a record, a varint that a piece cut through, the bytes still to skip. Every
@@ -407,7 +407,110 @@ static PyObject *follow_lengths(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBool_FromLong(fit);
 }
 
+/* --- times ------------------------------------------------------------------------------------------------- */
+
+/* What find_time has been asked, where it stands, and what it found. */
+typedef struct {
+    int64_t timestamp, offset; /* the least deltas that count */
+    int newest;                /* go on, for a higher timestamp */
+    Py_ssize_t count;          /* records walked over */
+    int found;
+    int64_t found_timestamp, found_offset;
+    const char *error;
+} TimeSearch;
+
+/* Read a zigzag varint; -1 where `stop` comes first, -2 where it has more than `bits` bits. */
+static inline int read_whole_varint(const uint8_t **p, const uint8_t *stop, unsigned bits, int64_t *value)
+{
+    uint64_t raw = 0;
+    for (unsigned shift = 0; *p < stop; shift += 7) {
+        uint8_t byte = *(*p)++;
+        if (shift + 7 > bits && byte >> (bits - shift))
+            return -2;
+        raw |= (uint64_t)(byte & 0x7F) << shift;
+        if (byte < 0x80) {
+            *value = (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
+            return 0;
+        }
+    }
+    return -1;
+}
+
+/* Walk over the heads that lie whole before `end`; how many bytes after `p` the next one begins, which may be
+ * after `end`. */
+static Py_ssize_t search_times(TimeSearch *s, const uint8_t *p, const uint8_t *end)
+{
+    const uint8_t *from = p;
+    Py_ssize_t next = 0, size = end - p;
+    while (next < size) {
+        int64_t length, timestamp, offset;
+        int stopped;
+        p = from + next;
+        if ((stopped = read_whole_varint(&p, end, 32, &length)) == 0) {
+            Py_ssize_t start = p - from;
+            if (p == end)
+                return next;
+            p++; /* attributes */
+            if ((stopped = read_whole_varint(&p, end, 64, &timestamp)) == 0
+                && (stopped = read_whole_varint(&p, end, 32, &offset)) == 0) {
+                if (length < MIN_RECORD_LENGTH || p - from > start + length) {
+                    s->error = "a record is shorter than a record can be";
+                    return next;
+                }
+                next = start + (Py_ssize_t)length;
+                s->count++;
+                if (timestamp >= s->timestamp && offset >= s->offset) {
+                    s->found = 1;
+                    s->found_timestamp = timestamp;
+                    s->found_offset = offset;
+                    if (!s->newest || timestamp == INT64_MAX)
+                        return next;
+                    s->timestamp = timestamp + 1;
+                }
+                continue;
+            }
+        }
+        if (stopped == -2)
+            s->error = "a varint has too many bits";
+        return next;
+    }
+    return next;
+}
+
+PyDoc_STRVAR(find_time_doc,
+             "find_time(data, timestamp, offset, newest) -> (next, count, timestamp, offset), the last two None.\n\n"
+             "The twin of record_times.find_time_purely.");
+
+static PyObject *find_time(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer data;
+    long long timestamp, offset;
+    TimeSearch s = {0};
+    Py_ssize_t next;
+    if (!PyArg_ParseTuple(args, "y*LLp:find_time", &data, &timestamp, &offset, &s.newest))
+        return NULL;
+    s.timestamp = timestamp;
+    s.offset = offset;
+    const uint8_t *from = data.buf;
+    if (data.len >= RELEASE_GIL_FROM) {
+        Py_BEGIN_ALLOW_THREADS
+        next = search_times(&s, from, from + data.len);
+        Py_END_ALLOW_THREADS
+    } else {
+        next = search_times(&s, from, from + data.len);
+    }
+    PyBuffer_Release(&data);
+    if (s.error != NULL) {
+        PyErr_SetString(PyExc_ValueError, s.error);
+        return NULL;
+    }
+    if (!s.found)
+        return Py_BuildValue("nnOO", next, s.count, Py_None, Py_None);
+    return Py_BuildValue("nnLL", next, s.count, (long long)s.found_timestamp, (long long)s.found_offset);
+}
+
 static PyMethodDef module_methods[] = {
+    {"find_time", find_time, METH_VARARGS, find_time_doc},
     {"follow_lengths", follow_lengths, METH_VARARGS, follow_lengths_doc},
     {NULL, NULL, 0, NULL},
 };
@@ -430,7 +533,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_walker",
-    .m_doc = "The compiled twins of the record walker and of follow_lengths.",
+    .m_doc = "The compiled twins of the record walker, of follow_lengths and of find_time.",
     .m_methods = module_methods,
     .m_slots = module_slots,
 };

@@ -10,3 +10,8 @@ def follow_lengths(
     data: bytes | bytearray | memoryview, start: int, end: int, count: int, out: object, /
 ) -> bool:
     """The compiled twin of `log_source.record_starts.follow_lengths_purely`."""
+
+def find_time(
+    data: bytes | bytearray | memoryview, timestamp: int, offset: int, newest: bool, /
+) -> tuple[int, int, int | None, int | None]:
+    """The compiled twin of `record_times.find_time_purely`."""

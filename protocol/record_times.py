@@ -1,12 +1,14 @@
 """Finds a record of a batch by its timestamp, and looks at nothing else of the records.
 
 Of each record only the head is read: its length, timestamp delta and offset delta. Compressed records stream
-through a piece at a time, so a small batch that decompresses to a large one takes no memory.
+through a piece at a time, so a small batch that decompresses to a large one takes no memory. Of the two twins
+the compiled one (`_walker.c`) is taken if it was built, as in record_walker.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, decompress_chunks
@@ -18,6 +20,9 @@ _PIECE = 1 << 20
 
 _MIN_RECORD_LENGTH = 6
 """Attributes, timestamp delta, offset delta, null key, null value, header count: one byte each."""
+
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class RecordTime(NamedTuple):
@@ -41,72 +46,61 @@ def first_record_at(
         DecompressedSizeError: they decompress to more.
         DecodeError: the records cannot be read.
     """
-    for record in _times(batch, header, limit):
-        if record[0] >= timestamp and record[1] >= start_offset:
-            return RecordTime(*record)
-    return None
+    if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
+        if header.max_timestamp < timestamp:
+            return None
+        delta = _LEAST
+    else:
+        delta = max(timestamp - header.base_timestamp, _LEAST)
+    return _search(batch, header, delta, start_offset, limit, newest=False)
 
 
 def newest_record(
     batch: Buffer, header: BatchHeader, *, start_offset: int, limit: int = MAX_DECOMPRESSED
 ) -> RecordTime | None:
     """The first record that has the highest timestamp of those not below `start_offset`. Raises as above."""
-    best: tuple[int, int] | None = None
-    for record in _times(batch, header, limit):
-        if record[1] >= start_offset and (best is None or record[0] > best[0]):
-            best = record
-    return None if best is None else RecordTime(*best)
+    same = header.timestamp_type == TimestampType.LOG_APPEND_TIME
+    return _search(batch, header, _LEAST, start_offset, limit, newest=not same)
 
 
-def _times(batch: Buffer, header: BatchHeader, limit: int) -> Iterator[tuple[int, int]]:
-    """Timestamp and offset of each record. A hot loop: most varints have one byte."""
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    append_time = header.timestamp_type == TimestampType.LOG_APPEND_TIME
+def _search(
+    batch: Buffer, header: BatchHeader, delta: int, start_offset: int, limit: int, *, newest: bool
+) -> RecordTime | None:
+    """The first record whose timestamp is at least `delta` after the base, or the newest such."""
+    least_offset = max(start_offset - header.base_offset, _LEAST)
+    if delta > _MOST or least_offset > _MOST:
+        return None
+    best: RecordTime | None = None
     left = header.record_count
     head = b""
     """The beginning of a record that the last piece cut through within its head."""
     skip = 0
     """Bytes of the record before that are still to come."""
     for piece in _pieces(batch, header, limit):
-        size = len(piece)
-        if skip >= size:
-            skip -= size
+        if skip >= len(piece):
+            skip -= len(piece)
             continue
-        data, at, skip = head + piece[skip:] if head or skip else piece, 0, 0
-        size = len(data)
-        while at < size:
-            try:
-                length = data[at]
-                if length < 0x80:
-                    length = length >> 1 ^ -(length & 1)
-                    start = at + 1
-                else:
-                    length, start = read_varint(data, at, 32)
-                delta = data[start + 1]
-                if delta < 0x80:
-                    delta = delta >> 1 ^ -(delta & 1)
-                    position = start + 2
-                else:
-                    delta, position = read_varint(data, start + 1, 64)
-                offset = data[position]
-                if offset < 0x80:
-                    offset = offset >> 1 ^ -(offset & 1)
-                    position += 1
-                else:
-                    offset, position = read_varint(data, position, 32)
-            except IndexError:
-                break
-            at = start + length
-            if length < _MIN_RECORD_LENGTH or position > at:
-                raise DecodeError("a record is shorter than a record can be")
-            left -= 1
-            if left < 0:
-                raise DecodeError("more records than the batch declares")
-            yield header.max_timestamp if append_time else base_timestamp + delta, base_offset + offset
-        head = data[at:]
-        skip = max(at - size, 0)
+        data, skip = head + piece[skip:] if head or skip else piece, 0
+        try:
+            end, count, timestamp_delta, offset_delta = find_time(data, delta, least_offset, newest)
+        except ValueError as error:
+            raise DecodeError(str(error)) from None
+        left -= count
+        if left < 0:
+            raise DecodeError("more records than the batch declares")
+        if timestamp_delta is not None and offset_delta is not None:
+            timestamp = header.base_timestamp + timestamp_delta
+            if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
+                timestamp = header.max_timestamp
+            best = RecordTime(timestamp, header.base_offset + offset_delta)
+            if not newest or timestamp_delta == _MOST:
+                return best
+            delta = timestamp_delta + 1
+        head = data[end:]
+        skip = max(end - len(data), 0)
     if head or skip or left:
         raise DecodeError("the records end before the batch does")
+    return best
 
 
 def _pieces(batch: Buffer, header: BatchHeader, limit: int) -> Iterator[bytes]:
@@ -121,3 +115,54 @@ def _pieces(batch: Buffer, header: BatchHeader, limit: int) -> Iterator[bytes]:
     else:
         for start in range(0, len(payload), _PIECE):
             yield bytes(payload[start : start + _PIECE])
+
+
+# --- the twins ----------------------------------------------------------------------------------------------
+
+Heads = tuple[int, int, int | None, int | None]
+"""Where the next record begins, maybe after the piece; how many records came before it; and the timestamp and
+offset deltas of the one that was looked for, or None."""
+
+
+def find_time_purely(data: bytes, timestamp: int, offset: int, newest: bool, /) -> Heads:
+    """Walk over the records whose heads lie whole in `data`, up to one whose deltas are at least these.
+
+    `newest` goes on, for a record with a higher timestamp delta.
+
+    Raises:
+        ValueError: a record cannot be read.
+    """
+    found: tuple[int, int] | tuple[None, None] = None, None
+    at, count, size = 0, 0, len(data)
+    while at < size:
+        try:
+            length, start = read_varint(data, at, 32)
+            timestamp_delta, position = read_varint(data, start + 1, 64)
+            offset_delta, position = read_varint(data, position, 32)
+        except IndexError:
+            break
+        if length < _MIN_RECORD_LENGTH or position > start + length:
+            raise DecodeError("a record is shorter than a record can be")
+        at = start + length
+        count += 1
+        if timestamp_delta >= timestamp and offset_delta >= offset:
+            found = timestamp_delta, offset_delta
+            if not newest or timestamp_delta == _MOST:
+                break
+            timestamp = timestamp_delta + 1
+    return at, count, *found
+
+
+def _choose() -> Callable[[bytes, int, int, bool], Heads]:
+    if not os.environ.get("KAFKAPY_PURE_PYTHON"):
+        try:
+            from kafkapy.protocol._walker import find_time as compiled
+        except ImportError:
+            pass
+        else:
+            return compiled
+    return find_time_purely
+
+
+find_time = _choose()
+"""The twin that is used."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkapy.protocol import record_times
 from kafkapy.protocol.compression import Compression, DecompressedSizeError, compress
 from kafkapy.protocol.errors import DecodeError
-from kafkapy.protocol.record_times import first_record_at, newest_record
+from kafkapy.protocol.record_times import find_time_purely, first_record_at, newest_record
 from kafkapy.protocol.records import (
     Record,
     TimestampType,
@@ -22,12 +27,53 @@ from kafkapy.protocol.records import (
 from tests.protocol.record_strategies import raw_batch, raw_record, records, varint
 
 CODECS = list(Compression)
+BUILT = find_spec("kafkapy.protocol._walker") is not None
+small = st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 1])
+raw_heads = st.builds(
+    lambda timestamp, offset, value: raw_record(
+        timestamp=varint(timestamp), offset=varint(offset), value=varint(len(value)) + value
+    ),
+    small,
+    st.integers(-3, 3) | st.sampled_from([-(2**31), 2**31 - 1]),
+    st.binary(max_size=9),
+)
+
+
+COMPILED: Any = getattr(import_module("kafkapy.protocol._walker"), "find_time", None) if BUILT else None
+compiled = pytest.mark.skipif(COMPILED is None, reason="the twin was not compiled: no compiler?")
+
+
+@pytest.fixture(
+    autouse=True,
+    scope="module",
+    params=[find_time_purely, pytest.param(COMPILED, marks=compiled)],
+    ids=["pure", "compiled"],
+)
+def twin(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs the tests with each of the twins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_times, "find_time", request.param)
+        yield
+
+
+@compiled
+@settings(deadline=None, max_examples=1000)
+@given(st.binary(max_size=60) | st.lists(raw_heads, max_size=5).map(b"".join), small, small, st.booleans())
+def test_the_twins_agree(data: bytes, timestamp: int, offset: int, newest: bool) -> None:
+    results = []
+    for find in (find_time_purely, COMPILED):
+        try:
+            results.append(find(data, timestamp, offset, newest))
+        except ValueError:
+            results.append("refused")
+    assert results[0] == results[1]
 
 
 def tiny_records(count: int) -> bytes:
     return b"".join(raw_record(offset=varint(index)) for index in range(count))
 
 
+@settings(deadline=None)
 @given(records, st.sampled_from(CODECS), st.data())
 def test_a_record_is_found_as_among_all_decoded(
     given_records: list[Record], codec: Compression, data: st.DataObject
@@ -47,6 +93,7 @@ def test_a_record_is_found_as_among_all_decoded(
     )
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 300_000), min_size=1, max_size=12), st.sampled_from(CODECS))
 def test_records_that_pieces_cut_through_are_read(sizes: list[int], codec: Compression) -> None:
     given_records = [Record(timestamp=index, value=bytes(size)) for index, size in enumerate(sizes)]
