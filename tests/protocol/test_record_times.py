@@ -57,7 +57,7 @@ def twin(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @compiled
-@settings(deadline=None, max_examples=1000)
+@settings(max_examples=1000)
 @given(st.binary(max_size=60) | st.lists(raw_heads, max_size=5).map(b"".join), small, small, st.booleans())
 def test_the_twins_agree(data: bytes, timestamp: int, offset: int, newest: bool) -> None:
     results = []
@@ -73,7 +73,6 @@ def tiny_records(count: int) -> bytes:
     return b"".join(raw_record(offset=varint(index)) for index in range(count))
 
 
-@settings(deadline=None)
 @given(records, st.sampled_from(CODECS), st.data())
 def test_a_record_is_found_as_among_all_decoded(
     given_records: list[Record], codec: Compression, data: st.DataObject
@@ -93,7 +92,6 @@ def test_a_record_is_found_as_among_all_decoded(
     )
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 300_000), min_size=1, max_size=12), st.sampled_from(CODECS))
 def test_records_that_pieces_cut_through_are_read(sizes: list[int], codec: Compression) -> None:
     given_records = [Record(timestamp=index, value=bytes(size)) for index, size in enumerate(sizes)]
