@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import importlib
 import keyword
 import logging
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from kafkapy.collector import Collector
 from kafkapy.config_keys import ConfigError
 from kafkapy.errors import UserError
 from kafkapy.line_writer import LineWriter
@@ -181,10 +181,7 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
         output.write(f"Listening on {listener}")
     directories = ", ".join(str(directory.resolve()) for directory in config.log_dirs)
     output.write(f"Data in {directories} (durability={config['durability']})")
-    # What the broker keeps for its partitions lives as long as they do: the collector need not look at it
-    # again, which takes 0.1 s for 10,000 partitions each time.
-    gc.collect()
-    gc.freeze()
+    Collector().start()
     failed = asyncio.ensure_future(broker.failed.wait())
     await asyncio.wait((stop, failed), return_when=asyncio.FIRST_COMPLETED)
     output.write("Stopping")

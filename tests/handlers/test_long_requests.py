@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import kafkapy
+from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import (
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     create_topics,
     delete_groups,
     delete_records,
@@ -32,6 +36,7 @@ from kafkapy.turns import Turns
 from tests.handlers.group_client import commit
 from tests.handlers.group_client import find_coordinator as find
 from tests.handlers.produce_client import batch, create_topic, fetch_request, produce_request
+from tests.server.loop_watch import LIMIT, LoopWatch
 from tests.server.raw_client import RawClient
 
 MANY = 50
@@ -164,6 +169,64 @@ REQUESTS: list[tuple[TopMessage, int]] = [
         0,
     ),
 ]
+
+
+HOSTILE: list[tuple[TopMessage, int]] = [
+    (
+        describe_configs.DescribeConfigsRequest(
+            include_synonyms=True,
+            include_documentation=True,
+            resources=[describe_configs.DescribeConfigsResource(resource_type=4, resource_name="1")] * 500,
+        ),
+        4,
+    ),
+    (
+        metadata.MetadataRequest(
+            topics=[metadata.MetadataRequestTopic(name=f"unknown{n}") for n in range(20_000)],
+            allow_auto_topic_creation=False,
+        ),
+        12,
+    ),
+    (produce_request("t", *[b""] * 20_000, partitions=[0] * 20_000), 9),
+    (describe_groups.DescribeGroupsRequest(groups=[f"unknown{n}" for n in range(30_000)]), 5),
+    (delete_groups.DeleteGroupsRequest(groups_names=[f"unknown{n}" for n in range(30_000)]), 2),
+    (
+        alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+            dirs=[
+                alter_replica_log_dirs.AlterReplicaLogDir(
+                    path="/nowhere",
+                    topics=[
+                        alter_replica_log_dirs.AlterReplicaLogDirTopic(
+                            name="t", partitions=list(range(20_000))
+                        )
+                    ],
+                )
+            ]
+        ),
+        2,
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "version"), HOSTILE, ids=lambda each: type(each).__name__)
+def test_a_hostile_request_does_not_hold_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
+) -> None:
+    watch = LoopWatch(monkeypatch)
+    with watch.broker(tmp_path) as broker, RawClient(broker.bootstrap_servers) as connected:
+        find(connected, "any")
+        create_topic(connected, "t")
+        assert request_.KEY is not None
+        data = encode_request(request_, version, 1, "raw")
+        connected.socket.settimeout(60)
+        for _ in range(2):  # codecs are compiled when the first of their kind comes
+            with watch.watching():
+                sending = threading.Thread(target=connected.send, args=(data,))
+                sending.start()
+                connected.receive_frame()
+                sending.join()
+        seconds, what = watch.longest
+        assert seconds < 5 * LIMIT, what  # with room for a busy machine: without turns it is more
 
 
 @pytest.fixture
