@@ -127,10 +127,6 @@ class RequestsInFlight:
         connection = self._connection
         try:
             header, body = parse_request_header(frame)
-        except DecodeError as error:
-            connection.close(f"a request that cannot be read: {error}")
-            return
-        try:
             api = handlers.BY_KEY.get(header.api_key)
             if api is None or not api.min_version <= header.api_version <= api.max_version:
                 self._refuse(header)
