@@ -1,10 +1,11 @@
 """A patient client in a process of its own: `probe.py HOST PORT PID REQUEST`.
 
 Until its standard input closes, it connects, sends the request (hexadecimal) and waits for the answer,
-again and again. Then it prints the 90th percentile of the times in seconds, their number, and the most
-memory that process PID had in bytes. There may be no more than a dozen: a higher percentile would be one
-hiccup of the machine. It imports nothing of kafkapy, so that it shares no lock with the
-test.
+again and again. Then it prints the 90th percentile of the times in seconds, their number, the most memory
+that process PID had in bytes, and the 90th percentile of how many times longer than its processor time a
+little work took: what others on the machine do to whoever computes. There may be no more than a dozen times:
+a higher percentile would be one hiccup of the machine. It imports nothing of kafkapy, so that it shares no
+lock with the test.
 """
 
 import contextlib
@@ -15,13 +16,27 @@ import time
 
 import psutil
 
+WORK = 0.005
+
+
+def slowdown() -> float:
+    started, used = time.monotonic(), time.process_time()
+    while time.process_time() - used < WORK:
+        pass
+    return max(1.0, (time.monotonic() - started) / WORK)
+
+
+def ninth(numbers: list[float]) -> float:
+    return sorted(numbers)[int(len(numbers) * 0.9)]
+
 
 def main() -> None:
     host, port, pid, request = sys.argv[1:]
     process = psutil.Process(int(pid))
-    times = []
+    times, slowdowns = [], []
     most = 0
     while True:
+        slowdowns.append(slowdown())
         started = time.monotonic()
         with contextlib.closing(socket.create_connection((host, int(port)), timeout=10)) as client:
             client.sendall(bytes.fromhex(request))
@@ -30,8 +45,7 @@ def main() -> None:
         most = max(most, process.memory_info().rss)
         if select.select([sys.stdin], [], [], 0.005)[0]:
             break
-    times.sort()
-    print(times[int(len(times) * 0.9)], len(times), most)
+    print(ninth(times), len(times), most, ninth(slowdowns))
 
 
 main()
