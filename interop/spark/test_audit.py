@@ -32,6 +32,8 @@ from kafkapy.pipeline.reset import plan_reset, reset
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
+
 
 def produce(bootstrap: str, topic: str, records: Iterable[tuple[int, Any, Any]]) -> None:
     """(partition, key, value) of each."""

@@ -32,6 +32,7 @@ from kafkapy.pipeline.state import State
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("KAFKAPY_PIPELINE_KILLS", "7"))
 SEED = int(os.environ.get("KAFKAPY_SEED", random.SystemRandom().randrange(10**6)))
 RECORDS_A_KILL = 4_000

@@ -30,6 +30,7 @@ from kafkapy.pipeline.topics import Topics
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
 SCHEMA = "id BIGINT, name STRING"
 Record = tuple[str | None, str | None]
 

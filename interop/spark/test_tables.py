@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from kafkapy.pipeline.tables.table import Table
 
+pytestmark = pytest.mark.slow
 FORMATS = ("delta", "iceberg", "parquet")
 RECORD = (
     "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key BINARY, "
