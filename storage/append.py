@@ -138,7 +138,7 @@ def _write(
     except (OSError, MemoryError) as error:
         if log.new_files is None:
             log.segments.active.cut_back()
-        if not isinstance(error, OSError) or not is_disk_full(error):
+        if not is_disk_full(error):
             raise
         return False
     return True
@@ -160,12 +160,7 @@ def _write_aborted(log: PartitionLog, txn: AbortedTxn) -> None:
     """
     txn_index = log.segments.active.txn_index
     try:
-        try:
-            txn_index.append(txn)
-        except OSError as error:
-            if not is_disk_full(error) or not log.log_directory.space.release_reserve():
-                raise
-            txn_index.append(txn)
+        log.log_directory.space.with_reserve(lambda: txn_index.append(txn))
     except OSError as error:
         raise log.log_directory.failed(f"indexing an aborted transaction of {log.path}", error) from error
 

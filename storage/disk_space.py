@@ -17,12 +17,16 @@ returns.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import TypeVar
 
-from kafkapy.storage.files import FileSystem
+from kafkapy.storage.files import FileSystem, is_disk_full
 
 logger = logging.getLogger(__name__)
 
 RESERVE_FILE = ".kafkapy_reserve"
+T = TypeVar("T")
+
 _MAX_FLOOR = 64 << 20
 _MAX_RESERVE = 16 << 20
 _LOOK_EVERY_MS = 1000
@@ -104,6 +108,19 @@ class DiskSpace:
             self._files.truncate(file, 0)
         finally:
             file.release()
+
+    def with_reserve(self, write: Callable[[], T]) -> T:
+        """Call `write`; again, if it finds the disk full and there is a reserve.
+
+        Raises:
+            OSError: of the last call.
+        """
+        try:
+            return write()
+        except OSError as error:
+            if not is_disk_full(error) or not self.release_reserve():
+                raise
+        return write()
 
     def release_reserve(self) -> bool:
         """Give the reserve to a write that found the disk full; False when it is gone already."""

@@ -5,9 +5,12 @@ Format: `leader-epoch-checkpoint`, one line "epoch start-offset" for the first r
 Invariant: epochs and start offsets both rise from entry to entry.
 
 Crash story: every batch carries its epoch, so the part of the log that recovery reads again gives its entries
-again (`assign` of each batch). The file need only hold what lies below the recovery point: it is saved as
-part of the flush that moves that point. Truncations need no save at all; a stale entry is cut again when the
-log is loaded (`truncate_from_start` with the log start offset, `truncate_from_end` with the log end offset).
+again (`assign` of each batch). The file need only be right below the recovery point. So no acknowledgement
+waits for it: it is saved with the recovery points, before them, and until then the recovery point in its
+checkpoint stays below what the file lacks (`saved_below`). A log that cannot save its epochs, because the
+disk is full, costs the next recovery time and nothing else. Truncations need no save at all; a stale entry is
+cut again when the log is loaded (`truncate_from_start` with the log start offset, `truncate_from_end` with
+the log end offset).
 
 Source: LeaderEpochFileCache.
 """
@@ -15,6 +18,8 @@ Source: LeaderEpochFileCache.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Final
 
 from kafkapy.storage.checkpoints import format_leader_epochs, read_leader_epochs
 from kafkapy.storage.files import FileSystem
@@ -22,11 +27,23 @@ from kafkapy.storage.files import FileSystem
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
+_NOWHERE: Final = 2**63 - 1
+"""Above every offset."""
+
 
 class LeaderEpochCache:
     """The leader epochs of one log, in memory, and their checkpoint."""
 
-    __slots__ = ("_epochs", "_offsets", "latest_epoch", "unsaved")
+    __slots__ = (
+        "_changed_from",
+        "_changes",
+        "_epochs",
+        "_offsets",
+        "_saved",
+        "_saving",
+        "_saving_from",
+        "latest_epoch",
+    )
 
     def __init__(self) -> None:
         # Tuples: they rarely change, and thousands of empty lists would count.
@@ -34,8 +51,16 @@ class LeaderEpochCache:
         self._offsets: tuple[int, ...] = ()
         self.latest_epoch = UNDEFINED_EPOCH
         """The epoch of the newest record, -1 for a log that has none."""
-        self.unsaved = False
-        """The file is older than this cache."""
+        self._changes = 0
+        """Counts changes."""
+        self._saved = 0
+        """How many of them the file has."""
+        self._saving: int | None = None
+        """How many it will have when the save has ended that is under way, in another thread maybe."""
+        self._changed_from = _NOWHERE
+        """Where the first change lies that no save has taken."""
+        self._saving_from = _NOWHERE
+        """Where the first one lies that a save has taken which has not ended well."""
 
     @classmethod
     def load(cls, files: FileSystem, path: str) -> LeaderEpochCache:
@@ -48,7 +73,7 @@ class LeaderEpochCache:
         cache = cls()
         for epoch, start_offset in read_leader_epochs(files, path):
             cache.assign(epoch, start_offset)
-        cache.unsaved = False
+        cache.file_holds(cache.entries, 0)
         return cache
 
     @property
@@ -66,10 +91,10 @@ class LeaderEpochCache:
         if epoch == self.latest_epoch and start_offset >= self._offsets[-1]:
             return False
         keep = min(bisect_left(self._epochs, epoch), bisect_left(self._offsets, start_offset))
+        self._changed(min((start_offset, *self._offsets[keep:])))
         self._epochs = (*self._epochs[:keep], epoch)
         self._offsets = (*self._offsets[:keep], start_offset)
         self.latest_epoch = epoch
-        self.unsaved = True
         return True
 
     def earliest_epoch(self, log_start_offset: int) -> int:
@@ -102,9 +127,9 @@ class LeaderEpochCache:
         """Forget the epochs that start at or after `end_offset`: the log was cut there."""
         keep = bisect_left(self._offsets, end_offset)
         if keep < len(self._offsets):
+            self._changed(self._offsets[keep])
             self._epochs, self._offsets = self._epochs[:keep], self._offsets[:keep]
             self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
-            self.unsaved = True
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget the epochs that end before `start_offset`; the one that holds it starts there now."""
@@ -112,25 +137,62 @@ class LeaderEpochCache:
         if covered and (covered > 1 or self._offsets[0] != start_offset):
             self._epochs = self._epochs[covered - 1 :]
             self._offsets = (start_offset, *self._offsets[covered:])
-            self.unsaved = True
+            self._changes += 1  # What the file says is right as well: a start cuts it again.
 
     def become(self, other: LeaderEpochCache) -> None:
         """Take over the epochs of another cache."""
+        differing = set(self.entries).symmetric_difference(other.entries)
         self._epochs, self._offsets = other._epochs, other._offsets
         self.latest_epoch = other.latest_epoch
-        self.unsaved = True
+        if differing:
+            self._changed(min(start for _, start in differing))
 
     def clear(self) -> None:
         """Forget everything: the log was emptied."""
         self.truncate_from_end(0)
 
-    def snapshot(self) -> bytes:
-        """The content for the checkpoint, which counts as saved from now on: a worker thread may write it.
+    # --- the checkpoint -------------------------------------------------------------------------------------
 
-        Whoever fails to write it sets `unsaved` again.
-        """
-        self.unsaved = False
+    @property
+    def unsaved(self) -> bool:
+        """The file is older than this cache."""
+        return self._saved != self._changes
+
+    @property
+    def saved_below(self) -> int:
+        """The file is right for all offsets below this one."""
+        return min(self._changed_from, self._saving_from)
+
+    def _changed(self, offset: int) -> None:
+        """An entry that starts at `offset` is new, or gone."""
+        self._changes += 1
+        self._changed_from = min(self._changed_from, offset)
+
+    def file_holds(self, entries: Sequence[tuple[int, int]], log_start_offset: int) -> None:
+        """Take note of what the file holds of a log that starts there."""
+        file = LeaderEpochCache()
+        for epoch, start_offset in entries:
+            file.assign(epoch, start_offset)
+        file.truncate_from_start(log_start_offset)
+        differing = set(file.entries).symmetric_difference(self.entries)
+        self._saved = self._changes - (list(entries) != self.entries)
+        self._changed_from = min((start for _, start in differing), default=_NOWHERE)
+        self._saving_from = _NOWHERE
+
+    def begin_save(self) -> bytes | None:
+        """The content for the checkpoint, to be written by any thread; None where a save is not needed, or
+        under way already. `end_save` follows."""
+        if self._saving is not None or not self.unsaved:
+            return None
+        self._saving = self._changes
+        self._saving_from, self._changed_from = self.saved_below, _NOWHERE
         return format_leader_epochs(self.entries)
+
+    def end_save(self, *, saved: bool) -> None:
+        """The content is on disk, or stays unsaved. In any thread."""
+        if saved and self._saving is not None:
+            self._saved, self._saving_from = self._saving, _NOWHERE
+        self._saving = None
 
     def save(self, files: FileSystem, path: str, *, durable: bool = True) -> None:
         """Write the checkpoint at once.
@@ -139,4 +201,4 @@ class LeaderEpochCache:
             OSError: the disk failed.
         """
         files.write_atomically(path, format_leader_epochs(self.entries), durable=durable)
-        self.unsaved = False
+        self.file_holds(self.entries, 0)

@@ -57,6 +57,9 @@ _LOOKED_AT = 128 << 10
 
 _LOADED_AT_ONCE = 256 << 10
 
+TEMPORARY = ".tmp"
+"""The end of a file's name until it is whole."""
+
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 _NO_THREAD = "can't start new thread"
@@ -93,16 +96,20 @@ class CorruptLogError(StorageError):
     """A log is damaged where it was already on disk. It is left as it is and not served."""
 
 
-def is_disk_full(error: OSError) -> bool:
-    """No space, or no quota, left."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
 class SyncFailedError(OSError):
     """A sync failed; there is no second try, whatever the reason.
 
     The kernel may have dropped what was to be synced.
     """
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """No space, or no quota, left: what was to be written was not, and may be when there is some."""
+    return (
+        isinstance(error, OSError)
+        and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        and not isinstance(error, SyncFailedError)
+    )
 
 
 def is_out_of_descriptors(error: OSError) -> bool:
@@ -430,20 +437,27 @@ class FileSystem:
         `durable` syncs the file before the rename and the directory after it. Without, the order of the two
         on disk is the file system's; a reader must then bear an empty file after a power cut.
         """
-        temporary = path + ".tmp"
+        temporary = path + TEMPORARY
+        self.write_file(temporary, data, durable=durable)
+        self.rename(temporary, path)
+        if durable:
+            self.sync_directory(os.path.dirname(path))
+
+    def write_file(self, path: str, data: Buffer, *, durable: bool = False) -> None:
+        """Write a file whose name counts for nothing yet, and sync it if `durable`.
+
+        None is left where that fails.
+        """
         try:
-            with self._opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
+            with self._opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(fd, rest) :]
                 if durable:
                     _fsync(fd)
         except BaseException:
-            self.unlink(temporary)
+            self.unlink(path)
             raise
-        self.rename(temporary, path)
-        if durable:
-            self.sync_directory(os.path.dirname(path))
 
     def lock(self, path: str) -> File:
         """Take the lock that Apache Kafka takes on `.lock` (a POSIX record lock), until the file is released.

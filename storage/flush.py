@@ -17,10 +17,16 @@ loop. It keeps its files open. What it took from the list is given up when it ha
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass
 
-from kafkapy.storage.files import File, StorageError, is_exhausted, release_all
+from kafkapy.storage.files import (
+    DiskFullError,
+    File,
+    StorageError,
+    is_disk_full,
+    is_exhausted,
+    release_all,
+)
 from kafkapy.storage.log_directory import LogDirectory
 from kafkapy.storage.producer_snapshots import PendingSnapshot
 from kafkapy.storage.segment import Segment
@@ -44,8 +50,6 @@ class FlushTicket:
     """Those that are to be written."""
     names_sync: int = 0
     """Which sync of the log directory covers the partition's name (shared_sync.py)."""
-    leader_epochs: tuple[str, bytes] | None = None
-    """Path and content of the leader-epoch-checkpoint, if it changed."""
     abandoned: bool = False
     """The partition was deleted: its directory may have another name now, and nobody cares."""
 
@@ -59,12 +63,10 @@ class FlushTicket:
         """Sync it all, in any thread.
 
         Raises:
-            StorageError: the disk failed, and nothing of it is tried again; or, as ExhaustedError, another
-                flush may go well, as after any other exception.
+            StorageError: the disk failed, and nothing of it is tried again; or, as TransientStorageError,
+                another flush may go well, as after any other exception.
         """
         if self.log_directory.syncs_at_once:
-            if self.leader_epochs is not None:
-                self.log_directory.files.write_atomically(*self.leader_epochs, durable=False)
             for snapshot in self.snapshots:
                 snapshot.write(self.log_directory.files, durable=False)
             return
@@ -75,6 +77,8 @@ class FlushTicket:
                 return
             if is_exhausted(error):
                 raise self.log_directory.exhausted("syncing to disk", error) from error
+            if is_disk_full(error):
+                raise DiskFullError(self.log_directory.path, f"syncing to disk: {error}") from error
             raise StorageError(self.log_directory.path, f"syncing to disk failed: {error}") from error
 
     def _sync(self) -> None:
@@ -86,15 +90,10 @@ class FlushTicket:
                 files.sync_path(path)
         for snapshot in self.snapshots:
             snapshot.write(files, durable=True)
-        synced = None
-        if self.leader_epochs is not None:
-            path, content = self.leader_epochs
-            files.write_atomically(path, content)
-            synced = os.path.dirname(path)
         for directory in self.directories:
             if directory == self.log_directory.path:
                 self.log_directory.names.sync(self.names_sync)
-            elif directory != synced:
+            else:
                 files.sync_directory(directory)
 
     def release(self) -> None:

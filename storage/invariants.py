@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkapy.protocol.records import crc_is_valid, read_header
+from kafkapy.storage.epochs import LeaderEpochCache
 from kafkapy.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def check_log(log: PartitionLog) -> None:
     next_offset = segments[0].base_offset
     for segment in segments:
         assert segment.base_offset >= next_offset, f"{segment} begins before {next_offset}"
-        next_offset = _check_segment(segment)
+        next_offset = _check_segment(segment, log.leader_epochs)
     assert next_offset <= log.log_end_offset, f"{log} ends before {next_offset}"
     assert log.producers.end_offset <= log.log_end_offset, log
     epochs = log.leader_epochs.entries
@@ -31,7 +32,7 @@ def check_log(log: PartitionLog) -> None:
     assert [start for _, start in epochs] == sorted({start for _, start in epochs}), epochs
 
 
-def _check_segment(segment: Segment) -> int:
+def _check_segment(segment: Segment, leader_epochs: LeaderEpochCache) -> int:
     """Check a segment; the offset behind it."""
     next_offset = segment.base_offset
     starts: dict[int, int] = {}
@@ -40,6 +41,9 @@ def _check_segment(segment: Segment) -> int:
     for position, batch in segment.batches():
         header = read_header(batch)
         assert crc_is_valid(batch, 0, header), f"{segment}: bad CRC at {position}"
+        # Deleted records take their epochs along; a crash may bring the records back.
+        epoch = leader_epochs.epoch_for_offset(header.base_offset)
+        assert epoch in (header.partition_leader_epoch, -1), f"{segment}: {header}, not epoch {epoch}"
         assert header.base_offset >= next_offset, f"{segment}: offset {header.base_offset} at {position}"
         starts[position] = header.base_offset
         next_offset = header.next_offset

@@ -4,8 +4,9 @@
     flushed offset                                                <=  log end offset
 
 Readers see what lies between the log start offset and the high watermark (or the last stable offset).
-Everything below the flushed offset is on disk, its file names included; it is the recovery point. Who moves
-the high watermark, and when a flush is due, is for the broker to say: this class neither waits nor schedules.
+Everything below the flushed offset is on disk, its file names included; as far as the leader epochs are
+saved it is the recovery point. Who moves the high watermark, and when a flush is due, is for the broker to
+say: this class neither waits nor schedules.
 
 One thread uses a log, the event loop's. Only `FlushTicket.run` goes elsewhere.
 
@@ -167,6 +168,11 @@ class PartitionLog:
         """The first offset of the earliest undecided transaction, at most the high watermark."""
         return max(min(self.producers.first_unstable_offset, self.high_watermark), self.log_start_offset)
 
+    @property
+    def recovery_point(self) -> int:
+        """Below it a restart need not look: all is on disk, the leader epochs in their checkpoint too."""
+        return min(self.flushed_offset, self.leader_epochs.saved_below)
+
     def make_files(self) -> None:
         """See that the log has its files.
 
@@ -268,8 +274,6 @@ class PartitionLog:
         ticket = FlushTicket(self.log_directory, end_offset, self.generation, files)
         if unsynced:
             ticket.cover(unsynced.take())
-        if self.leader_epochs.unsaved:
-            ticket.leader_epochs = f"{self.path}/{LEADER_EPOCHS}", self.leader_epochs.snapshot()
         self.reader.remember(end_offset, active, active.size)
         self._ticket = ticket
         return ticket
@@ -290,8 +294,6 @@ class PartitionLog:
         """
         ticket.release()
         self.unsynced.put_back(ticket.taken)
-        if ticket.leader_epochs is not None:
-            self.leader_epochs.unsaved = True
         self._ticket = None
         if isinstance(error, StorageError):
             self.log_directory.failed(f"flushing {self.path}", error)
@@ -497,7 +499,7 @@ class PartitionLog:
         Raises:
             StorageError: the disk is full, or failed; the log counts as not closed.
         """
-        self.guarded("closing", self._close)
+        self.guarded("closing", lambda: self.log_directory.space.with_reserve(self._close))
 
     def _close(self) -> None:
         log_directory, active = self.log_directory, self.segments.active
@@ -572,7 +574,7 @@ class PartitionLog:
         full, or the process has reached a limit."""
         log_directory = self.log_directory
         if isinstance(error, (OSError, MemoryError)):
-            if isinstance(error, OSError) and is_disk_full(error):
+            if is_disk_full(error):
                 return DiskFullError(log_directory.path, f"{what} {self.path}: {error}")
             return log_directory.failed(f"{what} {self.path}", error)
         logger.error("%s is damaged: %s: %s", self.path, what, error)

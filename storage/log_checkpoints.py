@@ -8,11 +8,12 @@ returns.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
+from kafkapy.storage.epoch_saves import begin_saves, save
 from kafkapy.storage.files import StorageError
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_directory import LogDirectory
@@ -74,21 +75,39 @@ class LogCheckpoints:
 
     def prepare(self, name: str) -> Callable[[], None]:
         """Collect what the files of this name are to say; the function that writes them."""
-        writes = [
+        return _all_of(
             files[name].prepare(self._offsets(directory, name))
             for directory, files in self._files.items()
             if directory.error is None
-        ]
+        )
+
+    def prepare_recovery_points(self) -> Callable[[], None]:
+        """Collect the recovery points, and the leader epochs they rely on; the function that writes both."""
+        return _all_of(
+            self._prepare_recovery_points(directory) for directory in self._files if directory.error is None
+        )
+
+    def _prepare_recovery_points(self, directory: LogDirectory) -> Callable[[], None]:
+        offsets = self._offsets(directory, RECOVERY_POINTS)
+        saves = begin_saves(self._logs_in(directory))
+        for each in saves:
+            offsets[each.log.topic_partition] = each.log.flushed_offset
+        write_offsets = self._files[directory][RECOVERY_POINTS].prepare(offsets)
 
         def write() -> None:
-            for each in writes:
-                try:
-                    each()
-                except StorageError as error:
-                    # A checkpoint that is out of date makes the next recovery longer, no more.
-                    logger.error("%s", error.message)
+            for failed in save(directory, saves):
+                offsets[failed.log.topic_partition] = failed.recovery_point
+            write_offsets()
 
         return write
+
+    def save_leader_epochs(self) -> None:
+        """Save the leader epochs of all logs, here and now, as far as that can be."""
+        for directory in self._files:
+            save(directory, begin_saves(self._logs_in(directory)))
+
+    def _logs_in(self, directory: LogDirectory) -> Iterator[PartitionLog]:
+        return (log for log in self._manager.all_logs() if log.log_directory is directory)
 
     def write_all(self, directory: LogDirectory) -> None:
         """Write every file of a directory.
@@ -104,11 +123,11 @@ class LogCheckpoints:
         return directory in self._files
 
     def _offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
-        logs = [log for log in self._manager.all_logs() if log.log_directory is directory]
+        logs = list(self._logs_in(directory))
         if name == HIGH_WATERMARKS:
             offsets = {log.topic_partition: log.high_watermark for log in logs}
         elif name == RECOVERY_POINTS:
-            offsets = {log.topic_partition: log.flushed_offset for log in logs}
+            offsets = {log.topic_partition: log.recovery_point for log in logs}
         elif name == CLEANER_OFFSETS:
             offsets = {
                 log.topic_partition: min(log.cleaned_offset, log.log_end_offset)
@@ -126,3 +145,18 @@ class LogCheckpoints:
             if known is not None:
                 offsets[topic_partition] = known
         return offsets
+
+
+def _all_of(writes: Iterable[Callable[[], None]]) -> Callable[[], None]:
+    """The function that calls each of these functions."""
+    collected = tuple(writes)
+
+    def write() -> None:
+        for each in collected:
+            try:
+                each()
+            except StorageError as error:
+                # A checkpoint that is out of date makes the next recovery longer, no more.
+                logger.error("%s", error.message)
+
+    return write

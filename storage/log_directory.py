@@ -33,6 +33,7 @@ from kafkapy.storage.files import (
     File,
     FileSystem,
     StorageError,
+    TransientStorageError,
     is_exhausted,
     what_is_lacking,
 )
@@ -213,9 +214,10 @@ class LogDirectory:
     def failed(self, what: str, cause: Exception) -> StorageError:
         """Take the directory offline because `what` failed; the error to raise.
 
-        It stays online where the process lacked something: ExhaustedError is returned then.
+        It stays online where the process lacked something, or the disk is only full: a TransientStorageError
+        is returned then.
         """
-        if isinstance(cause, ExhaustedError):
+        if isinstance(cause, TransientStorageError):
             return cause
         if is_exhausted(cause):
             return self.exhausted(what, cause)

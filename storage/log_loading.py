@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.checkpoints import CLEAN_SHUTDOWN, take_clean_shutdown
 from kafkapy.storage.directory_names import DELETED_NAME, LOG_NAME
-from kafkapy.storage.files import StorageError, is_disk_full, is_exhausted
+from kafkapy.storage.files import StorageError, is_exhausted
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import Clock, LogDirectory
@@ -178,12 +178,7 @@ class LogLoading:
         return self._load_with_room(job)
 
     def _load_with_room(self, job: LoadJob) -> PartitionLog:
-        try:
-            return self._load_once(job)
-        except OSError as error:
-            if not is_disk_full(error) or not job.directory.space.release_reserve():
-                raise
-            return self._load_once(job)
+        return job.directory.space.with_reserve(lambda: self._load_once(job))
 
     def _load_once(self, job: LoadJob) -> PartitionLog:
         return load_log(

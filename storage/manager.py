@@ -115,6 +115,11 @@ class LogManager:
         failed = [directory.path for directory in self.directories if directory.error is not None]
         return [Path(path) for path in (*failed, *self.missing_dirs)]
 
+    def directory_of(self, file: Path) -> LogDirectory | None:
+        """The log directory that a file lies in; None where it lies elsewhere."""
+        parent = str(file.absolute().parent)
+        return next((each for each in self.directories if each.path == parent), None)
+
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         """The log of a partition; None where there is none.
 
@@ -431,9 +436,9 @@ class LogManager:
     def checkpoint_recovery_points(self) -> Callable[[], None]:
         """Take down what is on disk, so that a restart after a crash need not look there.
 
-        The function that is returned writes it, in any thread.
+        The function that is returned writes it, in any thread, and the leader epochs before it.
         """
-        return self.checkpoints.prepare(RECOVERY_POINTS)
+        return self.checkpoints.prepare_recovery_points()
 
     def checkpoint_log_start_offsets(self) -> Callable[[], None]:
         """Take down the log start offsets that are not those of a first segment; returned as above."""
@@ -485,6 +490,7 @@ class LogManager:
                 directory.durable and directory.log_count >= MANY and self.files.can_sync_file_system
             )
         make_files(list(self._without_files.values()))
+        self.checkpoints.save_leader_epochs()
         for log in self.all_logs():
             directory = log.log_directory
             if directory.error is None and (log.new_files is None or log.new_files.is_settled):
@@ -500,8 +506,15 @@ class LogManager:
                 directory.sync_at_once()
                 self.checkpoints.write_all(directory)
                 if directory.path not in failed and not any(self.damaged_in(directory)):
-                    path = f"{directory.path}/{CLEAN_SHUTDOWN}"
-                    write_clean_shutdown(self.files, path, broker_epoch, durable=directory.durable)
+                    directory.space.with_reserve(
+                        partial(
+                            write_clean_shutdown,
+                            self.files,
+                            f"{directory.path}/{CLEAN_SHUTDOWN}",
+                            broker_epoch,
+                            durable=directory.durable,
+                        )
+                    )
             except (OSError, StorageError) as error:
                 logger.error("%s is not closed in order: %s", directory.path, error)
 

@@ -157,7 +157,7 @@ def make_files(logs: Sequence[PartitionLog]) -> tuple[Sequence[PartitionLog], Ex
         except StorageError as error:
             logger.error("%s has no files: %s", log.topic_partition, error.message)
         except (OSError, MemoryError) as error:
-            if is_exhausted(error) or (isinstance(error, OSError) and is_disk_full(error)):
+            if is_exhausted(error) or is_disk_full(error):
                 return logs[:count], error
             directory.failed(f"creating {log.path}", error)
     return logs, None

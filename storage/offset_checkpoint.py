@@ -94,12 +94,9 @@ class OffsetCheckpoint:
         directory = self._directory
         self._unsure = True
         try:
-            try:
-                write_offsets(directory.files, self._path, offsets, durable=directory.durable)
-            except OSError as error:
-                if not is_disk_full(error) or not directory.space.release_reserve():
-                    raise
-                write_offsets(directory.files, self._path, offsets, durable=directory.durable)
+            directory.space.with_reserve(
+                lambda: write_offsets(directory.files, self._path, offsets, durable=directory.durable)
+            )
         except OSError as error:
             if is_disk_full(error):
                 raise DiskFullError(directory.path, f"{self._path} stays as it is: {error}") from error

@@ -161,7 +161,7 @@ class PendingSnapshot:
         except FileNotFoundError:
             return  # the partition's directory has another name by now
         except (OSError, MemoryError) as error:
-            if is_exhausted(error) or (isinstance(error, OSError) and is_disk_full(error)):
+            if is_exhausted(error) or is_disk_full(error):
                 return  # A snapshot saves time after a crash, no more.
             raise
         self._is_written = True

@@ -124,6 +124,7 @@ class _Loader:
         self._producers = ProducerStates(expiration_ms=producer_expiration_ms)
         self._epochs = LeaderEpochCache()
         self._recovered: list[Segment] = []
+        self._epochs_on_disk: list[tuple[int, int]] = []
         self._known_epoch = -1
         self._names: set[str] = set()
         self._end_offset = 0
@@ -147,6 +148,7 @@ class _Loader:
         log_start_offset = max(self._offsets.log_start_offset, self._segments[0].base_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
+        self._epochs.file_holds(self._epochs_on_disk, log_start_offset)
         if self._clean:
             self._load_producers(log_start_offset, end_offset)
         else:
@@ -186,6 +188,7 @@ class _Loader:
         path = f"{self._path}/{LEADER_EPOCHS}"
         try:
             self._epochs = LeaderEpochCache.load(self._files, path)
+            self._epochs_on_disk = self._epochs.entries
         except CorruptCheckpointError as error:
             logger.warning("Reading the leader epochs from the batches: %s", error)
             for segment in self._segments:
@@ -470,8 +473,6 @@ class _Loader:
         if not self._log_directory.durable:
             return
         if self._log_directory.syncs_at_once:
-            if self._epochs.unsaved:
-                self._epochs.save(self._files, f"{self._path}/{LEADER_EPOCHS}", durable=False)
             return
         for segment in self._recovered:
             # An empty segment makes its indexes when it needs them; some may have been lost.
@@ -485,6 +486,4 @@ class _Loader:
         damage = {segment.base_offset: segment.damage for segment in self._segments if segment.damage}
         if damage:
             save_damage(self._files, self._path, damage, durable=True)
-        if self._epochs.unsaved:
-            self._epochs.save(self._files, f"{self._path}/{LEADER_EPOCHS}")
         self._files.sync_directory(self._path)

@@ -205,7 +205,7 @@ class Segment:
         except (OSError, MemoryError) as error:
             self.offset_index.take_back()
             self.time_index.take_back()
-            if not is_exhausted(error) and not (isinstance(error, OSError) and is_disk_full(error)):
+            if not is_exhausted(error) and not is_disk_full(error):
                 if self.size == 0:
                     self._rolling_timestamp = NO_TIMESTAMP
                 self.read_max_timestamp()

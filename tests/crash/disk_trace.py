@@ -102,19 +102,18 @@ class TracingFiles(FileSystem):
         else:
             self.unlink(path)
 
-    def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
-        temporary = path + ".tmp"
-        self.create(temporary)
-        file = self.open(temporary)
+    def write_file(self, path: str, data: Buffer, *, durable: bool = False) -> None:
+        self.create(path)
+        file = self.open(path)
         try:
             self.write_at(file, [data], 0)
             if durable:
                 self.sync_data(file)
         finally:
             file.release()
-        self.rename(temporary, path)
-        if durable:
-            self.sync_directory(os.path.dirname(path))
+
+    def sync_file_system(self, path: str) -> None:
+        self._note("sync_all")
 
     def total_bytes(self, path: str) -> int:
         # The space that the broker keeps for itself is a part of the disk: here a small one.
@@ -192,6 +191,13 @@ class _Directory:
         self.synced = dict(self.names)
         self.changes.clear()
 
+    def sync_all(self) -> None:
+        """As `sync`, of all directories below as well."""
+        self.sync()
+        for node in self.names.values():
+            if isinstance(node, _Directory):
+                node.sync_all()
+
     def survive(self, chance: random.Random, keep: float, target: Path) -> None:
         """Make one of the directories that a power cut may leave."""
         target.mkdir()
@@ -252,6 +258,11 @@ class Disk:
 
     def sync_directory(self, path: str) -> None:
         self._directory(path).sync()
+
+    def sync_all(self) -> None:
+        for file in self._files.values():
+            file.sync()
+        self._root.sync_all()
 
     def make_directory(self, path: str) -> None:
         parent, name = self._parent(path)

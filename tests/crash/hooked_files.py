@@ -57,6 +57,11 @@ class HookedFiles(TracingFiles):
         super().sync_data(file)
         self._after("sync")
 
+    def sync_file_system(self, path: str) -> None:
+        self._before("sync")
+        super().sync_file_system(path)
+        self._after("sync")
+
     def sync_directory(self, path: str) -> None:
         self._before("sync_directory")
         super().sync_directory(path)

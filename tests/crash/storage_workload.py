@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from unittest import mock
 
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.records import Record, build_batch, decode_records
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
+from kafkapy.storage import epoch_saves
 from kafkapy.storage.files import StorageError
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
@@ -257,7 +259,8 @@ class Workload:
             self._logs.checkpoint_log_start_offsets(),
             self._logs.checkpoint_high_watermarks(),
         ):
-            write()
+            with mock.patch.object(epoch_saves, "MANY", self._chance.choice((1, 100))):
+                write()
 
     def _delete_records(self) -> None:
         if (picked := self._pick()) is not None:

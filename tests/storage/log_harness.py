@@ -18,7 +18,7 @@ from kafkapy.protocol.records import (
 )
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.append import AppendInfo
-from kafkapy.storage.files import Buffer, File, FileSystem
+from kafkapy.storage.files import TEMPORARY, Buffer, File, FileSystem, SyncFailedError
 from kafkapy.storage.log import PartitionLog
 from kafkapy.storage.log_config import LogConfig
 from kafkapy.storage.log_directory import Durability
@@ -113,7 +113,10 @@ class FaultyFiles(FileSystem):
         super().allocate(file, size)
 
     def sync_data(self, file: File) -> None:
-        self._raise("sync", self._path(file))
+        try:
+            self._raise("sync", self._path(file))
+        except OSError as error:
+            raise SyncFailedError(error.errno, error.strerror) from error
         self.synced.append(self._path(file))
         super().sync_data(file)
 
@@ -126,8 +129,11 @@ class FaultyFiles(FileSystem):
         self._raise("rename", target)
         super().rename(source, target)
 
+    def write_file(self, path: str, data: Buffer, *, durable: bool = False) -> None:
+        self._raise("write", path.removesuffix(TEMPORARY))
+        super().write_file(path, data, durable=durable)
+
     def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
-        self._raise("write", path)
         super().write_atomically(path, data, durable=durable)
         if durable:
             self.synced.append(path)

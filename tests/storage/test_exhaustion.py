@@ -191,7 +191,7 @@ def test_a_flush_without_a_descriptor_vouches_for_nothing_and_can_be_tried_again
     append(log, batch(b"x"))
     ticket = log.prepare_flush()
     assert ticket is not None
-    lacking(logs, "sync", "data")
+    lacking(logs, "sync", "/data")
     with pytest.raises(ExhaustedError):
         ticket.run()
     assert logs.manager.offline_dirs == []

@@ -30,7 +30,6 @@ def test_the_first_flush_of_a_new_partition_covers_the_names_of_its_files(tmp_pa
         "",
         "events-0",
         "events-0/00000000000000000000.log",
-        "events-0/leader-epoch-checkpoint",
         "events-0/partition.metadata",
     ]
     append(logs.log, batch(b"b"))
@@ -150,7 +149,7 @@ def test_what_an_aborted_flush_was_to_sync_is_for_the_next_one(tmp_path: Path, e
     log.flush()
     assert log.flushed_offset == 11
     segments = [f"events-0/{base:020d}" for base in (0, 5, 10)]
-    others = ["", "events-0", "events-0/leader-epoch-checkpoint", "events-0/partition.metadata"]
+    others = ["", "events-0", "events-0/partition.metadata"]
     others += [f"{segments[1]}.snapshot", f"{segments[2]}.log", f"{segments[2]}.snapshot"]
     closed = [f"{segment}.{kind}" for segment in segments[:2] for kind in ("index", "log", "timeindex")]
     assert synced(logs) == sorted(others + closed)
