@@ -285,7 +285,10 @@ class BrokerCore:
         identity = await self.blocking(self.logs.open)
         if self.node_id < 0:
             self.node_id = DEFAULT_NODE_ID if identity.node_id is None else identity.node_id
-        self._store = await EmbeddedStore.open(self._metadata_file(), sync=self._durable)
+        file = self._metadata_file()
+        self._store = await EmbeddedStore.open(
+            file, sync=self._durable, directory=self.logs.directory_of(file)
+        )
         self._started.push_async_callback(self._store.close)
         image = await open_cluster(self._store, identity.cluster_id)
         self.cluster_id = image.cluster_id

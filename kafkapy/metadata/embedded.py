@@ -5,6 +5,10 @@ savepoint, and commits once, so that requests which arrive while the disk syncs 
 and watch events go back to the loop of the session that they belong to, events first.
 
 Several brokers of one process may open the same file: they share the thread, each has a session of its own.
+
+A commit that finds the disk full uses the reserve of its log directory (disk_space.py). Where there is none,
+the requests fail and nothing has changed. A disk that fails takes the log directory offline, and the store
+refuses everything from then on: after a failed sync the next one may succeed for nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +20,9 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-from kafkapy.metadata.sqlite_tree import SqliteTree
+from kafkapy.metadata.sqlite_tree import FailedDiskError, NoRoomError, SqliteTree
 from kafkapy.metadata.store import (
     EventType,
     MetadataStore,
@@ -30,6 +34,9 @@ from kafkapy.metadata.store import (
     Watcher,
     WatchEvent,
 )
+
+if TYPE_CHECKING:
+    from kafkapy.storage.log_directory import LogDirectory
 
 _MAX_GROUP = 256
 """Requests that share one commit: a bound on what a failing commit takes down with it."""
@@ -59,13 +66,17 @@ class EmbeddedStore(MetadataStore):
         self._closed = False
 
     @classmethod
-    async def open(cls, path: str | os.PathLike[str], *, sync: bool) -> EmbeddedStore:
-        """Open or create the file at `path`. `sync`: a commit is on disk when it returns.
+    async def open(
+        cls, path: str | os.PathLike[str], *, sync: bool, directory: LogDirectory | None = None
+    ) -> EmbeddedStore:
+        """Open or create the file at `path`, in a log directory or elsewhere.
+
+        `sync`: a commit is on disk when it returns.
 
         Raises:
             MetadataStoreError: another process holds the file, it is damaged, or it cannot be written.
         """
-        shared, session_id = _SharedTree.acquire(path, sync=sync)
+        shared, session_id = _SharedTree.acquire(path, sync=sync, directory=directory)
         store = cls(shared, session_id)
         try:
             await store._submit(lambda tree: None)
@@ -150,8 +161,11 @@ class _SharedTree:
     _by_path: ClassVar[dict[str, _SharedTree]] = {}
     _lock = threading.Lock()
 
-    def __init__(self, path: str, *, sync: bool) -> None:
+    def __init__(self, path: str, *, sync: bool, directory: LogDirectory | None) -> None:
         self.path = path
+        self._directory = directory
+        self._failure: FailedDiskError | None = None
+        """Why nothing is done any more."""
         self.happened: list[WatchEvent] = []
         """Events of the running request; their watchers hear of them once it is committed."""
         self._sync = sync
@@ -164,13 +178,15 @@ class _SharedTree:
         self._thread.start()
 
     @classmethod
-    def acquire(cls, file: str | os.PathLike[str], *, sync: bool) -> tuple[_SharedTree, int]:
+    def acquire(
+        cls, file: str | os.PathLike[str], *, sync: bool, directory: LogDirectory | None
+    ) -> tuple[_SharedTree, int]:
         """The tree of `file`, opened by its first user, and a new session's id."""
         path = os.path.abspath(file)
         with cls._lock:
             shared = cls._by_path.get(path)
             if shared is None:
-                shared = cls._by_path[path] = cls(path, sync=sync)
+                shared = cls._by_path[path] = cls(path, sync=sync, directory=directory)
             shared._sessions += 1
             shared._last_session += 1
             return shared, shared._last_session
@@ -193,12 +209,10 @@ class _SharedTree:
         return await future
 
     def watch_data(self, path: str, watch: _Watch | None) -> None:
-        if watch is not None:
-            self._data_watches.setdefault(path, []).append(watch)
+        _add(self._data_watches, path, watch)
 
     def watch_children(self, path: str, watch: _Watch | None) -> None:
-        if watch is not None:
-            self._child_watches.setdefault(path, []).append(watch)
+        _add(self._child_watches, path, watch)
 
     def forget(self, session: int) -> None:
         """Drop the watches of a session that ended."""
@@ -210,7 +224,7 @@ class _SharedTree:
 
     def _main(self) -> None:
         try:
-            tree = SqliteTree(self.path, sync=self._sync)
+            tree = self._open()
         except MetadataStoreError as error:
             while (request := self._requests.get()) is not None:
                 _answer(request, None, error)
@@ -229,7 +243,26 @@ class _SharedTree:
                 if stop:
                     return
         finally:
-            tree.close()
+            if self._failure is None:
+                tree.close()
+            else:
+                tree.abandon()
+
+    def _open(self) -> SqliteTree:
+        """Raises MetadataStoreError."""
+        try:
+            return SqliteTree(self.path, sync=self._sync)
+        except NoRoomError:
+            if not self._make_room():
+                raise
+        return SqliteTree(self.path, sync=self._sync)
+
+    def _make_room(self) -> bool:
+        """Give up what the log directory holds back for a full disk; False where there is nothing."""
+        try:
+            return self._directory is not None and self._directory.space.release_reserve()
+        except OSError:
+            return False
 
     def _run(self, tree: SqliteTree, group: list[_Request]) -> None:
         """Run a group of requests in their order, commit once, then tell watchers and callers.
@@ -237,8 +270,28 @@ class _SharedTree:
         When the commit fails all requests of the group fail. Their watchers are called all the same: a
         needless call costs a read, a lost one would leave its broker blind.
         """
-        outcomes: list[tuple[Any, Exception | None]] = []
         heard: list[tuple[_Watch, WatchEvent]] = []
+        outcomes = self._outcomes(tree, group, heard)
+        if isinstance(outcomes, NoRoomError) and self._make_room():
+            outcomes = self._outcomes(tree, group, heard)
+        if isinstance(outcomes, FailedDiskError) and self._failure is None:
+            self._failure = outcomes
+            if self._directory is not None:
+                self._directory.failed("changing the metadata", outcomes)
+        if isinstance(outcomes, Exception):
+            outcomes = [(None, outcomes) for _ in group]
+        for watch, event in heard:
+            _call(watch.loop, watch.watcher, event)
+        for request, (result, error) in zip(group, outcomes, strict=True):
+            _answer(request, result, error)
+
+    def _outcomes(
+        self, tree: SqliteTree, group: list[_Request], heard: list[tuple[_Watch, WatchEvent]]
+    ) -> list[tuple[Any, Exception | None]] | MetadataStoreError:
+        """What became of each request of a group, or why nothing became of any; who is to hear of it."""
+        if self._failure is not None:
+            return self._failure
+        outcomes: list[tuple[Any, Exception | None]] = []
         writes = any(request.writes for request in group)
         try:
             if writes:
@@ -251,17 +304,15 @@ class _SharedTree:
                     raise
                 except Exception as error:
                     outcomes.append((None, error))
-                heard += self._take_watches()
+                # Of a group that is run again some have been heard.
+                heard += [each for each in self._take_watches() if each not in heard]
             if writes:
                 tree.commit()
         except (sqlite3.Error, MemoryError) as error:
             with contextlib.suppress(sqlite3.Error, MemoryError):
                 tree.rollback()
-            outcomes = [(None, tree.explain(error)) for _ in group]
-        for watch, event in heard:
-            _call(watch.loop, watch.watcher, event)
-        for request, (result, error_or_none) in zip(group, outcomes, strict=True):
-            _answer(request, result, error_or_none)
+            return tree.explain(error)
+        return outcomes
 
     def _take_watches(self) -> list[tuple[_Watch, WatchEvent]]:
         """The watches that what just happened sets off; a watch is good for one event."""
@@ -274,6 +325,12 @@ class _SharedTree:
             if event.type in (EventType.CHILDREN, EventType.DELETED):
                 heard += [(watch, event) for watch in self._child_watches.pop(event.path, ())]
         return heard
+
+
+def _add(watches: dict[str, list[_Watch]], path: str, watch: _Watch | None) -> None:
+    """Add a watch, once: a request that found no room is run again."""
+    if watch is not None and watch not in watches.setdefault(path, []):
+        watches[path].append(watch)
 
 
 def _answer(request: _Request, result: Any, error: Exception | None) -> None:

@@ -7,13 +7,15 @@ nodes. Write-ahead log; the lock is exclusive: the file belongs to one process.
 SQLite has no checksums for what its pages hold, so each row has one (CRC-32), looked at whenever the row is
 read; structure and number of rows are checked when the file is opened. Rot is never taken for metadata.
 
-Crash story: SQLite rolls back what was not committed. With `sync` a commit is on disk when it returns
+Crash story: SQLite rolls back what was not committed, for want of room too. A commit that the disk failed may
+be there after a restart or not, as its caller was told. With `sync` a commit is on disk when it returns
 (synchronous=FULL); else the last commits before a power cut may be lost, though never torn
 (synchronous=NORMAL). Ephemeral nodes that a killed process left are removed when the file is opened.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sqlite3
 import zlib
@@ -97,6 +99,14 @@ class DamagedTreeError(MetadataStoreError):
         self.what = what
 
 
+class NoRoomError(MetadataStoreError):
+    """The disk is full; nothing was changed, and the same may go well when there is room."""
+
+
+class FailedDiskError(MetadataStoreError):
+    """The disk failed. Whether the last commit is on it is not known, and no other is tried."""
+
+
 class SqliteTree:
     """An open metadata.db. Everything may raise MetadataStoreError where a row is damaged."""
 
@@ -165,13 +175,24 @@ class SqliteTree:
             return DamagedTreeError(self.path, str(error))
         if name.startswith("SQLITE_CANTOPEN") and (lack := _lacking_descriptors()):
             return MetadataStoreError(f"{self.path} cannot be used: {lack}")
+        if name == "SQLITE_FULL" or (name.startswith("SQLITE_CANTOPEN") and self._disk_is_full()):
+            return NoRoomError(f"{self.path} cannot be changed: the disk is full. Free space.")
         place = self.path if os.path.exists(self.path) else os.path.dirname(self.path)
         if os.path.exists(place) and not os.access(place, os.W_OK):
             return MetadataStoreError(
                 f"{self.path} cannot be used: no permission to write it, or a read-only file system. Run the"
                 " broker as the owner of the directory, or make that writable."
             )
+        if name.startswith("SQLITE_IOERR") and name != "SQLITE_IOERR_NOMEM":
+            return FailedDiskError(f"{self.path} cannot be used: {error} ({name})")
         return MetadataStoreError(f"{self.path} cannot be used: {error}.")
+
+    def _disk_is_full(self) -> bool:
+        """Whether that is why a file cannot be made: SQLite does not tell."""
+        try:
+            return os.statvfs(os.path.dirname(self.path)).f_bavail == 0
+        except OSError:
+            return False
 
     def _good(self, row: tuple[str, str, bytes, int, int, int, int]) -> tuple[str, Node]:
         """Path and node of a row, if that is as it was written."""
@@ -183,6 +204,14 @@ class SqliteTree:
 
     def close(self) -> None:
         self._db.close()
+
+    def abandon(self) -> None:
+        """Leave the file alone for good: its disk has failed.
+
+        SQLite would sync the log again when the connection is closed, and copy from it what the kernel may
+        have dropped. So nobody closes it, nor does the end of the interpreter.
+        """
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
 
     # --- transactions -------------------------------------------------------------------------------------
 

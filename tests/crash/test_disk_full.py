@@ -1,4 +1,6 @@
-"""A real disk, filled to the last byte and freed again, three times: nothing is lost and nobody restarts.
+"""A real disk, filled to the last byte and freed again: nothing is lost, and no restart is needed.
+
+A broker that restarts before the disk is full, or while it is, serves what was there and heals as well.
 
 Needs root and a kernel that mounts disk images; skipped with the reason elsewhere.
 """
@@ -14,7 +16,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
 
+from tests.crash import tmpfs_disk
 from tests.crash.broker_process import BrokerProcess
 from tests.crash.history import Acked, History, Sent, check
 from tests.crash.load import RECONNECT, Committer, checksum_of, create_topic, read_pass
@@ -172,3 +176,96 @@ def _writable_within(producer: OneShotProducer, seconds: float) -> float:
             return took
         assert took <= seconds, f"{took:.1f} s after space returned: {producer.refused[0]}"
         time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM"])
+@pytest.mark.parametrize("file_system", ["ext4", "tmpfs", "xfs"])
+def test_a_broker_that_restarts_before_and_on_a_full_disk_loses_nothing_and_recovers(
+    tmp_path: Path, file_system: str, end: str
+) -> None:
+    history: History = []
+    partitions = {("topic", 0): 0, ("topic", 1): 0}
+    with small_disk(tmp_path, file_system) as disk:
+        broker = BrokerProcess(
+            disk.path / "data",
+            settings={"log.segment.delete.delay.ms": "0", "offsets.topic.num.partitions": "2"},
+            log=tmp_path / "broker.log",
+        )
+        with broker:
+            broker.start()
+            servers = broker.bootstrap_servers
+            for topic in ("topic", "other"):
+                create_topic(servers, topic, 2, {})
+            producer = OneShotProducer(servers, history)
+            producer.send(2000)
+            assert not producer.refused, producer.refused[0]
+            committer = Committer("group", servers, history)
+            for place in partitions:
+                committer.commit(place, 1)
+            for restart in range(LOOPS):
+                # Nothing is written between the restart and the last byte: no file of the logs is open, and
+                # the next batch is the first of its leader epoch.
+                restart_by(end, broker)
+                ballast = disk.path / f"ballast-{restart}"
+                fill_to_the_last_byte(ballast)
+                _others_go_on(broker, committer, history, restart)
+                _refused_within(producer, DEADLINE)
+                restart_by(end, broker)
+                _others_go_on(broker, committer, history, restart + LOOPS)
+                _refused_within(producer, DEADLINE)
+                fill_to_the_last_byte(disk.path / "more")
+                read_pass(servers, f"fuller-{restart}", partitions, history)
+                assert broker.is_running
+                (disk.path / "more").unlink()
+                ballast.unlink()
+                _writable_within(producer, WRITABLE_WITHIN)
+                producer.send(500)
+                assert not producer.refused, producer.refused[0]
+            fill_to_the_last_byte(disk.path / "ballast")
+            delete_topic(servers, "other")
+            restart_by(end, broker)
+            assert set(topics_of(servers)) == {"__consumer_offsets", "topic"}
+            assert not list(broker.data.glob("other-[01]"))
+            (disk.path / "ballast").unlink()
+            _writable_within(producer, WRITABLE_WITHIN)
+            committer.close()
+            restart_by(end, broker)
+            read_pass(servers, "after", partitions, history)
+    findings = check(history)
+    note(
+        "R6",
+        f"full disk and restarts by {end}, {file_system}",
+        tried=LOOPS,
+        acknowledged=acknowledged(history),
+        lost=len(findings),
+    )
+    assert not findings, "\n".join(map(str, findings[:10]))
+
+
+def small_disk(folder: Path, file_system: str) -> LoopDisk | tmpfs_disk.TmpfsDisk:
+    """A disk of a few megabytes; the test is skipped where there can be none."""
+    reason = tmpfs_disk.why_not() if file_system == "tmpfs" else why_not(file_system)
+    if reason:
+        pytest.skip(reason)
+    if file_system == "tmpfs":
+        return tmpfs_disk.TmpfsDisk(folder, megabytes=MEGABYTES)
+    return LoopDisk(folder, megabytes=MEGABYTES, file_system=file_system)
+
+
+def restart_by(end: str, broker: BrokerProcess) -> None:
+    """End the broker, whatever its exit code, and start it again."""
+    if end == "SIGKILL":
+        broker.kill()
+    else:
+        assert broker.stop() == 0
+    broker.start()
+
+
+def delete_topic(servers: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.delete_topics([topic])[topic].result(DEADLINE)
+
+
+def topics_of(servers: str) -> list[str]:
+    return list(AdminClient({"bootstrap.servers": servers}).list_topics(timeout=DEADLINE).topics)

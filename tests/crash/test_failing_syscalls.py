@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.crash.broker_process import SERVE, BrokerProcess
 from tests.crash.history import Acked, History, check
-from tests.crash.load import LoadError, RecordingProducer, create_topic, random_value, read_pass
+from tests.crash.load import RECONNECT, LoadError, RecordingProducer, create_topic, random_value, read_pass
 from tests.crash.results import note
 
 CALLS = int(os.environ.get("KAFKAPY_FAILED_SYSCALLS", "5"))
@@ -216,3 +217,32 @@ def _read_quickly(servers: str, partition: tuple[str, int]) -> None:
         consumer.get_watermark_offsets(TopicPartition(*partition), timeout=2)
     finally:
         consumer.close()
+
+
+@pytest.mark.slow
+def test_a_broker_whose_metadata_cannot_be_synced_commits_nothing_more(tmp_path: Path) -> None:
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    data, trace = tmp_path / "data", tmp_path / "trace"
+    # The start takes a few syncs of its own.
+    prefix = tracer(trace, SYNCS, "EIO", 12, "once", [data / "metadata.db-wal", data / "metadata.db"])
+    created: list[str] = []
+    with BrokerProcess(data, prefix=prefix, program=SERVE, log=tmp_path / "broker.log") as broker:
+        broker.start()
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **RECONNECT})
+        for number in range(50):
+            name = f"topic-{number}"
+            try:
+                admin.create_topics([NewTopic(name, 1, 1)], request_timeout=5)[name].result(10)
+            except KafkaException:
+                break
+            created.append(name)
+        assert broker.wait(30) == 1, "the only log directory is offline"
+        assert first_failure(trace, SYNCS) is not None
+        broker.restart_as_itself()
+        found = admin.list_topics(timeout=30).topics
+    assert created
+    assert not [name for name in created if name not in found]
+    assert len(found) <= len(created) + 1
+    assert not (again := synced_after_a_failure(trace)), f"a failed sync was tried again:\n{again[0]}"

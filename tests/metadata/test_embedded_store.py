@@ -14,8 +14,11 @@ import pytest
 
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.sqlite_tree import SqliteTree
-from kafkapy.metadata.store import Create, Delete, MetadataStoreError, NodeExistsError
+from kafkapy.metadata.store import Create, Delete, MetadataStoreError, NodeExistsError, WatchEvent
+from kafkapy.storage.files import FileSystem
+from kafkapy.storage.log_directory import LogDirectory
 from tests.storage.descriptors import no_descriptors_left
+from tests.storage.log_harness import ManualClock
 
 WRITER = """
 import asyncio, sys
@@ -224,3 +227,99 @@ async def test_a_lack_of_memory_costs_the_requests_that_met_it(
 def test_a_file_that_cannot_be_opened_for_want_of_a_descriptor_says_so(tmp_path: Path) -> None:
     with no_descriptors_left(), pytest.raises(MetadataStoreError, match="ulimit -n"):
         SqliteTree(str(tmp_path / "metadata.db"), sync=True)
+
+
+class Disk(FileSystem):
+    """One with as much room as the broker could want."""
+
+    def free_bytes(self, path: str) -> int:
+        return 1 << 40
+
+
+def log_directory(path: Path, *, reserve: bool = False) -> LogDirectory:
+    """The directory that a metadata.db lies in."""
+    directory = LogDirectory(str(path), files=Disk(), clock=ManualClock(), durability="fsync")
+    if reserve:
+        directory.space.look(0)
+        assert directory.space.reserved
+    return directory
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> None:
+    """Have the next commits fail as SQLite does."""
+    commit, left = SqliteTree.commit, [name] * times
+
+    def fail(tree: SqliteTree) -> None:
+        if left:
+            error = sqlite3.OperationalError("it fails")
+            error.sqlite_errorname = left.pop()
+            raise error
+        commit(tree)
+
+    monkeypatch.setattr(SqliteTree, "commit", fail)
+
+
+async def test_a_commit_that_finds_the_disk_full_takes_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = log_directory(tmp_path, reserve=True)
+    store = await EmbeddedStore.open(tmp_path / "metadata.db", sync=True, directory=directory)
+    heard: list[WatchEvent] = []
+    failing(monkeypatch, "SQLITE_FULL", 1)
+    await asyncio.gather(store.exists("/a", heard.append), store.create("/a", b"1"))
+    assert (await store.get("/a")).data == b"1"
+    assert len(heard) == 1
+    assert not directory.space.reserved
+    await store.close()
+
+
+async def test_a_start_that_finds_the_disk_full_takes_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = log_directory(tmp_path, reserve=True)
+    failing(monkeypatch, "SQLITE_FULL", 1)
+    store = await EmbeddedStore.open(tmp_path / "metadata.db", sync=True, directory=directory)
+    await store.create("/a")
+    await store.close()
+
+
+async def test_a_full_disk_refuses_a_commit_and_takes_the_next_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = log_directory(tmp_path)
+    store = await EmbeddedStore.open(tmp_path / "metadata.db", sync=True, directory=directory)
+    failing(monkeypatch, "SQLITE_FULL", 1)
+    with pytest.raises(MetadataStoreError, match="the disk is full"):
+        await store.create("/a")
+    assert await store.exists("/a") is None
+    await store.create("/a")
+    assert directory.error is None
+    await store.close()
+
+
+@pytest.mark.parametrize("name", ["SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR"])
+async def test_a_disk_that_fails_a_commit_is_offline_and_takes_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    directory = log_directory(tmp_path)
+    store = await EmbeddedStore.open(tmp_path / "metadata.db", sync=True, directory=directory)
+    failing(monkeypatch, name, 1)
+    with pytest.raises(MetadataStoreError, match="it fails"):
+        await store.create("/a")
+    assert directory.error is not None
+    with pytest.raises(MetadataStoreError, match="it fails"):
+        await store.create("/b")
+    await store.close()
+
+
+async def test_a_lack_of_memory_is_no_failure_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = log_directory(tmp_path)
+    store = await EmbeddedStore.open(tmp_path / "metadata.db", sync=True, directory=directory)
+    failing(monkeypatch, "SQLITE_IOERR_NOMEM", 1)
+    with pytest.raises(MetadataStoreError):
+        await store.create("/a")
+    await store.create("/a")
+    assert directory.error is None
+    await store.close()
