@@ -216,6 +216,7 @@ class BrokerCore:
         self.metadata.settle_with(self.replicas.settle)
         await self.admin.start(image, self._endpoints(), self._found_logs())
         self.replicas.drop_stray_copies()
+        self.replicas.report_orphans()
         self._warn_of_missing_brokers()
         self._warn_of_min_insync_replicas()
         self.config.on_change(self._apply_topic_defaults)

@@ -38,6 +38,9 @@ FILES_AT_ONCE: Final = 20
 REOPENED_AT_ONCE: Final = 10
 """Partitions whose logs are made between two looks at who else wants something."""
 
+NAMED: Final = 20
+"""So many logs without a topic are named in the log line."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -170,6 +173,20 @@ class ReplicaManager:
             if topic_partition not in self._partitions and topic_partition not in self._unavailable:
                 self._mover.deleted(topic_partition)
 
+    def report_orphans(self) -> None:
+        """Say which logs belong to no topic: their directory was offline when the topic was deleted, or they
+        were put there."""
+        known = self._partitions.keys() | self._unavailable.keys()
+        orphans = [log for topic_partition, log in self.logs.logs.items() if topic_partition not in known]
+        if orphans:
+            logger.warning(
+                "%d logs (%s bytes) belong to no topic of this cluster and are served to nobody: %s%s. They"
+                " stay as they are; if a topic of the name is created they are set aside (-stray). Remove the"
+                " directories to give them up.",
+                *(len(orphans), f"{sum(log.size for log in orphans):,}"),
+                *(", ".join(log.path for log in orphans[:NAMED]), ", …" * (len(orphans) > NAMED)),
+            )
+
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether the partition's log is assigned to this broker and cannot be served: its disk failed."""
         partition = self._partitions.get((topic, index))
@@ -286,7 +303,11 @@ class ReplicaManager:
         self._lacks_room = False
 
     async def settle(self) -> None:
-        """Delete the logs of large topics that `apply` has seen go, without keeping requests waiting."""
+        """Delete the logs of large topics that `apply` has seen go, without keeping requests waiting.
+
+        All deletions are on disk then: only now may the metadata forget the topics.
+        """
         while self._to_delete:
             self._delete_logs(min(MANY_PARTITIONS, len(self._to_delete)))
             await asyncio.sleep(0)
+        await self._blocking(self.logs.sync_deletions())

@@ -102,6 +102,8 @@ class LogManager:
         self.checkpoints = LogCheckpoints(self)
         self.missing_dirs: list[str] = []
         """What this broker had at its last start, and is not named any more or not there."""
+        self._with_deletions: set[LogDirectory] = set()
+        """Where logs were deleted since `sync_deletions`."""
         self._loaded = False
 
     @property
@@ -369,6 +371,24 @@ class LogManager:
             self._rename_deleted(directory, topic_partition, f"{directory.path}/{topic_partition}")
         self._damaged.pop(topic_partition, None)
 
+    def sync_deletions(self) -> Callable[[], None]:
+        """The function that puts the deletions so far on disk, in any thread.
+
+        Before that a crash may bring the logs back, and they must not be forgotten. It raises StorageError: a
+        disk failed, or no file can be opened.
+        """
+        asked = [(each, each.names.ask()) for each in self._with_deletions if each.durable and not each.error]
+        self._with_deletions.clear()
+
+        def sync() -> None:
+            for directory, number in asked:
+                try:
+                    directory.names.sync(number)
+                except OSError as error:
+                    raise directory.failed("syncing deletions", error) from error
+
+        return sync
+
     def discard(self, log: PartitionLog) -> None:
         """Let the files of a log go.
 
@@ -415,6 +435,7 @@ class LogManager:
             StorageError: the disk failed.
         """
         target = self._renamed(directory, path, deleted_name(topic_partition))
+        self._with_deletions.add(directory)
         directory.delete_later([target], (config or self.defaults).file_delete_delay_ms)
         return target
 

@@ -65,6 +65,20 @@ def topic_creation(folder: Path, chance: random.Random) -> int:
         return _use_and_judge(broker, [], "after", partitions=3)
 
 
+def topic_deletion(folder: Path, chance: random.Random) -> int:
+    """Cut when the deletion of a topic is acknowledged: neither the topic nor its logs come back."""
+    with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
+        broker.start()
+        records = _use_and_judge(broker, [], "before")
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **RECONNECT})
+        admin.delete_topics(["topic"], request_timeout=30)["topic"].result(30)
+        lose_power(disk, broker)
+        broker.start()
+        assert "topic" not in admin.list_topics(timeout=30).topics
+        assert not list(broker.data.glob("topic-[01]")), "the logs of a deleted topic are back"
+        return records
+
+
 def clean_shutdown(folder: Path, chance: random.Random) -> int:
     """Cut while the broker stops in order, or right after it has."""
     with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
@@ -122,6 +136,7 @@ def relaxed_flush(folder: Path, chance: random.Random) -> int:
 SCENES: dict[str, Scene] = {
     "first start": first_start,
     "topic creation": topic_creation,
+    "topic deletion": topic_deletion,
     "clean shutdown": clean_shutdown,
     "recovery": recovery,
     "relaxed flush": relaxed_flush,

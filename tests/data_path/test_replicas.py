@@ -136,6 +136,35 @@ async def test_deleting_a_topic_goes_on_behind_a_partition_whose_disk_failed(
     assert left == {0, 1, 2, 3} - set(healthy)
 
 
+async def test_deletions_are_on_disk_before_the_metadata_forgets_the_topic(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path, dirs=("one",)))
+    world.create(topic("events", 2))
+    append(world.replicas.partition("events", 0))
+    await world.group_commit.drain()
+    world.files.synced.clear()
+    world.delete("events")
+    await world.replicas.settle()
+    assert str(tmp_path / "one") in world.files.synced
+    world.files.synced.clear()
+    await world.replicas.settle()
+    assert world.files.synced == []
+
+
+async def test_logs_of_no_topic_are_named_with_what_becomes_of_them(
+    tmp_path: Path, worlds: list[World], caplog: pytest.LogCaptureFixture
+) -> None:
+    worlds.append(world := World(tmp_path, dirs=("one",)))
+    world.create(topic("events", 1))
+    world.replicas.report_orphans()
+    assert "events-0" not in caplog.text
+    world.logs.manager.create(TopicPartition("gone", 0), bytes([9]) * 16, world.logs.config, new=True)
+    world.replicas.report_orphans()
+    assert f"{tmp_path}/one/gone-0" in caplog.text
+    assert "served to nobody" in caplog.text
+
+
 async def test_new_partitions_go_to_the_directories_that_are_left(
     tmp_path: Path, worlds: list[World]
 ) -> None:
