@@ -45,6 +45,7 @@ from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.housekeeping import Housekeeping
 from kafkapy.log_cleaner import LogCleaner
 from kafkapy.log_mover import LogMover
+from kafkapy.log_start_saves import LogStartSaves
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
@@ -197,6 +198,7 @@ class BrokerCore:
             defaults=self.config.topic_defaults(),
             sync=self._durable,
         )
+        self.log_starts = LogStartSaves(self.logs, self.blocking)
         self.logs.on_directory_failure = self._log_directory_failed
         self._started.push_async_callback(self._close_replicas)
         self._started.push_async_callback(self.log_mover.stop)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
+from kafkapy.storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from kafkapy.storage.epoch_saves import begin_saves, save
 from kafkapy.storage.files import StorageError
 from kafkapy.storage.log import PartitionLog
@@ -65,7 +65,7 @@ class LogCheckpoints:
             StorageError: the disk is full, or failed.
         """
         for name, file in self._files[directory].items():
-            if topic_partition in file.written:
+            if file.mentions(topic_partition):
                 file.write(self._offsets(directory, name))
 
     def before_truncation(self, log: PartitionLog) -> None:
@@ -101,6 +101,17 @@ class LogCheckpoints:
 
         return write
 
+    def prepare_log_starts(self, logs: Iterable[PartitionLog]) -> Callable[[], None]:
+        """Collect the log start offsets of a few logs; the function that writes them, beside the others'."""
+        changes: dict[LogDirectory, dict[TopicPartition, int]] = {}
+        for log in logs:
+            changes.setdefault(log.log_directory, {})[log.topic_partition] = log.log_start_offset
+        return _all_of(
+            self._files[directory][LOG_START_OFFSETS].prepare_changes(offsets)
+            for directory, offsets in changes.items()
+            if directory.error is None
+        )
+
     def save_leader_epochs(self) -> None:
         """Save the leader epochs of all logs, here and now, as far as that can be."""
         for directory in self._files:
@@ -135,10 +146,12 @@ class LogCheckpoints:
                 if log.cleaned_offset is not None
             }
         else:
+            # What was said once stays: a crash may bring segments back that were removed, not yet on disk.
+            written = self._files[directory][name].written
             offsets = {
                 log.topic_partition: log.log_start_offset
                 for log in logs
-                if log.log_start_offset > log.segments.first.base_offset
+                if log.log_start_offset > log.segments.first.base_offset or log.topic_partition in written
             }
         for topic_partition in self._manager.damaged_in(directory):
             known = self._files[directory][name].written.get(topic_partition)

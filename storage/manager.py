@@ -465,6 +465,15 @@ class LogManager:
         """Take down the log start offsets that are not those of a first segment; returned as above."""
         return self.checkpoints.prepare(LOG_START_OFFSETS)
 
+    def checkpoint_log_starts_of(self, logs: Iterable[PartitionLog]) -> Callable[[], None]:
+        """Take down the log start offsets of these logs, beside the others'; returned as above."""
+        return self.checkpoints.prepare_log_starts(logs)
+
+    def log_start_on_disk(self, log: PartitionLog) -> int:
+        """Below it the log has nothing after a crash."""
+        written = self.checkpoints.on_disk(log.log_directory, LOG_START_OFFSETS)
+        return max(written.get(log.topic_partition, 0), log.segments.first.base_offset)
+
     def checkpoint_high_watermarks(self) -> Callable[[], None]:
         """Take down the high watermarks; returned as above."""
         return self.checkpoints.prepare(HIGH_WATERMARKS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kafkapy.protocol.types import TopicPartition
@@ -37,7 +37,7 @@ CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEAN
 class OffsetCheckpoint:
     """The offsets by partition in one file."""
 
-    __slots__ = ("_directory", "_lock", "_path", "_prepared", "_unsure", "_written_as", "written")
+    __slots__ = ("_directory", "_latest", "_lock", "_path", "_prepared", "_unsure", "_written_as", "written")
 
     def __init__(self, directory: LogDirectory, name: str) -> None:
         """Read what is there.
@@ -49,6 +49,8 @@ class OffsetCheckpoint:
         self._path = f"{directory.path}/{name}"
         self._lock = threading.Lock()
         self._prepared = 0
+        self._latest: dict[TopicPartition, int] = {}
+        """What was prepared last."""
         self._written_as = 0
         self._unsure = False
         """The file may hold something else: a write failed and may have replaced it, or it was damaged."""
@@ -59,6 +61,11 @@ class OffsetCheckpoint:
         except CorruptCheckpointError as error:
             logger.warning("Going on without a checkpoint: %s", error)
             self._unsure = True
+        self._latest = self.written
+
+    def mentions(self, topic_partition: TopicPartition) -> bool:
+        """Whether the file says anything about the partition, or is about to."""
+        return topic_partition in self.written or topic_partition in self._latest
 
     def share_names(self, names: dict[TopicPartition, TopicPartition]) -> None:
         """Name partitions by the objects in `names`, and put new ones there: thousands of copies count."""
@@ -78,7 +85,7 @@ class OffsetCheckpoint:
         It raises what `write` raises.
         """
         self._prepared += 1
-        number = self._prepared
+        number, self._latest = self._prepared, offsets
 
         def write() -> None:
             with self._lock:
@@ -89,6 +96,10 @@ class OffsetCheckpoint:
                     self._written_as = number
 
         return write
+
+    def prepare_changes(self, changes: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        """As `prepare`, with what was prepared last and these changes."""
+        return self.prepare({**self._latest, **changes})
 
     def _replace(self, offsets: dict[TopicPartition, int]) -> None:
         directory = self._directory

@@ -2,15 +2,21 @@
 
 Versions: 0-2.
 
-Behaviour: the log start offset moves up to the offset given, -1 being the high watermark; the records
-before it can no longer be read, and the segments that hold only such records are deleted later. The answer
-is the new low watermark. Beyond the high watermark is OFFSET_OUT_OF_RANGE; a topic that is only compacted
-is POLICY_VIOLATION, since its old records may still count; an internal topic is INVALID_TOPIC_EXCEPTION.
+Behaviour:
+
+- The log start offset moves up to the offset given, -1 being the high watermark. The records before it can no
+  longer be read, and the segments that hold only such records are deleted later.
+- The answer is the new low watermark, once that is on disk: no crash brings the records back. (Apache Kafka
+  writes it within a minute.) Where it cannot be written the answer is KAFKA_STORAGE_ERROR.
+- Beyond the high watermark is OFFSET_OUT_OF_RANGE. A topic that is only compacted is POLICY_VIOLATION, since
+  its old records may still count. An internal topic is INVALID_TOPIC_EXCEPTION.
 
 Version notes: v2 is flexible.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from kafkapy.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -24,33 +30,48 @@ from kafkapy.protocol.messages.delete_records import (
 from kafkapy.topic_names import is_internal
 from kafkapy.turns import Steps
 
+if TYPE_CHECKING:
+    from kafkapy.partition import Partition
+
 INVALID_LOW_WATERMARK = -1
 
+Results = dict[str, dict[int, DeleteRecordsPartitionResult]]
+"""By topic and partition."""
 
-def handle(context: RequestContext, request: DeleteRecordsRequest) -> Steps[DeleteRecordsResponse]:
+
+async def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Answer each partition on its own."""
+    broker = context.broker
+    deleted: dict[tuple[str, int], Partition] = {}
+    topics = await broker.turns.finish(_delete_all(context, request, deleted))
+    await broker.log_starts.save([partition.log for partition in deleted.values()])
+    return await broker.turns.finish(_response(context, topics, deleted))
+
+
+def _delete_all(
+    context: RequestContext, request: DeleteRecordsRequest, deleted: dict[tuple[str, int], Partition]
+) -> Steps[Results]:
+    """Move the log start offsets; the partitions where that is done go to `deleted`."""
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
         of_topic = wanted.setdefault(topic.name, {})
         for partition in topic.partitions:
             yield
             of_topic[partition.partition_index] = partition
-    topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
+    topics: Results = {}
     for name, of_topic in wanted.items():
         topics[name] = {}
         for index, partition in of_topic.items():
             yield
-            topics[name][index] = _delete(context, name, partition)
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
-            for name, partitions in topics.items()
-        ]
-    )
+            topics[name][index] = _delete(context, name, partition, deleted)
+    return topics
 
 
 def _delete(
-    context: RequestContext, topic: str, wanted: DeleteRecordsPartition
+    context: RequestContext,
+    topic: str,
+    wanted: DeleteRecordsPartition,
+    deleted: dict[tuple[str, int], Partition],
 ) -> DeleteRecordsPartitionResult:
     code, low_watermark = ErrorCode.NONE, INVALID_LOW_WATERMARK
     try:
@@ -61,8 +82,26 @@ def _delete(
         if config.is_compacted and not config.deletes:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         low_watermark = partition.delete_records(wanted.offset)
+        deleted[topic, wanted.partition_index] = partition
     except KafkaError as error:
         code = error.code
     return DeleteRecordsPartitionResult(
         partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=code
+    )
+
+
+def _response(
+    context: RequestContext, topics: Results, deleted: dict[tuple[str, int], Partition]
+) -> Steps[DeleteRecordsResponse]:
+    """The answer; an error where a crash might bring the records back."""
+    for (name, index), partition in deleted.items():
+        yield
+        if not context.broker.log_starts.is_saved(partition.log):
+            result = topics[name][index]
+            result.error_code, result.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, INVALID_LOW_WATERMARK
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
+            for name, partitions in topics.items()
+        ]
     )

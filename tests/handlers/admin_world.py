@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import GeneratorType, SimpleNamespace
@@ -87,6 +87,15 @@ class FakeReplicas:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
 
 
+class FakeLogStarts:
+    """Has every log start offset on disk."""
+
+    async def save(self, logs: Iterable[FakeLog]) -> None: ...
+
+    def is_saved(self, log: FakeLog) -> bool:
+        return True
+
+
 class AdminWorld:
     """What handlers find in `context`."""
 
@@ -99,6 +108,7 @@ class AdminWorld:
         self.log_dir = SimpleNamespace(path=str(path), error=None, files=FileSystem())
         self.replicas = FakeReplicas(self.log_dir)
         self.logs = SimpleNamespace(directories=[self.log_dir], logs={}, moves=SimpleNamespace(copies={}))
+        self.log_starts = FakeLogStarts()
         self.connection: Any = SimpleNamespace(
             listener=SimpleNamespace(name="PLAINTEXT"), local_host="10.1.2.3"
         )
