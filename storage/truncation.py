@@ -62,7 +62,8 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
     Raises:
         OSError: the disk failed.
     """
-    _forget_flushed_from(log, offset)
+    # Even where it begins above: a crash half-way leaves nothing of what was flushed, and no segment.
+    _forget_flushed_from(log, 0)
     log_directory, config = log.log_directory, log.config
     for segment in log.segments:
         log.unsynced.forget(segment)

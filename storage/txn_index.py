@@ -100,6 +100,8 @@ class TransactionIndex:
     def make(self) -> bool:
         """Have the file open, so that the next `append` needs no descriptor; whether it is new.
 
+        The directory of a new one has to be synced too.
+
         Where nothing is appended after all the file stays empty, and the next start recovers the segment.
         """
         new = self.file is None
@@ -107,16 +109,12 @@ class TransactionIndex:
             self._opened(self._files.open(self.path, create=True))
         return new
 
-    def append(self, txn: AbortedTxn) -> bool:
-        """Add the transaction that has just been aborted; whether the file is new, so that its directory has
-        to be synced too."""
-        file = self.file
-        new = file is None
-        if file is None:
-            file = self._opened(self._files.open(self.path, create=True))
-        self._files.write_at(file, [_ENTRY.pack(_VERSION, *txn)], self._size)
+    def append(self, txn: AbortedTxn) -> None:
+        """Add the transaction that has just been aborted."""
+        self.make()
+        assert self._file is not None
+        self._files.write_at(self._file, [_ENTRY.pack(_VERSION, *txn)], self._size)
         self._size += ENTRY_SIZE
-        return new
 
     def collect(self, first: int, end: int, into: list[AbortedTxn]) -> bool:
         """Add the transactions that have records in offsets `first` to `end` (exclusive) to `into`.

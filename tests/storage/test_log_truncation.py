@@ -8,8 +8,9 @@ import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.checkpoints import RECOVERY_POINTS, read_offsets
+from kafkapy.storage.files import StorageError
 from kafkapy.storage.log_config import LogConfig
-from tests.storage.log_harness import START_MS, TP, Logs, append, batch, fill, names, offsets
+from tests.storage.log_harness import IO_ERROR, START_MS, TP, Fault, Logs, append, batch, fill, names, offsets
 
 SEGMENTS_OF_5 = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 
@@ -150,3 +151,19 @@ def test_only_log_start_offsets_inside_a_segment_are_checkpointed(tmp_path: Path
     fill(logs.log, 5)
     logs.manager.checkpoint_log_start_offsets()()
     assert "log-start-offset-checkpoint" not in names(tmp_path / "data")
+
+
+@pytest.mark.parametrize("offset", [0, 4, 20])
+def test_a_log_that_is_emptied_half_way_does_not_look_damaged(tmp_path: Path, offset: int) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 10)
+    logs.log.flush()
+    logs.save_recovery_points()
+    logs.manager.checkpoint_high_watermarks()()
+    logs.files.faults = [Fault("create", IO_ERROR, ".log", times=1)]
+    with pytest.raises(StorageError):
+        logs.log.truncate_fully_and_start_at(offset)
+    assert logs.manager.recovery_point_on_disk(logs.log) == 0
+    log = logs.restart(clean=False)
+    assert log.log_start_offset == log.log_end_offset == 0
+    assert not any(segment.damage for segment in log.segments)

@@ -42,8 +42,10 @@ def test_without_aborted_transactions_there_is_no_file(index: TransactionIndex) 
 
 
 def test_an_entry_has_34_bytes(index: TransactionIndex) -> None:
-    assert index.append(AbortedTxn(1, 2, 3, 4)) is True
-    assert index.append(AbortedTxn(1, 5, 6, 7)) is False
+    assert index.make() is True
+    index.append(AbortedTxn(1, 2, 3, 4))
+    assert index.make() is False
+    index.append(AbortedTxn(1, 5, 6, 7))
     assert Path(index.path).read_bytes() == struct.pack("!hqqqq", 0, 1, 2, 3, 4) + struct.pack(
         "!hqqqq", 0, 1, 5, 6, 7
     )
