@@ -33,6 +33,9 @@ READ_COMMITTED = 1
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
 FIRST_VERSION_WITH_ZSTD = 10
 
+_ANSWERED_WITHOUT_A_READ = NO_SUCH_PARTITION | {ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
+"""Kafka answers these by themselves, with an empty list of aborted transactions in place of null."""
+
 
 class FetchRead:
     """The partitions of a fetch request, and what was read of each in the last pass."""
@@ -264,7 +267,6 @@ class FetchRead:
             partition_index=target.partition,
             error_code=code,
             high_watermark=-1,
-            # Kafka answers these without a look at a log, and then with an empty list in place of null.
-            aborted_transactions=[] if code in NO_SUCH_PARTITION else None,
+            aborted_transactions=[] if code in _ANSWERED_WITHOUT_A_READ else None,
             records=b"",
         )
