@@ -31,6 +31,7 @@ from kafkapy.metadata.store import (
     NodeStat,
     NoNodeError,
     Operation,
+    TreeWatcher,
     Watcher,
     WatchEvent,
 )
@@ -43,11 +44,27 @@ _MAX_GROUP = 256
 
 T = TypeVar("T")
 
+_Call = tuple[asyncio.AbstractEventLoop, Callable[..., None], Any]
+"""A watcher, what it is to hear, and on which loop."""
+
 
 class _Watch(NamedTuple):
     session: int
     loop: asyncio.AbstractEventLoop
     watcher: Watcher
+
+
+class _TreeWatch(NamedTuple):
+    session: int
+    loop: asyncio.AbstractEventLoop
+    path: str
+    watcher: TreeWatcher
+
+    def concerns(self, event: WatchEvent) -> bool:
+        """Whether it is a node's own change, in this part of the tree."""
+        if event.type is EventType.CHILDREN or not event.path.startswith(self.path):
+            return False
+        return self.path == "/" or event.path[len(self.path) :][:1] in ("", "/")
 
 
 class _Request(NamedTuple):
@@ -92,7 +109,7 @@ class EmbeddedStore(MetadataStore):
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
         def run(tree: SqliteTree) -> list[str | int | None]:
             results, events = tree.apply(operations, self._session_id)
-            self._shared.happened.extend(events)
+            self._shared.has_happened(events, self._session_id)
             return results
 
         return await self._submit(run, writes=True)
@@ -132,13 +149,17 @@ class EmbeddedStore(MetadataStore):
     async def subtree(self, path: str) -> dict[str, Node]:
         return await self._submit(lambda tree: tree.subtree(path))
 
+    async def watch(self, path: str, watcher: TreeWatcher) -> None:
+        watch = _TreeWatch(self._session_id, asyncio.get_running_loop(), path, watcher)
+        await self._submit(lambda tree: self._shared.watch_tree(watch))
+
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
 
         def run(tree: SqliteTree) -> None:
-            self._shared.happened.extend(tree.end_session(self._session_id))
+            self._shared.has_happened(tree.end_session(self._session_id), self._session_id)
             self._shared.forget(self._session_id)
 
         with contextlib.suppress(MetadataStoreError):  # what it leaves behind goes at the next open
@@ -166,13 +187,16 @@ class _SharedTree:
         self._directory = directory
         self._failure: FailedDiskError | None = None
         """Why nothing is done any more."""
-        self.happened: list[WatchEvent] = []
+        self._happened: list[WatchEvent] = []
         """Events of the running request; their watchers hear of them once it is committed."""
+        self._cause = 0
+        """The session that they come from."""
         self._sync = sync
         self._sessions = 0
         self._last_session = 0
         self._data_watches: dict[str, list[_Watch]] = {}
         self._child_watches: dict[str, list[_Watch]] = {}
+        self._tree_watches: list[_TreeWatch] = []
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._main, name="kafkapy-metadata", daemon=True)
         self._thread.start()
@@ -214,8 +238,18 @@ class _SharedTree:
     def watch_children(self, path: str, watch: _Watch | None) -> None:
         _add(self._child_watches, path, watch)
 
+    def watch_tree(self, watch: _TreeWatch) -> None:
+        if watch not in self._tree_watches:  # a request may be run again
+            self._tree_watches.append(watch)
+
+    def has_happened(self, events: Sequence[WatchEvent], session: int) -> None:
+        """Note what the running request of a session has changed."""
+        self._happened.extend(events)
+        self._cause = session
+
     def forget(self, session: int) -> None:
         """Drop the watches of a session that ended."""
+        self._tree_watches = [watch for watch in self._tree_watches if watch.session != session]
         for watches in (self._data_watches, self._child_watches):
             for path in list(watches):
                 watches[path] = [watch for watch in watches[path] if watch.session != session]
@@ -270,7 +304,7 @@ class _SharedTree:
         When the commit fails all requests of the group fail. Their watchers are called all the same: a
         needless call costs a read, a lost one would leave its broker blind.
         """
-        heard: list[tuple[_Watch, WatchEvent]] = []
+        heard: list[_Call] = []
         outcomes = self._outcomes(tree, group, heard)
         if isinstance(outcomes, NoRoomError) and self._make_room():
             outcomes = self._outcomes(tree, group, heard)
@@ -280,13 +314,13 @@ class _SharedTree:
                 self._directory.failed("changing the metadata", outcomes)
         if isinstance(outcomes, Exception):
             outcomes = [(None, outcomes) for _ in group]
-        for watch, event in heard:
-            _call(watch.loop, watch.watcher, event)
+        for loop, watcher, what in heard:
+            _call(loop, watcher, what)
         for request, (result, error) in zip(group, outcomes, strict=True):
             _answer(request, result, error)
 
     def _outcomes(
-        self, tree: SqliteTree, group: list[_Request], heard: list[tuple[_Watch, WatchEvent]]
+        self, tree: SqliteTree, group: list[_Request], heard: list[_Call]
     ) -> list[tuple[Any, Exception | None]] | MetadataStoreError:
         """What became of each request of a group, or why nothing became of any; who is to hear of it."""
         if self._failure is not None:
@@ -297,7 +331,7 @@ class _SharedTree:
             if writes:
                 tree.begin()
             for request in group:
-                self.happened = []
+                self._happened = []
                 try:
                     outcomes.append((request.run(tree), None))
                 except (sqlite3.Error, MemoryError):
@@ -314,16 +348,25 @@ class _SharedTree:
             return tree.explain(error)
         return outcomes
 
-    def _take_watches(self) -> list[tuple[_Watch, WatchEvent]]:
-        """The watches that what just happened sets off; a watch is good for one event."""
-        if not self._data_watches and not self._child_watches:
+    def _take_watches(self) -> list[_Call]:
+        """The watchers that what just happened calls; all but those of a tree are called once."""
+        if not self._happened:
             return []
-        heard: list[tuple[_Watch, WatchEvent]] = []
-        for event in self.happened:
+        # A session's own changes are not looked at: with one broker, watching costs nothing.
+        heard: list[_Call] = [
+            (watch.loop, watch.watcher, events)
+            for watch in self._tree_watches
+            if watch.session != self._cause and (events := list(filter(watch.concerns, self._happened)))
+        ]
+        if not self._data_watches and not self._child_watches:
+            return heard
+        for event in self._happened:
+            once: list[_Watch] = []
             if event.type is not EventType.CHILDREN:
-                heard += [(watch, event) for watch in self._data_watches.pop(event.path, ())]
+                once += self._data_watches.pop(event.path, ())
             if event.type in (EventType.CHILDREN, EventType.DELETED):
-                heard += [(watch, event) for watch in self._child_watches.pop(event.path, ())]
+                once += self._child_watches.pop(event.path, ())
+            heard += [(each.loop, each.watcher, event) for each in once]
         return heard
 
 

@@ -11,7 +11,9 @@ that grows by one with each `set`. Guarantees, the ones Kafka's controller is bu
 - a *sequence* node gets a 10-digit number, never used before under that parent, appended to its name;
 - a *watcher* is called once, on the loop of its session, after the next change of what was read: data and
   existence for `get` and `exists`, the list of names for `children`. The call precedes the result of any
-  later operation.
+  later operation;
+- a *tree watcher* is called, on the loop of its session, after each change that another session has made in
+  a part of the tree, until its own session ends (ZooKeeper's persistent recursive watch, from 3.6 on).
 
 One store object is one session. Source: Apache ZooKeeper's programmer's guide; Kafka's KafkaZkClient.
 """
@@ -87,6 +89,7 @@ class WatchEvent(NamedTuple):
 
 
 Watcher = Callable[[WatchEvent], None]
+TreeWatcher = Callable[[Sequence[WatchEvent]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,14 @@ class MetadataStore(ABC):
     @abstractmethod
     async def subtree(self, path: str) -> dict[str, Node]:
         """All nodes below `path` by their full paths, parents before children."""
+
+    @abstractmethod
+    async def watch(self, path: str, watcher: TreeWatcher) -> None:
+        """Have `watcher` hear of each node created, changed or deleted at `path` or below it.
+
+        It hears of the changes of other sessions, in their order, before the result of any later operation.
+        Those of its own it may hear of, too: ZooKeeper does not tell them apart.
+        """
 
     @abstractmethod
     async def close(self) -> None:

@@ -323,3 +323,12 @@ async def test_a_lack_of_memory_is_no_failure_of_the_disk(
     await store.create("/a")
     assert directory.error is None
     await store.close()
+
+
+async def test_a_session_is_not_told_of_its_own_changes_in_a_tree(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path / "metadata.db", sync=False)
+    heard: list[WatchEvent] = []
+    await store.watch("/", heard.extend)
+    await store.create("/a")
+    await store.close()
+    assert heard == []

@@ -300,3 +300,51 @@ async def test_a_closed_session_hears_nothing(open_session: OpenSession) -> None
     await other.create("/a")
     await other.exists("/a")
     assert heard.events == []
+
+
+async def test_a_tree_watcher_hears_of_every_change_that_others_make_below_it(
+    open_session: OpenSession,
+) -> None:
+    store, other = await open_session(), await open_session()
+    await other.multi([Create("/a"), Create("/a/b"), Create("/ab")])
+    heard: list[WatchEvent] = []
+    await store.watch("/a", heard.extend)
+    await other.multi([SetData("/a/b", b"1"), Create("/a/b/c"), Create("/ab/c"), Delete("/a/b/c")])
+    await other.set("/a", b"2")
+    await other.delete("/a/b")
+    await store.exists("/none")
+    assert heard == [
+        WatchEvent(EventType.CHANGED, "/a/b"),
+        WatchEvent(EventType.CREATED, "/a/b/c"),
+        WatchEvent(EventType.DELETED, "/a/b/c"),
+        WatchEvent(EventType.CHANGED, "/a"),
+        WatchEvent(EventType.DELETED, "/a/b"),
+    ]
+
+
+async def test_a_tree_watcher_hears_of_a_node_that_was_not_there(open_session: OpenSession) -> None:
+    store, other = await open_session(), await open_session()
+    heard: list[WatchEvent] = []
+    await store.watch("/controller", heard.extend)
+    await other.create("/controller", ephemeral=True)
+    await other.close()
+    await store.exists("/none")
+    assert heard == [
+        WatchEvent(EventType.CREATED, "/controller"),
+        WatchEvent(EventType.DELETED, "/controller"),
+    ]
+
+
+async def test_a_tree_watcher_hears_nothing_of_what_failed_nor_after_its_session(
+    open_session: OpenSession,
+) -> None:
+    store, other, third = await open_session(), await open_session(), await open_session()
+    heard: list[WatchEvent] = []
+    await store.watch("/", heard.extend)
+    with pytest.raises(NoNodeError):
+        await other.multi([Create("/a"), Create("/b/c")])
+    await store.exists("/none")
+    await store.close()
+    await other.create("/a")
+    await third.exists("/none")
+    assert heard == []
