@@ -50,6 +50,7 @@ from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import MetadataStoreError
+from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.offsets_log import LocalOffsetsLog
 from kafkapy.protocol.types import TopicPartition
@@ -210,12 +211,13 @@ class BrokerCore:
             blocking=self.blocking,
         )
         self.admin = ClusterAdmin(
-            self._store, self.metadata, self.config, node_id=self.node_id, clock=self.clock
+            self._store, self.metadata, self.config, self._changes, node_id=self.node_id, clock=self.clock
         )
         self.producer_ids = self.admin.producer_ids
         self.metadata.follow(self.replicas.apply)
         self.metadata.prepare_with(self.replicas.prepare)
         self.metadata.settle_with(self.replicas.settle)
+        self._started.push_async_callback(self.admin.stop)
         await self.admin.start(image, self._endpoints(), self._found_logs())
         self.replicas.drop_stray_copies()
         self.replicas.report_orphans()
@@ -293,6 +295,8 @@ class BrokerCore:
             file, sync=self._durable, directory=self.logs.directory_of(file)
         )
         self._started.push_async_callback(self._store.close)
+        self._changes = TreeChanges(self._store)
+        await self._changes.watch()
         image = await open_cluster(self._store, identity.cluster_id)
         self.cluster_id = image.cluster_id
         # Before the logs are loaded: how, and which producers are remembered, depends on them.

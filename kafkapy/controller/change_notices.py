@@ -24,7 +24,7 @@ class ChangeNotices:
         self._made: deque[tuple[int, str]] = deque()
 
     async def commit(self, operations: Sequence[Operation], paths: Sequence[str]) -> None:
-        """Commit `operations`, which change the settings in `paths`. Raises KafkaError."""
+        """Commit `operations`, which change the settings in `paths`. Raises as the writer does."""
         now = self._clock.now_ms()
         notices = [
             Create(

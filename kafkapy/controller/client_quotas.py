@@ -8,6 +8,7 @@ another. Source: Kafka's ClientQuotaControlManager, AdminZkClient, QuotaConfig (
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import logging
 import sys
@@ -19,6 +20,7 @@ from kafkapy.config_keys import value_text
 from kafkapy.controller.change_notices import ChangeNotices
 from kafkapy.controller.writer import MetadataWriter
 from kafkapy.log_text import listed
+from kafkapy.metadata.image import NO_NODE, MetadataImage
 from kafkapy.metadata.quotas import (
     CLIENT_ID,
     IP,
@@ -30,7 +32,7 @@ from kafkapy.metadata.quotas import (
     quota_path,
     user_above,
 )
-from kafkapy.metadata.store import Create, Delete, Operation, SetData
+from kafkapy.metadata.store import Create, Delete, SetData
 from kafkapy.metadata.znodes import encode_config
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
@@ -105,19 +107,19 @@ class ClientQuotaAdmin:
         for start in range(0, len(alterations), ENTITIES_AT_ONCE):
             await asyncio.sleep(0)
             async with self._writer.turn:
-                changed: dict[QuotaEntity, dict[str, str]] = {}
+                accepted: dict[QuotaEntity, Sequence[QuotaChange]] = {}
                 for alteration in alterations[start : start + ENTITIES_AT_ONCE]:
                     entity = _entity(alteration)
                     try:
                         _check(alteration)
                         if counts[entity] > 1:
                             raise _refused("An entity must appear at most once.")
-                        changed[entity] = self._configs(entity, alteration.changes)
+                        accepted[entity] = alteration.changes
                         refusals.append(None)
                     except KafkaError as error:
                         refusals.append(error)
                 if not validate_only:
-                    await self._commit(changed)
+                    await self._writer.until_current(functools.partial(self._commit, accepted))
         return refusals
 
     def _configs(self, entity: QuotaEntity, changes: Iterable[QuotaChange]) -> dict[str, str]:
@@ -131,9 +133,11 @@ class ClientQuotaAdmin:
                 configs[name] = quota_text(name, value) or ""
         return configs
 
-    async def _commit(self, changed: Mapping[QuotaEntity, Mapping[str, str]]) -> None:
-        before = self._writer.image.client_quotas
-        changes = {
+    async def _commit(self, accepted: Mapping[QuotaEntity, Sequence[QuotaChange]]) -> None:
+        image = self._writer.image
+        before = image.client_quotas
+        changed = {entity: self._configs(entity, changes) for entity, changes in accepted.items()}
+        changes: dict[QuotaEntity, Mapping[str, str] | None] = {
             entity: configs or None
             for entity, configs in changed.items()
             if configs != before.configs.get(entity, {})
@@ -148,8 +152,10 @@ class ClientQuotaAdmin:
             changes[user] = own if own or after.has_clients(user) else None
         after = before.with_changes(changes)
         paths = [quota_path(entity) for entity in changed if entity in changes]
-        await self._notices.commit(_operations(before, after, changes), paths)
-        self._writer.publish(self._writer.image.with_client_quotas(after))
+        operations = _operations(image, after, changes)
+        await self._notices.commit(operations, paths)
+        versions = {operation.path: _version_after(operation) for operation in operations}
+        self._writer.publish(image.with_client_quotas(after).with_settings_versions(versions))
         if raised := [_shown(entity) for entity, configs in changes.items() if quotas(configs or {})]:
             logger.warning("Quotas are kept and not enforced yet: %s", listed(raised))
 
@@ -164,26 +170,36 @@ def _types(entity: QuotaEntity) -> Mapping[str, str]:
 
 
 def _operations(
-    before: ClientQuotas, after: ClientQuotas, entities: Iterable[QuotaEntity]
-) -> list[Operation]:
+    image: MetadataImage, after: ClientQuotas, entities: Iterable[QuotaEntity]
+) -> list[Create | SetData | Delete]:
     """What makes the nodes of `entities` those of `after`: parents come first, and go last."""
-    made: list[Operation] = []
-    gone: list[Operation] = []
+    before, versions = image.client_quotas, image.settings_versions
+    made: list[Create | SetData | Delete] = []
+    gone: list[Create | SetData | Delete] = []
     for entity in sorted(entities, key=len):
         path, configs = quota_path(entity), after.configs.get(entity)
+        version = versions.get(path, NO_NODE)
         if configs is None:
-            gone.append(Delete(path))
-        elif entity not in before.configs:
+            if version != NO_NODE:
+                gone.append(Delete(path, version))
+        elif version == NO_NODE:
             made.append(Create(path, encode_config(configs)))
-        elif configs != before.configs[entity]:
-            made.append(SetData(path, encode_config(configs)))
-        if entity[0][0] == USER and before.has_clients(entity) != after.has_clients(entity):
-            folder = clients_path(entity)
-            if after.has_clients(entity):
+        elif configs != before.configs.get(entity):
+            made.append(SetData(path, encode_config(configs), version))
+        if entity[0][0] == USER and len(entity) == 1:
+            folder, version = clients_path(entity), versions.get(clients_path(entity), NO_NODE)
+            if after.has_clients(entity) and version == NO_NODE:
                 made.append(Create(folder))
-            else:
-                gone.append(Delete(folder))
+            elif version != NO_NODE and not after.has_clients(entity):
+                gone.append(Delete(folder, version))
     return [*made, *reversed(gone)]
+
+
+def _version_after(operation: Create | SetData | Delete) -> int:
+    """The version of the node once `operation` is committed."""
+    if isinstance(operation, Delete):
+        return NO_NODE
+    return operation.version + 1 if isinstance(operation, SetData) else 0
 
 
 def _check(alteration: Alteration) -> None:

@@ -98,8 +98,10 @@ class BrokerConfigs(ConfigKind):
     def path(self, name: str) -> str:
         return znodes.broker_config_path(name)
 
-    def changed_image(self, image: MetadataImage, name: str, configs: Mapping[str, str]) -> MetadataImage:
-        return image.with_broker_config(name, configs)
+    def changed_image(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], version: int
+    ) -> MetadataImage:
+        return image.with_broker_config(name, configs).with_settings_versions({self.path(name): version})
 
     def tell(self, name: str, changed: Collection[str]) -> None:
         unknown = [setting for setting in changed if broker_key(setting).type == UNKNOWN]

@@ -99,8 +99,10 @@ class GroupConfigs(_KeptConfigs):
     def path(self, name: str) -> str:
         return znodes.group_config_path(name)
 
-    def changed_image(self, image: MetadataImage, name: str, configs: Mapping[str, str]) -> MetadataImage:
-        return image.with_group_config(name, configs)
+    def changed_image(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], version: int
+    ) -> MetadataImage:
+        return image.with_group_config(name, configs).with_settings_versions({self.path(name): version})
 
     def tell(self, name: str, changed: Collection[str]) -> None:
         logger.warning(
@@ -170,8 +172,12 @@ class ClientMetricsConfigs(_KeptConfigs):
     def path(self, name: str) -> str:
         return znodes.client_metrics_config_path(name)
 
-    def changed_image(self, image: MetadataImage, name: str, configs: Mapping[str, str]) -> MetadataImage:
-        return image.with_client_metrics_config(name, configs)
+    def changed_image(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], version: int
+    ) -> MetadataImage:
+        return image.with_client_metrics_config(name, configs).with_settings_versions(
+            {self.path(name): version}
+        )
 
     def tell(self, name: str, changed: Collection[str]) -> None:
         logger.warning(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from enum import IntEnum
 
 from kafkapy.config_keys import ConfigKey
-from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.image import NO_NODE, MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 ALL_BROKERS = ""
@@ -72,9 +72,15 @@ class ConfigKind(ABC):
     def path(self, name: str) -> str:
         """The node of a resource."""
 
+    def version(self, image: MetadataImage, name: str) -> int:
+        """The version of the node of a resource, or NO_NODE."""
+        return image.settings_versions.get(self.path(name), NO_NODE)
+
     @abstractmethod
-    def changed_image(self, image: MetadataImage, name: str, configs: Mapping[str, str]) -> MetadataImage:
-        """`image` with these settings."""
+    def changed_image(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], version: int
+    ) -> MetadataImage:
+        """`image` with these settings, in a node of this version."""
 
     @abstractmethod
     def tell(self, name: str, changed: Collection[str]) -> None:

@@ -12,7 +12,7 @@ from kafkapy.controller.config_kind import ConfigKind
 from kafkapy.controller.config_values import check_topic_configs
 from kafkapy.log_text import listed
 from kafkapy.metadata import znodes
-from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.image import NO_NODE, MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.topic_names import why_invalid
 from kafkapy.unsupported import topic_settings_without_effect
@@ -54,8 +54,14 @@ class TopicConfigs(ConfigKind):
     def path(self, name: str) -> str:
         return znodes.topic_config_path(name)
 
-    def changed_image(self, image: MetadataImage, name: str, configs: Mapping[str, str]) -> MetadataImage:
-        return image.with_topics([replace(image.topics[name], configs=configs)])
+    def version(self, image: MetadataImage, name: str) -> int:
+        topic = image.topics.get(name)
+        return NO_NODE if topic is None else topic.config_version
+
+    def changed_image(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], version: int
+    ) -> MetadataImage:
+        return image.with_topics([replace(image.topics[name], configs=configs, config_version=version)])
 
     def tell(self, name: str, changed: Collection[str]) -> None:
         if idle := topic_settings_without_effect(changed):

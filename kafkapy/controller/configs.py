@@ -23,7 +23,7 @@ from kafkapy.controller.config_kind import ALL_BROKERS, ConfigKind, ResourceType
 from kafkapy.controller.config_topics import TopicConfigs
 from kafkapy.controller.writer import MetadataWriter
 from kafkapy.metadata import znodes
-from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.image import NO_NODE, MetadataImage
 from kafkapy.metadata.store import Create, Delete, Operation, SetData
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
@@ -104,16 +104,20 @@ class ConfigAdmin:
         await asyncio.sleep(0)
         async with self._writer.turn:
             kind = self._kind(resource_type, resource_name)
-            before = kind.configs(self._writer.image, resource_name) or {}
-            after = dict(before)
-            for change in changes:
-                value = _apply(change, before.get(change.name), kind)
-                if value is None:
-                    after.pop(change.name, None)
-                else:
-                    after[change.name] = value
-            touched = [change.name for change in changes]
-            await self._replace(kind, resource_name, after, touched, validate_only)
+
+            async def attempt() -> None:
+                before = kind.configs(self._writer.image, resource_name) or {}
+                after = dict(before)
+                for change in changes:
+                    value = _apply(change, before.get(change.name), kind)
+                    if value is None:
+                        after.pop(change.name, None)
+                    else:
+                        after[change.name] = value
+                touched = [change.name for change in changes]
+                await self._replace(kind, resource_name, after, touched, validate_only)
+
+            await self._writer.until_current(attempt)
 
     async def replace(
         self,
@@ -132,7 +136,9 @@ class ConfigAdmin:
         await asyncio.sleep(0)
         async with self._writer.turn:
             kind = self._kind(resource_type, resource_name)
-            await self._replace(kind, resource_name, configs, configs, validate_only)
+            await self._writer.until_current(
+                lambda: self._replace(kind, resource_name, configs, configs, validate_only)
+            )
 
     # --- the steps of a change ----------------------------------------------------------------------------
 
@@ -160,16 +166,18 @@ class ConfigAdmin:
             )
         before = kind.configs(self._writer.image, name)
         kind.check(self._writer.image, name, configs, touched)
-        if validate_only or (before is None and not configs and not kind.keeps_empty):
+        absent = kind.version(self._writer.image, name) == NO_NODE
+        if validate_only or (absent and not configs and not kind.keeps_empty):
             return
-        await self._commit(kind, name, configs, exists=before is not None)
-        self._writer.publish(kind.changed_image(self._writer.image, name, configs))
+        version = await self._commit(kind, name, configs)
+        self._writer.publish(kind.changed_image(self._writer.image, name, configs, version))
         changed = sorted(each for each in configs if configs[each] != (before or {}).get(each))
         if changed:
             kind.tell(name, changed)
 
-    async def _commit(self, kind: ConfigKind, name: str, configs: Mapping[str, str], *, exists: bool) -> None:
-        path = kind.path(name)
+    async def _commit(self, kind: ConfigKind, name: str, configs: Mapping[str, str]) -> int:
+        """Write the settings of a resource; the version of its node then."""
+        path, version = kind.path(name), kind.version(self._writer.image, name)
         data = znodes.encode_config(configs)
         if len(data) > MAX_NODE_BYTES:
             raise KafkaError(
@@ -178,10 +186,11 @@ class ConfigAdmin:
             )
         change: Operation
         if not configs and not kind.keeps_empty:
-            change = Delete(path)
+            change = Delete(path, version)
         else:
-            change = SetData(path, data) if exists else Create(path, data)
+            change = Create(path, data) if version == NO_NODE else SetData(path, data, version)
         await self._notices.commit([change], [path])
+        return NO_NODE if isinstance(change, Delete) else version + 1
 
 
 def check_changes(changes: Sequence[Change]) -> None:

@@ -37,7 +37,17 @@ class ProducerIds:
             MetadataStoreError: the store failed.
         """
         block = ProducerIdBlock(self._broker_id, 0, highest + UNKNOWN_IDS)
-        await self._store.set(znodes.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block))
+        while True:
+            node = await self._store.get(znodes.PRODUCER_ID_BLOCK)
+            if node.data and znodes.decode_producer_id_block(node.data).last >= block.last:
+                return
+            try:
+                await self._store.set(
+                    znodes.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block), node.stat.version
+                )
+            except BadVersionError:
+                continue
+            return
 
     async def next_producer_id(self) -> int:
         """An id that nobody had before.

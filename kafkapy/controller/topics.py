@@ -5,36 +5,58 @@ A creation is one transaction (`/brokers/topics/<t>`, its partitions and their s
 topic whose logs are created at the next start. The groups of topics of one request are committed side by
 side, and published in their order. A deletion is marked first (`/admin/delete_topics/<t>`),
 then published, which removes the logs, and only then are the nodes deleted; after a crash in between the
-next start goes on with it, so no log is left behind that nobody knows. Source: Kafka's
-ReplicationControlManager (checks and messages), TopicDeletionManager.
+next start goes on with it, so no log is left behind that nobody knows. Others may write the tree, too: a
+topic of which somebody has written only the node gets its id, partitions and leaders, and one that somebody
+has marked is deleted. Source: Kafka's ReplicationControlManager (checks and messages),
+TopicDeletionManager, KafkaController (what changes in the tree).
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from kafkapy.config import BrokerConfig
 from kafkapy.controller.adoption import FoundLog, adopt_logs
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic, TopicPlanner
 from kafkapy.controller.writer import MetadataWriter
 from kafkapy.metadata import znodes
-from kafkapy.metadata.image import Topic
-from kafkapy.metadata.store import Create, Delete, Operation, SetData
-from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
+from kafkapy.metadata.image import NO_NODE, Topic
+from kafkapy.metadata.store import (
+    Check,
+    Create,
+    Delete,
+    MetadataStore,
+    NodeError,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    SetData,
+)
+from kafkapy.metadata.znodes import DamagedNodeError, LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 from kafkapy.topic_names import collision_key
+
+logger = logging.getLogger(__name__)
 
 
 class TopicAdmin:
     """Creates and deletes topics. One result per topic: what became of it, or why it was refused."""
 
     def __init__(
-        self, writer: MetadataWriter, config: BrokerConfig, chance: random.Random | None = None
+        self,
+        writer: MetadataWriter,
+        store: MetadataStore,
+        config: BrokerConfig,
+        chance: random.Random | None = None,
     ) -> None:
         self._writer = writer
+        self._store = store
         self._planner = TopicPlanner(config, chance or random.Random())
 
     # --- creation -----------------------------------------------------------------------------------------
@@ -51,23 +73,68 @@ class TopicAdmin:
         groups = self._planner.in_groups(wanted)
         results: dict[str, Topic | KafkaError] = {}
         collisions: dict[str, str] = {}
-        async with self._writer.turn, asyncio.TaskGroup() as commits:
-            committing = []
-            for group in groups:
-                planned = self._plan(group, collisions, results)
-                results.update((topic.name, topic) for topic in planned)
-                if planned and not validate_only:
-                    # All of them at once: they share the store's next sync.
-                    committing.append((planned, commits.create_task(self._commit(planned))))
-                await asyncio.sleep(0)  # other connections have their turn
-            for planned, commit in committing:
-                refused = await commit
-                if refused is None:
-                    await self._writer.publish_new(self._writer.image.with_topics(planned))
-                else:
-                    results.update((topic.name, refused) for topic in planned)
-                await asyncio.sleep(0)
+        async with self._writer.turn:
+            overtaken: list[list[NewTopic]] = []
+            async with asyncio.TaskGroup() as commits:
+                committing = []
+                for group in groups:
+                    planned = self._plan(group, collisions, results)
+                    results.update((topic.name, topic) for topic in planned)
+                    if planned and not validate_only:
+                        # All of them at once: they share the store's next sync.
+                        committing.append((group, planned, commits.create_task(self._commit(planned))))
+                    await asyncio.sleep(0)  # other connections have their turn
+                for group, planned, commit in committing:
+                    refused = await commit
+                    if refused is None:
+                        await self._writer.publish_new(self._writer.image.with_topics(planned))
+                    elif isinstance(refused, KafkaError):
+                        results.update((topic.name, refused) for topic in planned)
+                    else:
+                        names = {topic.name for topic in planned}
+                        overtaken.append([new for new in group if new.name in names])
+                    await asyncio.sleep(0)
+            for group in overtaken:
+                await self._create_overtaken(group, results)
         return results
+
+    async def _create_overtaken(
+        self, wanted: Sequence[NewTopic], results: dict[str, Topic | KafkaError]
+    ) -> None:
+        """Create topics of which others have made some, or nodes of some, meanwhile."""
+
+        async def attempt() -> None:
+            await self._writer.catch_up()
+            free, config_versions = [], {}
+            for new in wanted:
+                version, config_versions[new.name] = await self._versions(new.name)
+                if version == NO_NODE or new.name in self._writer.image.topics:
+                    free.append(new)
+                else:  # it has no id yet, or is about to be deleted
+                    message = f"Topic '{new.name}' already exists."
+                    results[new.name] = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, message)
+            planned = [
+                replace(topic, config_version=config_versions[topic.name] + 1)
+                for topic in self._plan(free, {}, results)
+            ]
+            refused = await self._commit(planned)
+            if refused is not None:
+                raise refused
+            await self._writer.publish_new(self._writer.image.with_topics(planned))
+            results.update((topic.name, topic) for topic in planned)
+
+        try:
+            await self._writer.until_current(attempt)
+        except KafkaError as error:
+            for new in wanted:
+                if not isinstance(results[new.name], KafkaError):
+                    results[new.name] = error
+
+    async def _versions(self, name: str) -> tuple[int, int]:
+        """The versions of a topic's node and of its settings' node, or NO_NODE."""
+        paths = (znodes.topic_path(name), znodes.topic_config_path(name))
+        topic, config = [await self._store.exists(path) for path in paths]
+        return NO_NODE if topic is None else topic.version, NO_NODE if config is None else config.version
 
     def _plan(
         self,
@@ -115,19 +182,20 @@ class TopicAdmin:
         # Another client may have created one meanwhile: then it is there, whatever came of our own attempt.
         return {name: self._writer.image.topics.get(name) or results[name] for name in names}
 
-    async def _commit(self, topics: Sequence[Topic]) -> KafkaError | None:
-        """Write new topics; why that could not be."""
+    async def _commit(self, topics: Sequence[Topic]) -> KafkaError | NodeError | None:
+        """Write new topics; why that could not be. A NodeError: others have made one of the nodes."""
         operations: list[Operation] = []
         for topic in topics:
             operations.append(Create(znodes.topic_path(topic.name), _topic_data(topic)))
             operations.append(Create(znodes.partitions_path(topic.name)))
             operations += _partition_nodes(topic, 0)
-            operations.append(
-                Create(znodes.topic_config_path(topic.name), znodes.encode_config(topic.configs))
-            )
+            path, data = znodes.topic_config_path(topic.name), znodes.encode_config(topic.configs)
+            # Of a topic whose node somebody has deleted by hand, that of its settings may be left.
+            left = topic.config_version > 0
+            operations.append(SetData(path, data, topic.config_version - 1) if left else Create(path, data))
         try:
             await self._writer.commit(operations)
-        except KafkaError as error:
+        except (KafkaError, NodeError) as error:
             return error
         return None
 
@@ -155,10 +223,14 @@ class TopicAdmin:
         results: dict[str, KafkaError | None] = {}
         async with self._writer.turn:
             for more in wanted:
-                try:
+
+                async def grow(more: MorePartitions = more) -> None:
                     topic = self._planner.grown_topic(more, self._writer.image, self._writer.controller_epoch)
                     if not validate_only:
                         await self._commit_more(topic)
+
+                try:
+                    await self._writer.until_current(grow)
                     results[more.topic] = None
                 except KafkaError as error:
                     results[more.topic] = error
@@ -187,40 +259,106 @@ class TopicAdmin:
         results: dict[Uuid, KafkaError | None] = {}
         async with self._writer.turn:
             for topic_id in topic_ids:
-                topic = self._writer.image.topics_by_id.get(topic_id)
-                if topic is None:
-                    results[topic_id] = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-                    continue
                 try:
-                    await self._writer.commit([Create(znodes.delete_topic_path(topic.name))])
+                    topic = await self._writer.until_current(functools.partial(self._mark, topic_id))
                     await self._delete_marked(topic)
                     results[topic_id] = None
                 except KafkaError as error:
                     results[topic_id] = error
         return results
 
-    async def resume_deletions(self, marked: Collection[str]) -> None:
-        """Go on with deletions that the last stop of this broker interrupted."""
-        async with self._writer.turn:
-            for name in marked:
-                topic = self._writer.image.topics.get(name)
-                if topic is not None:
-                    await self._delete_marked(topic)
-                else:
-                    await self._writer.commit([Delete(znodes.delete_topic_path(name))])
+    async def delete_marked_topics(self) -> None:
+        """Delete topics that somebody has marked, or whose deletion a stop interrupted. The turn is held.
+
+        Raises:
+            KafkaError, MetadataStoreError: not all could be deleted.
+        """
+        for name in await self._store.children(znodes.DELETE_TOPICS):
+            topic = self._writer.image.topics.get(name)
+            if topic is not None:
+                await self._delete_marked(topic)
+            else:
+                await self._delete_what_is_left(name)
+
+    async def _mark(self, topic_id: Uuid) -> Topic:
+        """Mark a topic for deletion."""
+        topic = self._writer.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        check = Check(znodes.topic_path(topic.name), topic.version)
+        try:
+            await self._writer.commit([check, Create(znodes.delete_topic_path(topic.name))])
+        except NodeExistsError:
+            logger.info("the topic %s is marked for deletion already", topic.name)
+        return topic
 
     async def _delete_marked(self, topic: Topic) -> None:
         name = topic.name
         await self._writer.publish_deletion(self._writer.image.with_topics(deleted=[name]))
         operations: list[Operation] = []
-        for index in range(len(topic.partitions)):
-            operations.append(Delete(znodes.partition_state_path(name, index)))
+        for index, state in enumerate(topic.partitions):
+            operations.append(Delete(znodes.partition_state_path(name, index), state.version))
             operations.append(Delete(znodes.partition_path(name, index)))
         operations.append(Delete(znodes.partitions_path(name)))
-        operations.append(Delete(znodes.topic_path(name)))
-        operations.append(Delete(znodes.topic_config_path(name)))
+        operations.append(Delete(znodes.topic_path(name), topic.version))
+        operations.append(Delete(znodes.topic_config_path(name), topic.config_version))
         operations.append(Delete(znodes.delete_topic_path(name)))
-        await self._writer.commit(operations)
+        try:
+            await self._writer.commit(operations)
+        except NodeError:
+            await self._delete_what_is_left(name)
+
+    async def _delete_what_is_left(self, name: str) -> None:
+        """Delete the nodes that a marked topic has now, which the image no longer shows."""
+
+        async def attempt() -> None:
+            path = znodes.topic_path(name)
+            below = await self._store.subtree(path)
+            found = [Delete(each, node.stat.version) for each, node in reversed(below.items())]
+            for last in (path, znodes.topic_config_path(name), znodes.delete_topic_path(name)):
+                stat = await self._store.exists(last)
+                if stat is not None:
+                    found.append(Delete(last, stat.version))
+            await self._writer.commit(found)
+
+        await self._writer.until_current(attempt)
+
+    # --- what others have written -------------------------------------------------------------------------
+
+    async def finish_topics(self) -> None:
+        """Give topics of which somebody has written only the node what they lack. The turn is held.
+
+        Raises:
+            KafkaError, MetadataStoreError: not all could be finished.
+        """
+        for name in sorted(self._writer.image.unfinished):
+            await self._writer.until_current(functools.partial(self._finish, name))
+
+    async def _finish(self, name: str) -> None:
+        path = znodes.topic_path(name)
+        try:
+            node, below = await self._store.get(path), await self._store.subtree(path)
+            topic_id, assignment = znodes.decode_topic(path, node.data)
+        except (NoNodeError, DamagedNodeError):
+            return  # what changes next is told of
+        operations: list[Operation] = []
+        if topic_id is None:
+            operations.append(
+                SetData(path, znodes.encode_topic(random_uuid(), assignment), node.stat.version)
+            )
+        if znodes.partitions_path(name) not in below:
+            operations.append(Create(znodes.partitions_path(name)))
+        for index, partition in enumerate(assignment):
+            alive = tuple(each for each in partition.replicas if each in self._writer.image.brokers)
+            if znodes.partition_path(name, index) not in below:
+                operations.append(Create(znodes.partition_path(name, index)))
+            state_path = znodes.partition_state_path(name, index)
+            if state_path not in below and alive:
+                state = LeaderAndIsr(alive[0], 0, alive, self._writer.controller_epoch)
+                operations.append(Create(state_path, znodes.encode_state(state)))
+        if operations:
+            await self._writer.commit([Check(path, node.stat.version), *operations])
+            await self._writer.catch_up_with([path])
 
 
 def _topic_data(topic: Topic) -> bytes:

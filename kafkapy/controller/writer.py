@@ -1,80 +1,191 @@
 """The way a change takes: checked against the image, committed to the tree, published, then answered.
 
 One change at a time: nothing alters the image between a check and the commit that it allows. Only the
-broker that holds `/controller` changes topics and configs.
+broker that holds `/controller` changes topics and configs: each transaction checks that the controller
+epoch's node is as its election left it. Each write names the version of the node that the image shows. Where
+another session was first, the changed nodes are read anew and the change is checked again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import (
+    BadVersionError,
+    Check,
     Create,
+    Delete,
     MetadataStore,
     MetadataStoreError,
+    NodeError,
     NodeExistsError,
+    NoNodeError,
     Operation,
     SetData,
 )
+from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 10
+"""How often a change is made anew that others come before, until its client is to try again."""
+
+T = TypeVar("T")
 
 
 class MetadataWriter:
     """Commits changes and publishes them."""
 
-    def __init__(self, store: MetadataStore, cache: MetadataCache) -> None:
+    def __init__(self, store: MetadataStore, cache: MetadataCache, changes: TreeChanges) -> None:
         self.turn = asyncio.Lock()
-        """Held from the check of a change to its publication."""
+        """Held from the check of a change to its publication, and while what others changed is read."""
         self.controller_epoch = 0
         self._store = store
         self._cache = cache
-        self._is_controller = False
+        self._changes = changes
+        self._epoch_version: int | None = None
+        """Version of the controller epoch's node since this broker was elected; None: it is no controller."""
 
     @property
     def image(self) -> MetadataImage:
         return self._cache.image
 
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+        return self._epoch_version is not None
+
     async def elect(self, broker_id: int, now_ms: int) -> int:
-        """Become the controller unless another broker is; the controller's id."""
+        """Become the controller unless another broker is; the controller's id.
+
+        Raises:
+            MetadataStoreError: the store failed.
+        """
+        self._epoch_version = None
+        for _ in range(ATTEMPTS):
+            try:
+                await self._take_controller(broker_id, now_ms)
+                return broker_id
+            except BadVersionError:
+                continue
+            except NodeExistsError:
+                try:
+                    return znodes.decode_controller((await self._store.get(znodes.CONTROLLER)).data)
+                except NoNodeError:
+                    continue
+        raise MetadataStoreError(f"{znodes.CONTROLLER} is changed by others all the time")
+
+    async def _take_controller(self, broker_id: int, now_ms: int) -> None:
         epoch = await self._store.get(znodes.CONTROLLER_EPOCH)
-        try:
-            await self._store.multi(
-                [
-                    Create(znodes.CONTROLLER, znodes.encode_controller(broker_id, now_ms), ephemeral=True),
-                    SetData(znodes.CONTROLLER_EPOCH, b"%d" % (int(epoch.data) + 1), epoch.stat.version),
-                ]
-            )
-        except NodeExistsError:
-            return znodes.decode_controller((await self._store.get(znodes.CONTROLLER)).data)
+        await self._store.multi(
+            [
+                Create(znodes.CONTROLLER, znodes.encode_controller(broker_id, now_ms), ephemeral=True),
+                SetData(znodes.CONTROLLER_EPOCH, b"%d" % (int(epoch.data) + 1), epoch.stat.version),
+            ]
+        )
         self.controller_epoch = int(epoch.data) + 1
-        self._is_controller = True
-        return broker_id
+        self._epoch_version = epoch.stat.version + 1
+
+    async def resign(self) -> None:
+        """Be the controller no longer, and leave `/controller` to the next where it is still held."""
+        self._epoch_version = None
+        stat = await self._store.exists(znodes.CONTROLLER)
+        if stat is not None and stat.owner == self._store.session_id:
+            await self._store.multi([Delete(znodes.CONTROLLER, stat.version)])
 
     def require_controller(self) -> None:
         """Raises KafkaError NOT_CONTROLLER: the client asks another broker."""
-        if not self._is_controller:
+        if not self.is_controller:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
 
-    async def commit(self, operations: Sequence[Operation]) -> list[str | int | None]:
-        """Commit all operations or none.
+    async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
+        """Commit all operations or none, as the controller.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR; nothing was changed.
+            NodeError: others have changed a node; it will be read anew.
+            KafkaError: NOT_CONTROLLER, another broker is.
+            MetadataStoreError: the store failed; nothing was changed.
+        """
+        self.require_controller()
+        check = Check(znodes.CONTROLLER_EPOCH, self._epoch_version or 0)
+        try:
+            return (await self._store.multi([check, *operations]))[1:]
+        except NodeError as error:
+            if error.path == check.path:
+                logger.warning("another broker has become the controller")
+                self._epoch_version = None
+                self._changes.add([znodes.CONTROLLER])
+                raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
+            self._changes.add(operation.path for operation in operations)
+            raise
+
+    async def commit(self, operations: Sequence[Operation]) -> list[str | int | None]:
+        """The same for a client.
+
+        Raises:
+            NodeError: others have changed a node; it will be read anew.
+            KafkaError: NOT_CONTROLLER, or KAFKA_STORAGE_ERROR; nothing was changed.
         """
         try:
-            return await self._store.multi(operations)
+            return await self.multi(operations)
+        except NodeError:
+            raise
         except MetadataStoreError as error:
-            logger.error("cannot change the cluster's metadata: %r", error)
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata cannot be changed: {error}"
-            ) from error
+            raise _storage_error("changed", error) from error
+
+    async def until_current(self, change: Callable[[], Awaitable[T]]) -> T:
+        """The result of `change`, made anew as long as others come before it. The turn is held.
+
+        Raises:
+            KafkaError: its own, or REQUEST_TIMED_OUT: the client tries again.
+        """
+        for _ in range(ATTEMPTS):
+            try:
+                return await change()
+            except NodeError as error:
+                logger.info("others have changed %s: it is read anew", error.path)
+            except MetadataStoreError as error:
+                raise _storage_error("read", error) from error
+            try:
+                await self.catch_up()
+            except MetadataStoreError as error:
+                raise _storage_error("read", error) from error
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Others change the same metadata all the time.")
+
+    async def catch_up(self) -> None:
+        """Publish what others have changed. The turn is held.
+
+        Raises:
+            MetadataStoreError: the store failed; the rest is read the next time.
+        """
+        async for image in self._changes.read(self.image):
+            old = self.image
+            if image is old:
+                continue
+            names = image.changed_topics(old)
+            if any(name in image.topics for name in names):
+                await self._cache.prepare(image)
+            self._cache.publish(image)
+            if any(name in old.topics and old.topics[name].id not in image.topics_by_id for name in names):
+                await self._cache.settle()
+
+    async def catch_up_with(self, paths: Sequence[str]) -> None:
+        """The same, for nodes that are known to have changed, too."""
+        self._changes.add(paths)
+        await self.catch_up()
+
+    async def read_anew(self, image: MetadataImage) -> MetadataImage:
+        """`image`, which is not published yet, with what others have changed. Raises MetadataStoreError."""
+        async for newer in self._changes.read(image):
+            image = newer
+        return image
 
     async def publish_new(self, image: MetadataImage) -> None:
         """Publish an image with new partitions, which take their time to make. The turn is held."""
@@ -88,3 +199,8 @@ class MetadataWriter:
 
     def publish(self, image: MetadataImage) -> None:
         self._cache.publish(image)
+
+
+def _storage_error(what: str, error: MetadataStoreError) -> KafkaError:
+    logger.error("the cluster's metadata cannot be %s: %r", what, error)
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata cannot be {what}: {error}")

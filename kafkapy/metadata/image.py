@@ -14,15 +14,18 @@ from typing import NamedTuple
 from kafkapy.metadata import znodes
 from kafkapy.metadata.quotas import ClientQuotas, read_quotas
 from kafkapy.metadata.store import Node
-from kafkapy.metadata.znodes import Endpoint, ReplicaAssignment
+from kafkapy.metadata.znodes import DamagedNodeError, Endpoint, ReplicaAssignment
 from kafkapy.protocol.types import Uuid
 from kafkapy.topic_names import collision_key
 
 NO_LEADER = -1
+NO_CONTROLLER = -1
+NO_NODE = -1
+"""The version of a node that is not there."""
 
 
 class PartitionState(NamedTuple):
-    """Who holds a partition. `version` is the version of its state node."""
+    """Who holds a partition. `version` is the version of its state node, NO_NODE before a first election."""
 
     leader: int
     leader_epoch: int
@@ -36,13 +39,17 @@ class PartitionState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic; `configs` holds what was set for it, `version` is the version of its node."""
+    """A topic; `configs` holds what was set for it.
+
+    `version` is the version of its node, `config_version` that of its settings' or NO_NODE.
+    """
 
     name: str
     id: Uuid
     partitions: tuple[PartitionState, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
     version: int = 0
+    config_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,7 @@ class MetadataImage:
     """The cluster at one moment."""
 
     cluster_id: str = ""
-    controller_id: int = -1
+    controller_id: int = NO_CONTROLLER
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topics_by_id: Mapping[Uuid, Topic] = field(default_factory=dict)
@@ -70,6 +77,11 @@ class MetadataImage:
     client_metrics_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Settings of subscriptions to metrics of clients, by the subscription's name."""
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
+    settings_versions: Mapping[str, int] = field(default_factory=dict)
+    """Versions of the nodes below `/config`, except those of topics, by path."""
+    unfinished: frozenset[str] = frozenset()
+    """Topics that lack an id (they are not in `topics`) or states of partitions: somebody has written only
+    their nodes, and the controller makes the rest."""
     collisions: Mapping[str, str] = field(default_factory=dict)
     """Names of topics with '.' or '_' by their collision key."""
     _before: Mapping[str, Topic] | None = field(default=None, repr=False, compare=False)
@@ -125,9 +137,10 @@ class MetadataImage:
             _changed=tuple(dict.fromkeys((*deleted, *(topic.name for topic in changed)))),
         )
 
-    def with_broker_config(self, name: str, configs: Mapping[str, str]) -> MetadataImage:
-        """This image with other dynamic settings for a broker id, or for all brokers ("")."""
-        return replace(self, broker_configs={**self.broker_configs, name: configs})
+    def with_broker_config(self, name: str, configs: Mapping[str, str] | None) -> MetadataImage:
+        """This image with other dynamic settings for a broker id, or for all brokers (""); None: no node."""
+        others = {each: found for each, found in self.broker_configs.items() if each != name}
+        return replace(self, broker_configs=others if configs is None else {**others, name: configs})
 
     def with_group_config(self, group: str, configs: Mapping[str, str]) -> MetadataImage:
         """This image with other settings for a group."""
@@ -141,6 +154,14 @@ class MetadataImage:
         """This image with other quotas."""
         return replace(self, client_quotas=quotas)
 
+    def with_settings_versions(self, changed: Mapping[str, int]) -> MetadataImage:
+        """This image with other versions of nodes of settings, or without them (NO_NODE)."""
+        versions = {**self.settings_versions, **changed}
+        for path, version in changed.items():
+            if version == NO_NODE:
+                del versions[path]
+        return replace(self, settings_versions=versions)
+
     def with_brokers(self, brokers: Iterable[Broker], controller_id: int) -> MetadataImage:
         """This image with other live brokers."""
         return replace(self, brokers={broker.id: broker for broker in brokers}, controller_id=controller_id)
@@ -152,9 +173,12 @@ def read_image(tree: Mapping[str, Node]) -> MetadataImage:
     Raises:
         DamagedNodeError: a node does not hold what it should.
     """
-    topics = (_read_topic(tree, name) for name in _names(tree, znodes.TOPICS))
-    brokers = (_read_broker(tree, name) for name in _names(tree, znodes.BROKER_IDS))
-    controller = tree.get(znodes.CONTROLLER)
+    names = _names(tree, znodes.TOPICS)
+    topics = [topic for name in names if (topic := read_topic(tree, name)) is not None]
+    brokers = (
+        read_broker(name, tree[f"{znodes.BROKER_IDS}/{name}"]) for name in _names(tree, znodes.BROKER_IDS)
+    )
+    finished = {topic.name for topic in topics if not is_unfinished(topic)}
     image = MetadataImage(
         cluster_id=znodes.decode_cluster_id(tree[znodes.CLUSTER_ID].data),
         broker_configs={
@@ -166,10 +190,21 @@ def read_image(tree: Mapping[str, Node]) -> MetadataImage:
         group_configs=_read_configs(tree, znodes.GROUP_CONFIGS),
         client_metrics_configs=_read_configs(tree, znodes.CLIENT_METRICS_CONFIGS),
         client_quotas=read_quotas(tree),
+        settings_versions={
+            path: node.stat.version
+            for path, node in tree.items()
+            if path.startswith(f"{znodes.CONFIG}/")
+            and path.count("/") > 2
+            and not path.startswith((f"{znodes.TOPIC_CONFIGS}/", f"{znodes.CONFIG_CHANGES}/"))
+        },
+        unfinished=frozenset(name for name in names if name not in finished),
     )
-    return image.with_topics(topics).with_brokers(
-        brokers, -1 if controller is None else znodes.decode_controller(controller.data)
-    )
+    return image.with_topics(topics).with_brokers(brokers, read_controller(tree.get(znodes.CONTROLLER)))
+
+
+def read_controller(node: Node | None) -> int:
+    """The controller's id, or NO_CONTROLLER."""
+    return NO_CONTROLLER if node is None else znodes.decode_controller(node.data)
 
 
 def _with(
@@ -181,7 +216,8 @@ def _with(
 
 
 def _read_configs(tree: Mapping[str, Node], parent: str) -> dict[str, Mapping[str, str]]:
-    return {znodes.desanitize(name): _read_config(tree, f"{parent}/{name}") for name in _names(tree, parent)}
+    found = ((name, _read_config(tree, f"{parent}/{name}")) for name in _names(tree, parent))
+    return {znodes.desanitize(name): configs for name, configs in found if configs}
 
 
 def _names(tree: Mapping[str, Node], parent: str) -> list[str]:
@@ -191,26 +227,42 @@ def _names(tree: Mapping[str, Node], parent: str) -> list[str]:
     ]
 
 
-def _read_topic(tree: Mapping[str, Node], name: str) -> Topic:
-    path = znodes.topic_path(name)
-    node = tree[path]
+def read_topic(tree: Mapping[str, Node], name: str) -> Topic | None:
+    """The topic that nodes show; None while it has no id.
+
+    Raises:
+        DamagedNodeError: a node does not hold what it should.
+    """
+    path, config_path = znodes.topic_path(name), znodes.topic_config_path(name)
+    node, config = tree[path], tree.get(config_path)
     topic_id, assignment = znodes.decode_topic(path, node.data)
+    if topic_id is None:
+        return None
     return Topic(
         name,
         topic_id,
-        tuple(_read_partition(tree, name, n, replicas) for n, replicas in enumerate(assignment)),
-        _read_config(tree, znodes.topic_config_path(name)),
+        tuple(
+            read_partition(tree.get(znodes.partition_state_path(name, n)), name, n, replicas)
+            for n, replicas in enumerate(assignment)
+        ),
+        _read_config(tree, config_path),
         node.stat.version,
+        NO_NODE if config is None else config.stat.version,
     )
 
 
-def _read_partition(
-    tree: Mapping[str, Node], topic: str, index: int, assignment: ReplicaAssignment
+def is_unfinished(topic: Topic) -> bool:
+    """Whether a partition has had no leader yet."""
+    return any(state.version == NO_NODE for state in topic.partitions)
+
+
+def read_partition(
+    node: Node | None, topic: str, index: int, assignment: ReplicaAssignment
 ) -> PartitionState:
-    path = znodes.partition_state_path(topic, index)
-    node = tree.get(path)
+    """The partition whose state `node` holds. Raises DamagedNodeError."""
     if node is None:  # the controller has not elected a leader yet
-        return PartitionState(NO_LEADER, 0, (), *assignment)
+        return PartitionState(NO_LEADER, 0, (), *assignment, version=NO_NODE)
+    path = znodes.partition_state_path(topic, index)
     leader, leader_epoch, isr, controller_epoch = znodes.decode_state(path, node.data)
     return PartitionState(leader, leader_epoch, isr, *assignment, controller_epoch, node.stat.version)
 
@@ -220,9 +272,12 @@ def _read_config(tree: Mapping[str, Node], path: str) -> Mapping[str, str]:
     return {} if node is None else znodes.decode_config(path, node.data)
 
 
-def _read_broker(tree: Mapping[str, Node], name: str) -> Broker:
+def read_broker(name: str, node: Node) -> Broker:
+    """The broker that has registered with this node. Raises DamagedNodeError."""
     path = f"{znodes.BROKER_IDS}/{name}"
-    node = tree[path]
     info = znodes.decode_broker(path, node.data)
     endpoints = {endpoint.listener: endpoint for endpoint in info.endpoints}
-    return Broker(int(name), info.rack, endpoints, node.stat.created_zxid)
+    try:
+        return Broker(int(name), info.rack, endpoints, node.stat.created_zxid)
+    except ValueError:
+        raise DamagedNodeError(path, node.data) from None

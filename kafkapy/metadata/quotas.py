@@ -87,13 +87,24 @@ def read_quotas(tree: Mapping[str, Node]) -> ClientQuotas:
     """
     found: dict[QuotaEntity, Mapping[str, str]] = {}
     for path, node in tree.items():
-        for kind, parent in _PARENTS.items():
-            if path.startswith(parent + "/"):
-                names = _names(kind, path[len(parent) + 1 :])
-                if names is not None:
-                    # ZooKeeper's nodes above others are empty.
-                    found[quota_entity(names)] = znodes.decode_config(path, node.data) if node.data else {}
+        entity = entity_at(path)
+        if entity is not None:
+            found[entity] = decode_quotas(path, node.data)
     return ClientQuotas().with_changes(found)
+
+
+def decode_quotas(path: str, data: bytes) -> Mapping[str, str]:
+    """What the node of an entity holds; ZooKeeper's nodes above others are empty."""
+    return znodes.decode_config(path, data) if data else {}
+
+
+def entity_at(path: str) -> QuotaEntity | None:
+    """Whose quotas a node holds; None for a node that is only a folder, or another's."""
+    for kind, parent in _PARENTS.items():
+        if path.startswith(parent + "/"):
+            names = _names(kind, path[len(parent) + 1 :])
+            return None if names is None else quota_entity(names)
+    return None
 
 
 def _names(kind: str, rest: str) -> dict[str, str | None] | None:

@@ -255,8 +255,11 @@ def encode_topic(topic_id: Uuid, assignment: Sequence[ReplicaAssignment]) -> byt
     )
 
 
-def decode_topic(path: str, data: bytes) -> tuple[Uuid, tuple[ReplicaAssignment, ...]]:
-    """The topic's id and the assignment of its partitions 0, 1, 2 …"""
+def decode_topic(path: str, data: bytes) -> tuple[Uuid | None, tuple[ReplicaAssignment, ...]]:
+    """The topic's id and the assignment of its partitions 0, 1, 2 …
+
+    A node that somebody wrote by hand, or a tool of Kafka before 2.8, has no id.
+    """
     fields = _decode(path, data)
     try:
         adding, removing = fields.get("adding_replicas", {}), fields.get("removing_replicas", {})
@@ -264,7 +267,11 @@ def decode_topic(path: str, data: bytes) -> tuple[Uuid, tuple[ReplicaAssignment,
             int(n): ReplicaAssignment(_ids(replicas), _ids(adding.get(n, ())), _ids(removing.get(n, ())))
             for n, replicas in fields["partitions"].items()
         }
-        return uuid_from_text(fields["topic_id"]), tuple(assignment[n] for n in range(len(assignment)))
+        topic_id = fields.get("topic_id")
+        return (
+            None if topic_id is None else uuid_from_text(topic_id),
+            tuple(assignment[n] for n in range(len(assignment))),
+        )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DamagedNodeError(path, data) from None
 

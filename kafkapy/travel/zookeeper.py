@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from kafkapy.controller.client_quotas import quotas
+from kafkapy.log_text import listed
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image
 from kafkapy.metadata.store import MetadataStoreError, Node, NodeStat
@@ -156,6 +157,11 @@ def read_tree(client: Any) -> Found:
         next_id = znodes.decode_producer_id_block(block.data).last + 1 if block and block.data else 0
     except MetadataStoreError as error:
         raise TravelError(f"ZooKeeper's tree cannot be understood: {error}") from None
+    if nameless := image.unfinished - image.topics.keys():
+        raise TravelError(
+            f"These topics have no id yet: {listed(sorted(nameless))}. A controller of Kafka 2.8 or later"
+            " gives them one."
+        )
     deleted = [name for name in image.topics if znodes.delete_topic_path(name) in tree]
     not_carried = []
     for root, what in _NOT_CARRIED.items():

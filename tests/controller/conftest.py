@@ -13,6 +13,7 @@ from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 
 NODE_ID = 1
@@ -31,8 +32,9 @@ class TurnedClock(Clock):
 class Cluster:
     """One broker that has joined."""
 
-    def __init__(self, path: Path, settings: dict[str, str]) -> None:
+    def __init__(self, path: Path, settings: dict[str, str], node_id: int = NODE_ID) -> None:
         self.path = path
+        self.node_id = node_id
         self.config = BrokerConfig(settings)
         self.cache = MetadataCache()
         self.clock = TurnedClock()
@@ -44,13 +46,18 @@ class Cluster:
 
     async def start(self) -> Cluster:
         self.store = await EmbeddedStore.open(self.path / "metadata.db", sync=False)
+        changes = TreeChanges(self.store)
+        await changes.watch()
         image = await open_cluster(self.store)
         self.cache.follow(lambda old, new: self.published.append((old, new)))
-        self.admin = ClusterAdmin(self.store, self.cache, self.config, node_id=NODE_ID, clock=self.clock)
-        await self.admin.start(image, [Endpoint("PLAINTEXT", "localhost", 9092, "PLAINTEXT")])
+        self.admin = ClusterAdmin(
+            self.store, self.cache, self.config, changes, node_id=self.node_id, clock=self.clock
+        )
+        await self.admin.start(image, [Endpoint("PLAINTEXT", "localhost", 9091 + self.node_id, "PLAINTEXT")])
         return self
 
     async def stop(self) -> None:
+        await self.admin.stop()
         await self.store.close()
 
 

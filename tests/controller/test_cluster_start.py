@@ -14,6 +14,7 @@ from kafkapy.metadata.cache import open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage, read_image
 from kafkapy.metadata.store import Create, MetadataStoreError
+from kafkapy.metadata.tree_changes import TreeChanges
 
 
 async def json_at(cluster: Any, path: str) -> Any:
@@ -73,7 +74,9 @@ async def test_a_broker_id_that_is_taken_is_one_clear_line(cluster: Any) -> None
     from kafkapy.metadata.cache import MetadataCache
 
     session = await EmbeddedStore.open(cluster.path / "metadata.db", sync=False)
-    other = ClusterAdmin(session, MetadataCache(), cluster.config, node_id=1, clock=cluster.clock)
+    other = ClusterAdmin(
+        session, MetadataCache(), cluster.config, TreeChanges(session), node_id=1, clock=cluster.clock
+    )
     with pytest.raises(MetadataStoreError, match="broker id 1 is in use by another broker"):
         await other.start(await open_cluster(session), [])
     await session.close()

@@ -11,7 +11,7 @@ import pytest
 
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic
 from kafkapy.metadata.sqlite_tree import SqliteTree
-from kafkapy.metadata.store import BadVersionError, Create, MetadataStoreError, Operation
+from kafkapy.metadata.store import Create, MetadataStoreError, Operation
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import random_uuid, uuid_to_text
 
@@ -416,11 +416,13 @@ async def test_a_name_that_cannot_be_is_not_created_automatically(start_cluster:
     assert results["t"].code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-async def test_a_tree_that_someone_else_changed_is_not_overwritten(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await create(cluster, NewTopic("t"))
-    await cluster.store.set("/brokers/topics/t", (await cluster.store.get("/brokers/topics/t")).data)
+async def test_a_topic_that_someone_else_changed_is_read_anew_before_it_grows(cluster: Any) -> None:
+    topic = (await create(cluster, NewTopic("t")))["t"]
+    data = json.loads((await cluster.store.get("/brokers/topics/t")).data)
+    data["partitions"] = {"0": [1], "1": [1]}
+    await cluster.store.set("/brokers/topics/t", json.dumps(data).encode())
+    assert await grow(cluster, MorePartitions("t", 3)) == {"t": None}
+    assert cluster.image.topics["t"].id == topic.id
+    assert len(cluster.image.topics["t"].partitions) == 3
     error = (await grow(cluster, MorePartitions("t", 2)))["t"]
-    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert isinstance(error.__cause__, BadVersionError)
+    assert error.code is ErrorCode.INVALID_PARTITIONS

@@ -21,6 +21,7 @@ from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.protocol.codec import decode, encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -116,9 +117,13 @@ class AdminWorld:
     async def start(self) -> None:
         self.turns = Turns(asyncio.get_running_loop())
         self.store = await EmbeddedStore.open(self.path / "metadata.db", sync=False)
+        changes = TreeChanges(self.store)
+        await changes.watch()
         image = await open_cluster(self.store, "kafkapy-tests-clusterX")
         self.metadata.follow(self.replicas.apply)
-        self.admin = ClusterAdmin(self.store, self.metadata, self.config, node_id=NODE_ID, clock=Clock())
+        self.admin = ClusterAdmin(
+            self.store, self.metadata, self.config, changes, node_id=NODE_ID, clock=Clock()
+        )
         await self.admin.start(image, [Endpoint("PLAINTEXT", self.host, 9092, "PLAINTEXT")])
 
     async def blocking(self, call: Callable[..., Any], *args: Any) -> Any:

@@ -25,4 +25,5 @@ async def start_world(tmp_path: Path) -> AsyncIterator[StartWorld]:
 
     yield start
     for world in worlds:
+        await world.admin.stop()
         await world.store.close()
