@@ -320,6 +320,7 @@ class TopicAdmin:
                 if stat is not None:
                     found.append(Delete(last, stat.version))
             await self._writer.commit(found)
+            await self._writer.catch_up_with([path])  # while it is marked it is not read
 
         await self._writer.until_current(attempt)
 

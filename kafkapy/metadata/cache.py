@@ -1,7 +1,8 @@
 """The broker's copy of the metadata: the image in force and those who follow it.
 
 Whoever changes the tree publishes the image with that change before answering the request that asked for
-it; every follower has then acted on it (a created topic has its logs).
+it; every follower has then acted on it (a created topic has its logs). What other sessions change is read
+anew (`kafkapy.metadata.tree_changes`) and published in the same way.
 """
 
 from __future__ import annotations

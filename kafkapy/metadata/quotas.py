@@ -52,7 +52,7 @@ class ClientQuotas:
                 configs.pop(entity, None)
             else:
                 configs[entity] = content
-        return ClientQuotas(configs, clients)
+        return ClientQuotas(configs, {user: count for user, count in clients.items() if count})
 
 
 def user_above(entity: QuotaEntity) -> QuotaEntity:

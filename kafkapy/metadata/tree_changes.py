@@ -61,7 +61,7 @@ class TreeChanges:
             await self._store.watch(path, self._told)
 
     async def wait(self) -> None:
-        """Wait until there are changes, or topics have been marked for deletion."""
+        """Wait until there are changes."""
         await self._heard.wait()
 
     def add(self, paths: Iterable[str]) -> None:
@@ -70,7 +70,6 @@ class TreeChanges:
             node = _node_of_image(path)
             if node is not None:
                 self._paths.add(node)
-            if node is not None or path.startswith(f"{znodes.DELETE_TOPICS}/"):
                 self.wake()
 
     def wake(self) -> None:
@@ -213,6 +212,8 @@ def _node_of_image(path: str) -> str | None:
         return path
     if path.startswith(f"{znodes.TOPICS}/"):
         return path if path.endswith("/state") and path.count("/") == _STATE_DEPTH else _whole(path)
+    if path.startswith(f"{znodes.DELETE_TOPICS}/"):
+        return znodes.topic_path(path.removeprefix(f"{znodes.DELETE_TOPICS}/"))
     if path.startswith(f"{znodes.CONFIG}/") and path.count("/") > 2:
         return None if path.startswith(f"{znodes.CONFIG_CHANGES}/") else path
     return None

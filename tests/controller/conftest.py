@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -39,6 +40,7 @@ class Cluster:
         self.cache = MetadataCache()
         self.clock = TurnedClock()
         self.published: list[tuple[MetadataImage, MetadataImage]] = []
+        self._news = asyncio.Event()
 
     @property
     def image(self) -> MetadataImage:
@@ -46,15 +48,26 @@ class Cluster:
 
     async def start(self) -> Cluster:
         self.store = await EmbeddedStore.open(self.path / "metadata.db", sync=False)
-        changes = TreeChanges(self.store)
+        self.changes = changes = TreeChanges(self.store)
         await changes.watch()
         image = await open_cluster(self.store)
-        self.cache.follow(lambda old, new: self.published.append((old, new)))
+        self.cache.follow(self._heard)
         self.admin = ClusterAdmin(
             self.store, self.cache, self.config, changes, node_id=self.node_id, clock=self.clock
         )
         await self.admin.start(image, [Endpoint("PLAINTEXT", "localhost", 9091 + self.node_id, "PLAINTEXT")])
         return self
+
+    def _heard(self, old: MetadataImage, new: MetadataImage) -> None:
+        self.published.append((old, new))
+        self._news.set()
+
+    async def until(self, holds: Callable[[MetadataImage], bool]) -> None:
+        """Wait for an image of which this is true."""
+        async with asyncio.timeout(60):
+            while not holds(self.image):
+                self._news.clear()
+                await self._news.wait()
 
     async def stop(self) -> None:
         await self.admin.stop()
@@ -84,3 +97,28 @@ async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
 @pytest.fixture
 async def cluster(start_cluster: StartCluster) -> Cluster:
     return await start_cluster()
+
+
+StartBroker = Callable[[int], Awaitable[Cluster]]
+
+
+@pytest.fixture
+async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
+    """Starts brokers of one cluster, each with a session of its own."""
+    brokers: list[Cluster] = []
+
+    async def start(node_id: int) -> Cluster:
+        brokers.append(await Cluster(tmp_path, {}, node_id).start())
+        return brokers[-1]
+
+    yield start
+    for broker in brokers:
+        await broker.stop()
+
+
+@pytest.fixture
+async def hand(tmp_path: Path) -> AsyncIterator[EmbeddedStore]:
+    """A session of somebody who writes the tree by hand."""
+    store = await EmbeddedStore.open(tmp_path / "metadata.db", sync=False)
+    yield store
+    await store.close()

@@ -1,0 +1,489 @@
+"""Others write the tree, too: what they change is published, and nothing that they wrote is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kafkapy.controller import admin as cluster_admin
+from kafkapy.controller.client_quotas import Alteration, QuotaChange
+from kafkapy.controller.config_kind import ResourceType
+from kafkapy.controller.configs import Change, Operator
+from kafkapy.controller.topic_plans import MorePartitions, NewTopic
+from kafkapy.controller.writer import ATTEMPTS
+from kafkapy.metadata import znodes
+from kafkapy.metadata.cache import open_cluster
+from kafkapy.metadata.embedded import EmbeddedStore
+from kafkapy.metadata.image import MetadataImage, Topic, read_image
+from kafkapy.metadata.store import Create, Delete, MetadataStore, MetadataStoreError, Operation, SetData
+from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.types import random_uuid
+
+NOTICE = "/config/changes/config_change_"
+
+
+def topic_nodes(name: str, partitions: int = 1, **configs: str) -> list[Operation]:
+    """All nodes of a topic."""
+    assignment = [ReplicaAssignment((1,)) for _ in range(partitions)]
+    nodes: list[Operation] = [
+        Create(f"/brokers/topics/{name}", znodes.encode_topic(random_uuid(), assignment)),
+        Create(f"/brokers/topics/{name}/partitions"),
+        Create(f"/config/topics/{name}", znodes.encode_config(configs)),
+    ]
+    for index in range(partitions):
+        state = znodes.encode_state(LeaderAndIsr(1, 0, (1,), 1))
+        nodes.append(Create(f"/brokers/topics/{name}/partitions/{index}"))
+        nodes.append(Create(f"/brokers/topics/{name}/partitions/{index}/state", state))
+    return nodes
+
+
+async def remove(hand: MetadataStore, path: str) -> None:
+    """Delete a node and all below it, as ZooKeeper's shell does."""
+    nodes = [*reversed(await hand.subtree(path)), path]
+    await hand.multi([Delete(each) for each in nodes])
+
+
+async def emptied(hand: MetadataStore, path: str) -> None:
+    """Wait until a node has no children."""
+    while True:
+        changed = asyncio.Event()
+        if not await hand.children(path, lambda event, heard=changed: heard.set()):
+            return
+        await changed.wait()
+
+
+async def create(cluster: Any, *topics: NewTopic) -> dict[str, Any]:
+    results: dict[str, Any] = await cluster.admin.topics.create_topics(topics)
+    return results
+
+
+async def alter(cluster: Any, kind: int, name: str, setting: str, operator: Operator, value: str) -> None:
+    await cluster.admin.configs.alter(kind, name, [Change(setting, operator, value)])
+
+
+async def shown(cluster: Any) -> MetadataImage:
+    """What the tree says, once the broker has published it."""
+    image = read_image(await cluster.store.subtree("/"))
+    await cluster.until(lambda published: published == image)
+    return image
+
+
+def overtake(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, write: Callable[[], Awaitable[object]], times: int = 1
+) -> None:
+    """Have `write` come between what the broker checks next and what it commits."""
+    multi = cluster.store.multi
+    left = times
+
+    async def overtaken(operations: Sequence[Operation]) -> Any:
+        nonlocal left
+        if left:
+            left -= 1
+            await write()
+        return await multi(operations)
+
+    monkeypatch.setattr(cluster.store, "multi", overtaken)
+
+
+# --- what others change is published --------------------------------------------------------------
+
+
+async def test_a_topic_whose_nodes_somebody_writes_is_published(cluster: Any, hand: Any) -> None:
+    prepared = []
+
+    async def prepare(old: MetadataImage, new: MetadataImage) -> None:
+        prepared.extend(new.topics.keys() - old.topics.keys())
+
+    cluster.cache.prepare_with(prepare)
+    await hand.multi(topic_nodes("t", 2, **{"retention.ms": "5"}))
+    await cluster.until(lambda image: "t" in image.topics)
+    topic = cluster.image.topics["t"]
+    assert [state[:3] for state in topic.partitions] == [(1, 0, (1,))] * 2
+    assert topic.configs == {"retention.ms": "5"}
+    assert prepared == ["t"]
+    await shown(cluster)
+
+
+@pytest.mark.parametrize("version", [1, 3])
+async def test_a_topic_of_its_node_alone_is_finished_by_the_controller(
+    cluster: Any, hand: Any, version: int
+) -> None:
+    node: dict[str, Any] = {"version": version, "partitions": {"0": [1], "1": [1]}}
+    if version == 3:
+        node |= {"topic_id": "AAAAAAAAAAAAAAAAAAAAAg", "adding_replicas": {}, "removing_replicas": {}}
+    await hand.create("/brokers/topics/t", json.dumps(node).encode())
+    await cluster.until(lambda image: "t" in image.topics and not image.unfinished)
+    assert [state[:3] for state in cluster.image.topics["t"].partitions] == [(1, 0, (1,))] * 2
+    assert any(cluster.image.topics["t"].id)
+    state = json.loads((await hand.get("/brokers/topics/t/partitions/1/state")).data)
+    assert state == {"version": 1, "leader": 1, "leader_epoch": 0, "controller_epoch": 1, "isr": [1]}
+    await shown(cluster)
+    await alter(cluster, ResourceType.TOPIC, "t", "retention.ms", Operator.SET, "5")
+    await cluster.admin.topics.delete_topics([cluster.image.topics["t"].id])
+    assert await hand.children("/brokers/topics") == []
+
+
+async def test_a_topic_of_its_node_alone_is_finished_at_the_start(start_cluster: Any, hand: Any) -> None:
+    cluster = await start_cluster()
+    await cluster.stop()
+    await hand.create("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1]}}')
+    cluster = await start_cluster()
+    assert cluster.image.topics["t"].partitions[0].leader == 1
+    await shown(cluster)
+
+
+async def test_partitions_that_somebody_adds_get_leaders(cluster: Any, hand: Any) -> None:
+    topic = (await create(cluster, NewTopic("t")))["t"]
+    data = znodes.encode_topic(topic.id, [ReplicaAssignment((1,))] * 3)
+    await hand.set("/brokers/topics/t", data, 0)
+    await cluster.until(lambda image: [s.leader for s in image.topics["t"].partitions] == [1, 1, 1])
+    await shown(cluster)
+
+
+async def test_a_topic_whose_nodes_somebody_removes_is_gone(cluster: Any, hand: Any) -> None:
+    settled = []
+
+    async def settle() -> None:
+        settled.append(list(cluster.image.topics))
+
+    cluster.cache.settle_with(settle)
+    await create(cluster, NewTopic("t", 2), NewTopic("u"))
+    await remove(hand, "/brokers/topics/t")
+    await cluster.until(lambda image: "t" not in image.topics)
+    # The node of its settings is left, and in nobody's way.
+    assert isinstance((await create(cluster, NewTopic("t", configs={"retention.ms": "1"})))["t"], Topic)
+    assert settled[:1] == [["u"]]
+    await shown(cluster)
+
+
+async def test_a_topic_that_somebody_makes_anew_has_its_new_id(cluster: Any, hand: Any) -> None:
+    old = (await create(cluster, NewTopic("t", 2)))["t"]
+    await remove(hand, "/brokers/topics/t")
+    await hand.multi([each for each in topic_nodes("t") if each.path != "/config/topics/t"])
+    await cluster.until(lambda image: "t" in image.topics and image.topics["t"].id != old.id)
+    assert old.id not in cluster.image.topics_by_id
+    await shown(cluster)
+
+
+async def test_a_topic_that_somebody_marks_is_deleted(cluster: Any, hand: Any) -> None:
+    await create(cluster, NewTopic("t", 2))
+    await hand.create("/admin/delete_topics/t")
+    await cluster.until(lambda image: "t" not in image.topics)
+    await create(cluster, NewTopic("u"))  # takes its turn once the deletion is done
+    assert await hand.children("/admin/delete_topics") == []
+    assert await hand.children("/brokers/topics") == ["u"]
+
+
+async def test_a_state_that_somebody_writes_is_published(cluster: Any, hand: Any) -> None:
+    await create(cluster, NewTopic("t", 2))
+    state = znodes.encode_state(LeaderAndIsr(1, 7, (1,), 1))
+    await hand.set("/brokers/topics/t/partitions/1/state", state)
+    await cluster.until(lambda image: image.topics["t"].partitions[1].leader_epoch == 7)
+    await shown(cluster)
+
+
+async def test_settings_that_somebody_writes_are_in_effect(cluster: Any, hand: Any) -> None:
+    await create(cluster, NewTopic("t"))
+
+    def notice(entity: str) -> Create:
+        return Create(NOTICE, znodes.encode_config_change(entity), sequence=True)
+
+    retention = znodes.encode_config({"retention.ms": "5"})
+    await hand.multi([SetData("/config/topics/t", retention), notice("topics/t")])
+    await cluster.until(lambda image: image.topics["t"].configs == {"retention.ms": "5"})
+    everyone = znodes.encode_config({"min.insync.replicas": "1", "log.retention.ms": "77"})
+    await hand.multi([SetData("/config/brokers/<default>", everyone), notice("brokers/<default>")])
+    await cluster.until(lambda image: "log.retention.ms" in image.broker_configs[""])
+    assert cluster.config["log.retention.ms"] == 77
+    quota = znodes.encode_config({"producer_byte_rate": "9"})
+    await hand.multi(
+        [
+            Create("/config/groups/g%2F1", znodes.encode_config({"consumer.session.timeout.ms": "50000"})),
+            Create("/config/users/u"),
+            Create("/config/users/u/clients"),
+            Create("/config/users/u/clients/<default>", quota),
+            notice("users/u/clients/<default>"),
+        ]
+    )
+    image = await shown(cluster)
+    assert image.group_configs == {"g/1": {"consumer.session.timeout.ms": "50000"}}
+    assert image.client_quotas.configs[("client-id", None), ("user", "u")] == {"producer_byte_rate": "9"}
+    await remove(hand, "/config/users/u")
+    await hand.delete("/config/groups/g%2F1")
+    image = await shown(cluster)
+    assert not image.group_configs
+    assert not image.client_quotas.configs
+
+
+async def test_what_changes_between_the_first_read_and_the_start_is_not_missed(
+    cluster: Any, start_broker: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read_and_go_on(store: MetadataStore) -> MetadataImage:
+        image = await open_cluster(store)
+        await hand.multi(topic_nodes("t"))
+        return image
+
+    monkeypatch.setattr("tests.controller.conftest.open_cluster", read_and_go_on)
+    other = await start_broker(2)
+    await other.until(lambda image: "t" in image.topics)
+
+
+async def test_what_nobody_can_read_is_left_alone_and_said(
+    cluster: Any, hand: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    await create(cluster, NewTopic("t"))
+    await hand.set("/brokers/topics/t", b"{")
+    await hand.create("/brokers/topics/a$", b"{}")
+    await hand.multi(topic_nodes("u"))
+    await cluster.until(lambda image: "u" in image.topics)
+    assert list(cluster.image.topics) == ["t", "u"]
+    assert "/brokers/topics/t cannot be understood" in caplog.text
+    assert "Topic name is invalid" in caplog.text
+
+
+async def test_a_store_that_fails_is_asked_again(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = cluster.store.get
+    failures = 3
+
+    async def fail(path: str) -> Any:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise MetadataStoreError("no connection")
+        return await get(path)
+
+    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(cluster.store, "get", fail)
+    await hand.multi(topic_nodes("t"))
+    await cluster.until(lambda image: "t" in image.topics)
+    assert failures == 0
+
+
+async def test_a_change_of_its_own_that_a_broker_is_told_of_makes_no_other_image(cluster: Any) -> None:
+    await create(cluster, NewTopic("t", 2))
+    await alter(cluster, ResourceType.TOPIC, "t", "retention.ms", Operator.SET, "5")
+    await alter(cluster, ResourceType.BROKER, "", "log.retention.ms", Operator.SET, "5")
+    published = len(cluster.published)
+    cluster.changes.add(await cluster.store.subtree("/"))
+    await create(cluster, NewTopic("u"))  # after the turn of who reads them
+    assert len(cluster.published) == published + 1
+
+
+# --- several brokers ------------------------------------------------------------------------------
+
+
+async def test_brokers_see_each_other_come_and_go(start_broker: Any) -> None:
+    one, two = await start_broker(1), await start_broker(2)
+    await one.until(lambda image: set(image.brokers) == {1, 2})
+    assert set(two.image.brokers) == {1, 2}
+    assert (one.image.controller_id, two.image.controller_id) == (1, 1)
+    await two.stop()
+    await one.until(lambda image: set(image.brokers) == {1})
+
+
+async def test_what_the_controller_does_is_in_the_image_of_every_broker(start_broker: Any) -> None:
+    one, two = await start_broker(1), await start_broker(2)
+    await create(one, NewTopic("t", 3), *(NewTopic(f"t{i}") for i in range(150)))
+    await alter(one, ResourceType.TOPIC, "t", "retention.ms", Operator.SET, "5")
+    await one.admin.topics.create_partitions([MorePartitions("t", 5)])
+    await one.admin.topics.delete_topics([one.image.topics["t7"].id])
+    with pytest.raises(KafkaError) as caught:
+        await create(two, NewTopic("u"))
+    assert caught.value.code is ErrorCode.NOT_CONTROLLER
+    assert await shown(two) == await shown(one)
+
+
+async def test_when_the_controller_goes_another_broker_is_it(start_broker: Any) -> None:
+    one, two = await start_broker(1), await start_broker(2)
+    await create(one, NewTopic("t"))
+    await one.store.create("/admin/delete_topics/t")  # and then it stops
+    await one.stop()
+    await two.until(lambda image: image.controller_id == 2 and "t" not in image.topics)
+    assert (await two.store.get("/controller_epoch")).data == b"2"
+    assert isinstance((await create(two, NewTopic("u")))["u"], Topic)
+    await shown(two)
+
+
+async def test_a_controller_that_somebody_removes_is_elected_anew(cluster: Any, hand: Any) -> None:
+    await hand.delete("/controller")
+    await cluster.until(
+        lambda image: (
+            image.controller_id == 1 and any(new.controller_id == -1 for _, new in cluster.published)
+        )
+    )
+    assert (await hand.get("/controller_epoch")).data == b"2"
+    topic = (await create(cluster, NewTopic("t")))["t"]
+    assert topic.partitions[0].controller_epoch == 2
+
+
+async def test_a_controller_of_an_earlier_epoch_changes_nothing(cluster: Any, hand: Any) -> None:
+    await hand.set("/controller_epoch", b"7")
+    elected = asyncio.Event()
+    await hand.get("/controller_epoch", lambda event: elected.set())
+    results = await create(cluster, NewTopic("t"))
+    assert results["t"].code is ErrorCode.NOT_CONTROLLER
+    assert await hand.children("/brokers/topics") == []
+    # It gives /controller back and is elected as any broker is.
+    async with asyncio.timeout(60):
+        await elected.wait()
+    assert (await hand.get("/controller_epoch")).data == b"8"
+    assert isinstance((await create(cluster, NewTopic("t")))["t"], Topic)
+
+
+# --- two who write at once ------------------------------------------------------------------------
+
+
+async def test_of_two_who_create_a_topic_at_once_the_first_has_made_it(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overtake(cluster, monkeypatch, lambda: hand.multi(topic_nodes("t", 3)))
+    results = await create(cluster, NewTopic("t"), NewTopic("u"))
+    assert results["t"].code is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert results["u"] is cluster.image.topics["u"]
+    assert len(cluster.image.topics["t"].partitions) == 3
+    await shown(cluster)
+
+
+async def test_of_two_who_change_settings_at_once_both_are_heard(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(cluster, NewTopic("t"))
+    data = znodes.encode_config({"cleanup.policy": "compact"})
+    overtake(cluster, monkeypatch, lambda: hand.set("/config/topics/t", data))
+    await alter(cluster, ResourceType.TOPIC, "t", "cleanup.policy", Operator.APPEND, "delete")
+    assert cluster.image.topics["t"].configs == {"cleanup.policy": "compact,delete"}
+    await shown(cluster)
+    data = znodes.encode_config({"log.retention.ms": "5"})
+    overtake(cluster, monkeypatch, lambda: hand.create("/config/brokers/1", data))
+    await alter(cluster, ResourceType.BROKER, "1", "log.segment.bytes", Operator.SET, "2000000")
+    assert cluster.image.broker_configs["1"] == {"log.retention.ms": "5", "log.segment.bytes": "2000000"}
+    await shown(cluster)
+
+
+async def test_of_two_who_change_quotas_at_once_both_are_heard(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = znodes.encode_config({"consumer_byte_rate": "5"})
+    overtake(
+        cluster,
+        monkeypatch,
+        lambda: hand.multi([Create("/config/users/u", data), Create("/config/users/u/clients")]),
+    )
+    entity = [("user", "u"), ("client-id", "c")]
+    changes = [
+        Alteration(entity[:1], [QuotaChange("producer_byte_rate", 9.0)]),
+        Alteration(entity, [QuotaChange("producer_byte_rate", 1.0)]),
+    ]
+    assert await cluster.admin.quotas.alter(changes) == [None, None]
+    user = cluster.image.client_quotas.configs[(("user", "u"),)]
+    assert user == {"consumer_byte_rate": "5", "producer_byte_rate": "9"}
+    await shown(cluster)
+
+
+async def test_of_two_who_add_partitions_at_once_the_second_is_checked_again(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = (await create(cluster, NewTopic("t")))["t"]
+    data = znodes.encode_topic(topic.id, [ReplicaAssignment((1,))] * 3)
+    overtake(cluster, monkeypatch, lambda: hand.set("/brokers/topics/t", data))
+    error = (await cluster.admin.topics.create_partitions([MorePartitions("t", 2)]))["t"]
+    assert error.code is ErrorCode.INVALID_PARTITIONS
+    await cluster.until(lambda image: not image.unfinished)
+    assert len(cluster.image.topics["t"].partitions) == 3
+    await shown(cluster)
+
+
+async def test_of_two_who_delete_a_topic_at_once_both_have(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = await create(cluster, NewTopic("t", 2), NewTopic("u", 2), NewTopic("v", 2))
+    ids = {name: topic.id for name, topic in topics.items()}
+    overtake(cluster, monkeypatch, lambda: hand.create("/admin/delete_topics/t"))
+    assert await cluster.admin.topics.delete_topics([ids["t"]]) == {ids["t"]: None}
+    overtake(cluster, monkeypatch, lambda: remove(hand, "/brokers/topics/u"))
+    results = await cluster.admin.topics.delete_topics([ids["u"]])
+    assert results[ids["u"]].code is ErrorCode.UNKNOWN_TOPIC_ID
+    state = znodes.encode_state(LeaderAndIsr(1, 7, (1,), 1))
+    overtake(cluster, monkeypatch, lambda: hand.set("/brokers/topics/v/partitions/0/state", state), 2)
+    assert await cluster.admin.topics.delete_topics([ids["v"]]) == {ids["v"]: None}
+    assert await hand.children("/brokers/topics") == []
+    assert await hand.children("/admin/delete_topics") == []
+    assert not cluster.image.topics
+
+
+async def test_who_is_always_overtaken_has_the_client_try_again(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(cluster, NewTopic("t"))
+    data = znodes.encode_config({})
+    overtake(cluster, monkeypatch, lambda: hand.set("/config/topics/t", data), ATTEMPTS)
+    with pytest.raises(KafkaError) as caught:
+        await alter(cluster, ResourceType.TOPIC, "t", "retention.ms", Operator.SET, "5")
+    assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
+    await alter(cluster, ResourceType.TOPIC, "t", "retention.ms", Operator.SET, "5")
+    await shown(cluster)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_whoever_writes_what_every_broker_ends_with_the_image_of_the_tree(
+    start_broker: Any, hand: EmbeddedStore, seed: int
+) -> None:
+    chance = random.Random(seed)
+    brokers = [await start_broker(1), await start_broker(2)]
+    names = ["a", "b.c", "d"]
+    refusals = []
+
+    async def by_hand() -> None:
+        for _ in range(30):
+            name = chance.choice(names)
+            path = f"/brokers/topics/{name}"
+            try:
+                match chance.randrange(5):
+                    case 0:
+                        await hand.multi(topic_nodes(name, chance.randint(1, 3)))
+                    case 1:
+                        await remove(hand, path)
+                    case 2:
+                        await hand.create(path, b'{"version":1,"partitions":{"0":[1],"1":[2]}}')
+                    case 3:
+                        data = znodes.encode_config({"retention.ms": str(chance.randrange(9))})
+                        await hand.set(f"/config/topics/{name}", data)
+                    case 4:
+                        await hand.create(f"/admin/delete_topics/{name}")
+            except MetadataStoreError:
+                continue  # it is not there, or already
+
+    async def by_request() -> None:
+        admin = brokers[0].admin
+        for _ in range(30):
+            name = chance.choice(names)
+            topic = brokers[0].image.topics.get(name)
+            try:
+                match chance.randrange(4):
+                    case 0:
+                        await admin.topics.create_topics([NewTopic(name, 2)])
+                    case 1:
+                        await admin.topics.create_partitions([MorePartitions(name, 4)])
+                    case 2 if topic is not None:
+                        await admin.topics.delete_topics([topic.id])
+                    case _:
+                        change = Change("segment.ms", Operator.SET, str(chance.randrange(1, 9)))
+                        await admin.configs.alter(ResourceType.TOPIC, name, [change])
+            except KafkaError as error:
+                refusals.append(error.code)
+
+    await asyncio.gather(by_hand(), by_request())
+    await hand.multi(topic_nodes("last"))
+    assert ErrorCode.KAFKA_STORAGE_ERROR not in refusals
+    async with asyncio.timeout(60):
+        await emptied(hand, "/admin/delete_topics")
+    for broker in brokers:
+        await shown(broker)
