@@ -22,6 +22,7 @@ from kafkapy.metadata.image import (
     NO_NODE,
     Broker,
     MetadataImage,
+    PartitionState,
     Topic,
     is_unfinished,
     read_broker,
@@ -37,6 +38,9 @@ logger = logging.getLogger(__name__)
 
 NODES_AT_ONCE: Final = 64
 """Nodes that make one image, so that requests need not wait for long."""
+
+PARTITIONS_AT_ONCE: Final = 256
+"""Partitions of a topic that are read before others have their turn."""
 
 _WATCHED: Final = (
     znodes.BROKER_IDS,
@@ -134,11 +138,16 @@ class TreeChanges:
         )
         if mark is not None and not topics.has(name):
             return  # its logs are gone already, its nodes are about to go
-        tree = {path: node, **below}
-        if config is not None:
-            tree[config_path] = config
-        await asyncio.sleep(0)  # a topic may have thousands of partitions: others have their turn
-        topics.add(name, read_topic(tree, name))
+        topic = read_topic({path: node} if config is None else {path: node, config_path: config}, name)
+        if topic is not None:
+            partitions = list(topic.partitions)
+            for index, state in enumerate(partitions):
+                found = below.get(znodes.partition_state_path(name, index))
+                partitions[index] = read_partition(found, name, index, _assignment(state))
+                if index % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
+                    await asyncio.sleep(0)
+            topic = replace(topic, partitions=tuple(partitions))
+        topics.add(name, topic)
 
     async def _node(self, path: str) -> Node | None:
         try:
@@ -176,10 +185,8 @@ class _ChangedTopics:
         topic = self._topic(name)
         if topic is None or not 0 <= index < len(topic.partitions):
             return
-        before = topic.partitions[index]
-        assignment = ReplicaAssignment(before.replicas, before.adding, before.removing)
         partitions = list(topic.partitions)
-        partitions[index] = read_partition(node, name, index, assignment)
+        partitions[index] = read_partition(node, name, index, _assignment(partitions[index]))
         self.add(name, replace(topic, partitions=tuple(partitions)))
 
     def read_settings(self, path: str, name: str, node: Node | None) -> None:
@@ -234,6 +241,10 @@ def _partition_of(path: str) -> tuple[str, int]:
     """The topic and the index of the partition whose state `path` holds; -1 where it is no number."""
     *_, topic, _, partition, _ = path.split("/")
     return topic, int(partition) if partition.isdecimal() else -1
+
+
+def _assignment(state: PartitionState) -> ReplicaAssignment:
+    return ReplicaAssignment(state.replicas, state.adding, state.removing)
 
 
 def _settings(path: str, node: Node | None) -> tuple[Mapping[str, str], int]:

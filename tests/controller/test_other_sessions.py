@@ -20,7 +20,16 @@ from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage, Topic, read_image
-from kafkapy.metadata.store import Create, Delete, MetadataStore, MetadataStoreError, Operation, SetData
+from kafkapy.metadata.store import (
+    Create,
+    Delete,
+    MetadataStore,
+    MetadataStoreError,
+    Operation,
+    SetData,
+    WatchEvent,
+)
+from kafkapy.metadata.tree_changes import PARTITIONS_AT_ONCE
 from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import random_uuid
@@ -52,10 +61,10 @@ async def remove(hand: MetadataStore, path: str) -> None:
 async def emptied(hand: MetadataStore, path: str) -> None:
     """Wait until a node has no children."""
     while True:
-        changed = asyncio.Event()
-        if not await hand.children(path, lambda event, heard=changed: heard.set()):
+        changed: asyncio.Future[WatchEvent] = asyncio.get_running_loop().create_future()
+        if not await hand.children(path, changed.set_result):
             return
-        await changed.wait()
+        await changed
 
 
 async def create(cluster: Any, *topics: NewTopic) -> dict[str, Any]:
@@ -95,7 +104,7 @@ def overtake(
 
 
 async def test_a_topic_whose_nodes_somebody_writes_is_published(cluster: Any, hand: Any) -> None:
-    prepared = []
+    prepared: list[str] = []
 
     async def prepare(old: MetadataImage, new: MetadataImage) -> None:
         prepared.extend(new.topics.keys() - old.topics.keys())
@@ -127,6 +136,34 @@ async def test_a_topic_of_its_node_alone_is_finished_by_the_controller(
     await alter(cluster, ResourceType.TOPIC, "t", "retention.ms", Operator.SET, "5")
     await cluster.admin.topics.delete_topics([cluster.image.topics["t"].id])
     assert await hand.children("/brokers/topics") == []
+
+
+async def test_others_are_served_while_a_large_topic_is_read(cluster: Any, hand: Any) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await hand.multi(topic_nodes("t", 5000))
+    decode = znodes.decode_state
+    most = since = before = 0
+
+    def counted(path: str, data: bytes) -> LeaderAndIsr:
+        nonlocal most, since, before
+        since, before = (since + 1 if turns == before else 1), turns
+        most = max(most, since)
+        return decode(path, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(znodes, "decode_state", counted)
+        await cluster.until(lambda image: "t" in image.topics)
+    counting.cancel()
+    assert len(cluster.image.topics["t"].partitions) == 5000
+    assert 0 < most <= PARTITIONS_AT_ONCE
 
 
 async def test_a_topic_of_its_node_alone_is_finished_at_the_start(start_cluster: Any, hand: Any) -> None:
