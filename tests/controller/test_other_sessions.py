@@ -6,10 +6,14 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
+from kafkapy import Broker
 from kafkapy.controller import admin as cluster_admin
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.controller.config_kind import ResourceType
@@ -524,3 +528,30 @@ async def test_whoever_writes_what_every_broker_ends_with_the_image_of_the_tree(
         await emptied(hand, "/admin/delete_topics")
     for broker in brokers:
         await shown(broker)
+
+
+# --- with a client --------------------------------------------------------------------------------
+
+
+def test_a_topic_made_by_hand_takes_records_and_its_logs_go_with_its_nodes(tmp_path: Path) -> None:
+    async def by_hand(change: Callable[[MetadataStore], Awaitable[object]]) -> None:
+        store = await EmbeddedStore.open(tmp_path / "metadata.db", sync=False)
+        await change(store)
+        await store.close()
+
+    with Broker(data_dir=tmp_path, config={"auto.create.topics.enable": False}) as broker:
+        asyncio.run(
+            by_hand(lambda store: store.create("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1]}}'))
+        )
+        refused: list[KafkaException | None] = []
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("t", b"x", on_delivery=lambda error, _: refused.append(error))
+        assert producer.flush(60) == 0
+        assert refused == [None]
+        assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size
+        asyncio.run(by_hand(lambda store: remove(store, "/brokers/topics/t")))
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        for _ in range(10_000):
+            if not admin.list_topics(timeout=60).topics:
+                break
+        assert not (tmp_path / "t-0").exists()
