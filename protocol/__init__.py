@@ -1,4 +1,7 @@
-"""Kafka's wire protocol and record format: bytes to objects and back. No I/O, no asyncio."""
+"""Kafka's wire protocol and record format: bytes to objects and back.
+
+Nothing here does I/O or uses asyncio.
+"""
 
 if __name__ != "kafkapy.protocol":
-    raise ImportError("import it as kafkapy.protocol: this folder is reached through the kafkapy package")
+    raise ImportError("import this package as kafkapy.protocol, not as protocol")

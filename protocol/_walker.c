@@ -1,12 +1,12 @@
-/* The compiled twin of PureWalker in record_walker.py: same constructor, same methods, same verdicts. At the end
- * those of follow_lengths in log_source/record_starts.py and of find_time in record_times.py.
+/* The compiled twin of PureWalker in record_walker.py, with the same constructor, methods and verdicts. The
+ * twins of follow_lengths in log_source/record_starts.py and of find_time in record_times.py are at the end.
  *
- * A walker is fed the decompressed records of one batch in pieces of any size and keeps nothing of them but
- * where it stands: the stage within a record, a varint that a piece cut through, the bytes still to skip. Every
- * read is bounded by `stop`, the end of the piece or of the record, whichever is nearer; no pointer outlives
- * the call. The format is described in records.py.
+ * A walker is fed the decompressed records of one batch in pieces of any size. Between pieces it keeps only its
+ * state: the stage within a record, a varint that spans pieces, the bytes still to skip. Every read is bounded
+ * by `stop`, the end of the piece or of the record, whichever is nearer. No pointer outlives the call. The
+ * format is described in records.py.
  *
- * feed() and finish() return None, or what is wrong; a walker that has found something wrong stays where it is.
+ * feed() and finish() return None, or what is wrong. After an error a walker does not go on.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Larger pieces are walked without the GIL: 64 KiB take some 20 microseconds, about what giving it up costs. */
+/* Larger pieces are walked without the GIL: 64 KiB take some 20 microseconds, about what releasing it costs. */
 #define RELEASE_GIL_FROM (64 * 1024)
 
 /* Attributes, timestamp and offset delta, null key, null value, header count. */
@@ -30,16 +30,16 @@ typedef struct {
     /* From the header of the batch. */
     int64_t base_timestamp;
     int32_t record_count;
-    /* Where the walk stands. */
+    /* The state of the walk. */
     enum stage stage;
     char busy;            /* a thread is in feed() */
     char in_header_key;   /* the bytes to skip are a header's key */
     uint64_t record_left; /* bytes of the current record that are still to be walked */
     uint64_t skip;        /* of those, bytes of a key or a value */
     int32_t headers_left;
-    uint64_t varint; /* what a varint that a piece cut through has so far, and at which bit it goes on */
+    uint64_t varint; /* the bits so far of a varint that spans pieces, and the bit at which it goes on */
     unsigned shift;
-    unsigned utf8_left; /* continuation bytes due, and the range of the next one */
+    unsigned utf8_left; /* continuation bytes that must follow, and the range of the next one */
     uint8_t utf8_low, utf8_high;
     /* What was found. */
     int32_t records;
@@ -76,7 +76,7 @@ static int utf8_is_valid(Walker *w, const uint8_t *p, const uint8_t *end)
 
 enum varint { DONE, CUT, OVERLONG };
 
-/* Read on in a varint of at most `bits` bits. CUT: `stop` came first, and what was read is kept. */
+/* Go on reading a varint of at most `bits` bits. CUT: `stop` came first, and what was read is kept. */
 static inline enum varint read_varint(Walker *w, const uint8_t **p, const uint8_t *stop, unsigned bits,
                                       int64_t *value)
 {
@@ -101,7 +101,7 @@ static inline enum varint read_varint(Walker *w, const uint8_t **p, const uint8_
     return CUT;
 }
 
-/* Walk over a piece. NULL, or what is wrong with it. */
+/* Walk over a piece; return NULL, or what is wrong with it. */
 static const char *walk(Walker *w, const uint8_t *p, const uint8_t *end)
 {
     /* Where the walk of the current record (re)started in this piece, and how far it may read. */
@@ -120,7 +120,7 @@ static const char *walk(Walker *w, const uint8_t *p, const uint8_t *end)
             p += here;
             w->skip -= here;
             if (w->skip)
-                break; /* a length was checked against the record's end: this is the end of the piece */
+                break; /* the end of the piece: the length was checked against the record's end */
         }
         if (w->in_header_key) {
             if (w->utf8_left)
@@ -129,14 +129,14 @@ static const char *walk(Walker *w, const uint8_t *p, const uint8_t *end)
         }
         if (w->stage == END) {
             if (w->record_left != (uint64_t)(p - start))
-                return "bytes behind its last field";
+                return "bytes after its last field";
             w->records++;
             w->stage = LENGTH;
             stop = end;
         }
         if (w->stage == ATTRIBUTES) {
             if (p == stop)
-                break; /* a record is longer than this: the end of the piece */
+                break; /* the end of the piece: a record is longer than this */
             if (*p++ >= 0x80)
                 return "attributes that some clients read as more than one byte";
             w->stage = TIMESTAMP;
@@ -351,7 +351,7 @@ static PyType_Spec walker_spec = {
 
 /* --- where records begin ------------------------------------------------------------------------------------ */
 
-/* Follow the lengths of `count` records from p to stop; whether they end just there. */
+/* Follow the lengths of `count` records from p; return whether they end exactly at stop. */
 static int follow(const uint8_t *start, const uint8_t *p, const uint8_t *stop, Py_ssize_t count, char *out)
 {
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -379,7 +379,7 @@ static int follow(const uint8_t *start, const uint8_t *p, const uint8_t *stop, P
 
 PyDoc_STRVAR(follow_lengths_doc,
              "follow_lengths(data, start, end, count, out) -> whether `count` records fill data[start:end].\n\n"
-             "Puts the position of each record's length into `out`, a buffer of so many int64.");
+             "Writes the position of each record's length to `out`, a buffer of as many int64.");
 
 static PyObject *follow_lengths(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -389,7 +389,7 @@ static PyObject *follow_lengths(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "y*nnnw*:follow_lengths", &data, &start, &end, &count, &out))
         return NULL;
     if (start < 0 || start > end || end > data.len || count < 0 || count != out.len / (Py_ssize_t)sizeof(int64_t)) {
-        PyErr_SetString(PyExc_ValueError, "the records do not lie in the data, or `out` has another size");
+        PyErr_SetString(PyExc_ValueError, "the range is outside the data, or `out` has another size");
         PyBuffer_Release(&data);
         PyBuffer_Release(&out);
         return NULL;

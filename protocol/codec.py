@@ -1,12 +1,12 @@
 """Encode and decode any message in any version.
 
-For each (message, version) a straight-line function is written and compiled on first use, about a millisecond
-each, and kept. `reference` says the same slowly; tests hold the two against each other.
+For each (message, version) a straight-line function is generated and compiled on first use, which takes about
+a millisecond, and then kept. `reference` is a slow codec without generated code; tests compare the two.
 
-What `decode` gives: str, int, bool, float, bytes (also for UUIDs), lists, structs; `records` are a
-memoryview of the data they came in, not a copy, writable if that is. Bytes after the message are ignored,
-as Kafka ignores them. Unknown tagged fields are skipped and lost. DecodeError is the only error of
-decoding, whatever the bytes.
+`decode` returns str, int, bool, float, bytes (also for UUIDs), lists and structs. `records` are a memoryview
+of the decoded data, not a copy; it is writable if the data is. Bytes after the message are ignored, as in
+Kafka. Unknown tagged fields are skipped and lost. Decoding raises no error but DecodeError, whatever the
+bytes.
 """
 
 import linecache
@@ -22,13 +22,14 @@ from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import Part
 
 DEFAULT_BUDGET = 200_000
-"""How many values (structs, strings, numbers …) the arrays of one message may hold; see `decoder_source`.
+"""How many values (structs, strings, numbers …) the arrays of one message may hold.
 
-At worst that is 17 MB of objects and a fifth of a second. It is room for 22,000 partitions in a Fetch and
-66,000 topics in a Metadata request; who reads more from a peer that it trusts passes a larger budget."""
+At worst decoding takes 17 MB of objects and a fifth of a second. There is room for 22,000 partitions in a
+Fetch and 66,000 topics in a Metadata request. A caller that reads more from a peer that it trusts passes a
+larger budget. See `decoder_source`."""
 
 COPY_LIMIT = 1 << 20
-"""Up to this size a memoryview is copied to bytes before decoding, which is faster to take strings from."""
+"""Up to this size a memoryview is copied before decoding: bytes yield strings faster."""
 
 M = TypeVar("M", bound=TopMessage)
 
@@ -47,7 +48,11 @@ _ENCODE_MISTAKES = (struct.error, TypeError, AttributeError, UnicodeEncodeError,
 
 
 def encode(message: TopMessage, version: int) -> bytes:
-    """Raises EncodeError if a value does not fit; records must be bytes or a memoryview here."""
+    """Encode the message; its records must be bytes or a memoryview.
+
+    Raises:
+        EncodeError: a value does not fit its field.
+    """
     out: list[bytes] = []
     try:
         _encoder(message.__class__, version)(message, out, None)
@@ -57,7 +62,10 @@ def encode(message: TopMessage, version: int) -> bytes:
 
 
 def encode_parts(message: TopMessage, version: int) -> list[Part]:
-    """As `encode`, but records stay what they are, each a part of its own. The first part is always bytes."""
+    """Encode as `encode` does, but leave records as they are, each a part of its own.
+
+    The first part is always bytes.
+    """
     out: list[bytes] = []
     parts: list[Part] = []
     try:
@@ -76,7 +84,11 @@ def decode(
     *,
     budget: int = DEFAULT_BUDGET,
 ) -> M:
-    """The message at the start of `data`. Raises DecodeError."""
+    """Decode the message at the start of `data`.
+
+    Raises:
+        DecodeError: the bytes are no such message.
+    """
     return decode_from(message_class, data, 0, version, budget=budget)[0]
 
 
@@ -88,7 +100,11 @@ def decode_from(
     *,
     budget: int = DEFAULT_BUDGET,
 ) -> tuple[M, int]:
-    """The message at `offset`, and the offset after it. Raises DecodeError."""
+    """Return the message at `offset` and the offset after it.
+
+    Raises:
+        DecodeError: the bytes are no such message.
+    """
     has_records = _has_records.get(message_class)
     if has_records is None:
         has_records = _find_records(message_class)
@@ -145,7 +161,7 @@ def _find_arrays(struct: schema.Struct, version: int) -> Arrays:
 
 
 def schema_of(message_class: type[TopMessage]) -> schema.MessageSchema:
-    """The schema behind a class of `messages/`."""
+    """Return the schema of a class of `messages/`."""
     return schema.load(message_class.__module__.rpartition(".")[2])[message_class.__name__]
 
 
@@ -198,7 +214,7 @@ def _compile_decoder(message_class: type[TopMessage], version: int, from_bytes: 
 
 
 def _execute(text: str, filename: str, names: dict[str, Any]) -> None:
-    """Define what `text` defines in `names`; tracebacks and debuggers can show its lines."""
+    """Execute `text` with `names` as its globals; tracebacks and debuggers can show its lines."""
     exec(compile(text, filename, "exec"), names)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
 

@@ -1,24 +1,24 @@
-"""The four codecs of record batches: compressing whole payloads, decompressing them in bounded chunks.
+"""The four codecs of record batches: compression, and decompression in bounded chunks.
 
 | codec  | what a batch of magic 2 carries after its header                                                  |
 |--------|---------------------------------------------------------------------------------------------------|
 | gzip   | one or more gzip members (RFC 1952)                                                               |
 | snappy | xerial framing: `\\x82SNAPPY\\0`, version and compatible version (int32 each), then blocks of a   |
-|        | big-endian int32 length and that many bytes of raw snappy. librdkafka writes one bare raw snappy  |
-|        | block: it is read here and never written, as Java's stream reads both                             |
+|        | big-endian int32 length and that many bytes of raw snappy. librdkafka writes one bare block of    |
+|        | raw snappy: it is read, as Java's stream reads it, but never written                              |
 | lz4    | one LZ4 frame of format version 1 with independent blocks, written with blocks of 64 KiB (KIP-57) |
 | zstd   | one or more zstd frames (KIP-110)                                                                 |
 
-What is accepted is what every client can read, so that no stored batch makes a consumer fail: Java's lz4
-stream knows no dependent blocks and no dictionaries, Python's gzip refuses bytes behind the last member. A
-stream that ends early, or goes on behind its end, is refused.
+Only payloads that every client can read are accepted, so that no stored batch makes a consumer fail. Java's
+lz4 stream supports neither dependent blocks nor dictionaries; Python's gzip refuses bytes after the last
+member. A stream that ends early is refused, and so are bytes after its end.
 
-No declared size is trusted. Output comes in chunks, at most `limit` bytes in all. The only codec that cannot
-stream is raw snappy: its declared size is held against the limit, and against the format's largest expansion,
-before anything is allocated. A zstd window may be 128 MiB, the most that zstd's level 22 writes and that
-zstd-jni reads; its memory is touched only as far as output was produced.
+No declared size is trusted. Output comes in chunks, at most `limit` bytes in all. Raw snappy is the only
+codec that cannot stream: its declared size is compared with the limit, and with the format's largest
+expansion, before anything is allocated. A zstd window may be 128 MiB, the most that zstd's level 22 writes
+and that zstd-jni reads. Its memory is touched only as far as output was produced.
 
-The packages of lz4, snappy and zstd take 7 to 18 ms each to import: each is imported on first use.
+The packages for lz4, snappy and zstd take 7 to 18 ms each to import, so each is imported on first use.
 
 Source: Kafka's `org.apache.kafka.common.compress`, `CompressionType`.
 """
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 MAX_DECOMPRESSED = 64 * 1024 * 1024
-"""The bytes to which a batch may decompress where nobody says otherwise."""
+"""How many bytes a batch may decompress to by default."""
 
 _SLICE = 64 * 1024
-"""Bytes of input and of output that a stream moves at a time."""
+"""How many bytes of input and of output a stream takes at a time."""
 
 
 class Compression(IntEnum):
@@ -60,10 +60,10 @@ _CODECS = tuple(Compression)
 
 
 def codec_in(attributes: int) -> Compression:
-    """The codec that the attributes of a batch or of a message name.
+    """Return the codec that the attributes of a batch or of a message name.
 
     Raises:
-        DecodeError: Kafka has none of that number.
+        DecodeError: Kafka has no codec with that number.
     """
     codec = attributes & _CODEC_MASK
     if codec >= len(_CODECS):
@@ -76,20 +76,20 @@ class DecompressedSizeError(DecodeError):
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
-    """`data` as the payload of a batch with this codec.
+    """Compress `data` to the payload of a batch with this codec.
 
     Args:
         level: Kafka's `compression.<codec>.level`: gzip 1 to 9 or -1, lz4 1 to 17, zstd -131072 to 22. None
-            is the codec's default. snappy has no levels.
+            is the codec's default. Snappy has no levels.
     """
     return _COMPRESS[codec](data, level)
 
 
 def decompress_chunks(codec: Compression, data: Buffer, *, limit: int) -> Iterator[bytes]:
-    """The decompressed payload in chunks, none of them empty.
+    """Yield the decompressed payload in chunks, none of them empty.
 
     Raises:
-        DecompressedSizeError: there are more than `limit` bytes; the chunks before it are within the limit.
+        DecompressedSizeError: there are more than `limit` bytes; the chunks yielded are within the limit.
         DecodeError: the stream is broken, ends early or is followed by other bytes.
     """
     total = 0
@@ -102,7 +102,11 @@ def decompress_chunks(codec: Compression, data: Buffer, *, limit: int) -> Iterat
 
 
 def decompress(codec: Compression, data: Buffer, *, limit: int) -> bytes:
-    """The decompressed payload. Raises as `decompress_chunks` does."""
+    """Return the decompressed payload.
+
+    Raises:
+        DecodeError: as `decompress_chunks`.
+    """
     return b"".join(decompress_chunks(codec, data, limit=limit))
 
 
@@ -129,7 +133,7 @@ def _gzip(data: Buffer, level: int | None) -> bytes:
 
 
 def _gunzip(data: memoryview, limit: int) -> Iterator[bytes]:
-    # The input goes in by slices: what a call leaves over is copied, and must stay small.
+    # The input is passed in slices: a call copies the input that it does not use, which must stay small.
     position = 0
     while True:
         member = zlib.decompressobj(_GZIP_WBITS)
@@ -155,10 +159,10 @@ def _gunzip(data: memoryview, limit: int) -> Iterator[bytes]:
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
-"""Bytes of input a block, as in Java's SnappyOutputStream."""
+"""How many bytes of input a block takes, as in Java's SnappyOutputStream."""
 
 _SNAPPY_EXPANSION = 22
-"""An element of raw snappy takes 3 bytes for at most 64, or 2 for at most 11."""
+"""The largest expansion of an element of raw snappy: 3 bytes give at most 64, 2 at most 11."""
 
 _INT32 = struct.Struct(">i")
 
@@ -178,7 +182,7 @@ def _unsnap(data: memoryview, limit: int) -> Iterator[bytes]:
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         yield _unsnap_block(data, limit)
         return
-    # The versions behind the magic are not looked at: some writers have them in little-endian order.
+    # The versions after the magic are ignored: some writers have them in little-endian order.
     position = len(_XERIAL_HEADER)
     if position > len(data):
         raise DecodeError("the snappy stream ends early")
@@ -219,12 +223,12 @@ def _unsnap_block(block: memoryview, limit: int) -> bytes:
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_MUST_BE_CLEAR = 0b11
-"""Bits of the frame's first flag byte: dictionary id, reserved."""
+"""The bits of the frame's flags for a dictionary id and the reserved one."""
 _LZ4_INDEPENDENT = 0b0110_0000
-"""Format version 1 and independent blocks."""
+"""The flags of format version 1 and independent blocks."""
 
 _LZ4_DEFAULT_LEVEL = 9
-"""With this level, and no other, Kafka takes the fast compressor."""
+"""The only level with which Kafka uses the fast compressor."""
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:
@@ -249,7 +253,7 @@ def _unlz4(data: memoryview, limit: int) -> Iterator[bytes]:
         raise DecodeError("not an lz4 frame")
     if data[4] & _LZ4_MUST_BE_CLEAR or data[4] & 0b1110_0000 != _LZ4_INDEPENDENT:
         raise DecodeError(
-            f"an lz4 frame with flags {data[4]:#04x}: it takes version 1 with independent blocks"
+            f"an lz4 frame with flags {data[4]:#04x}: only version 1 with independent blocks is read"
         )
     frame = lz4.frame.LZ4FrameDecompressor()
     position = 0
@@ -266,7 +270,7 @@ def _unlz4(data: memoryview, limit: int) -> Iterator[bytes]:
             raise DecodeError("the lz4 frame ends early")
         yield chunk
     if position != len(data) or frame.unused_data:
-        raise DecodeError("bytes behind the lz4 frame")
+        raise DecodeError("bytes after the lz4 frame")
 
 
 # --- zstd ---------------------------------------------------------------------------------------------------
@@ -274,11 +278,11 @@ def _unlz4(data: memoryview, limit: int) -> Iterator[bytes]:
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_MAX_WINDOW = 1 << 27
 _ZSTD_KEPT_WINDOW = 1 << 23
-"""Contexts that have seen a larger window are dropped, as they keep its memory."""
+"""The largest window of a context that is kept: a context keeps its window's memory."""
 _ZSTD_RLE_BLOCK = 1
 
 _zstd_contexts: list[zstandard.ZstdDecompressor] = []
-"""Idle decompression contexts: making one takes 8 µs. One that is in use is not in the list."""
+"""Idle decompression contexts, kept since making one takes 8 µs."""
 
 
 def _zstd(data: Buffer, level: int | None) -> bytes:
@@ -288,10 +292,11 @@ def _zstd(data: Buffer, level: int | None) -> bytes:
 
 
 def _unzstd(data: memoryview, limit: int) -> Iterator[bytes]:
-    """Decompress block by block: a block yields at most 128 KiB, and the chain of blocks shows a cut stream.
+    """Decompress block by block.
 
-    A frame is its header, blocks of a 3-byte little-endian header (bit 0: the last one, bits 1-2: type, then
-    the size) and their content, and 4 bytes of checksum if the header says so (RFC 8878).
+    A block yields at most 128 KiB, and the chain of blocks shows whether the stream is truncated. A frame is
+    a header, the blocks, and 4 bytes of checksum if the header says so. A block has a 3-byte little-endian
+    header (bit 0: the last block, bits 1-2: type, then the size) and its content (RFC 8878).
     """
     import zstandard
 

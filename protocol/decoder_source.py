@@ -1,6 +1,6 @@
-"""Writes the source of a decoder: one straight-line function for one version of one message.
+"""Generates the source of a decoder: a straight-line function for one version of a message.
 
-Its shape, for a struct with two numbers, a string and an array:
+For a struct with two numbers, a string and an array it looks like this:
 
     o1 = new(FetchTopic)
     o1.partition, o1.offset, n = u_iqB(data, pos)  # adjacent fixed-size values and the length that follows
@@ -9,10 +9,10 @@ Its shape, for a struct with two numbers, a string and an array:
         n, pos = read_string_length(data, pos - 1)
     ...
 
-Nothing is trusted. Every length is checked against the bytes that are left before anything is sliced; an
-array count also against the smallest size of its elements, and then charged to `budget`: each value that
-becomes a Python object costs one. A read beyond the end raises `struct.error` or IndexError from the read
-itself, invalid UTF-8 raises UnicodeDecodeError; `codec.decode` turns these into DecodeError.
+Nothing is trusted. Every length is checked against the bytes that are left before anything is sliced. An
+array count is also checked against the smallest size of its elements, and then charged to `budget`: each
+value that becomes a Python object costs one. A read beyond the end raises `struct.error` or IndexError, and
+invalid UTF-8 raises UnicodeDecodeError; `codec.decode` turns these into DecodeError.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from kafkapy.protocol.schema import FIXED, SIZES, Field, MessageSchema, Struct, 
 
 
 def value_count(struct: Struct, version: int) -> int:
-    """How many objects one element costs: itself, and every value in it outside of arrays."""
+    """Return how many objects an element costs: itself and each value in it outside of arrays."""
     count = 1
     for field in struct.fields:
         if field.is_struct and field.struct is not None:
@@ -36,9 +36,11 @@ def value_count(struct: Struct, version: int) -> int:
 
 
 class DecoderSource:
-    """`text` defines `decode(data, pos, end, budget, view)`, to be executed with `names` as its globals.
+    """Holds in `text` the source of a decoder, and in `names` its globals.
 
-    `from_bytes` says whether `data` will be bytes or a memoryview; `view` is a memoryview of it, for records.
+    The source defines `decode(data, pos, end, budget, view)`.
+    `from_bytes` says whether `data` will be bytes or a memoryview. `view` is a memoryview of `data`, from
+    which records are sliced.
     """
 
     def __init__(self, schema: MessageSchema, version: int, *, from_bytes: bool) -> None:
@@ -71,7 +73,7 @@ class DecoderSource:
         return f"o{self._variables}"
 
     def _flush(self) -> None:
-        """Read the pending run of fixed-size values at once."""
+        """Emit one read for the pending run of fixed-size values."""
         if not self._run:
             return
         targets, codes = zip(*self._run, strict=True)
@@ -127,7 +129,7 @@ class DecoderSource:
         if not nullable:
             self._emit(f"{target} = {self._struct(struct, path)}")
             return
-        # A struct that may be null follows an int8, negative for null; a tagged one a varint, 0 for null.
+        # A nullable struct follows an int8, negative for null. A tagged one follows a varint, 0 for null.
         if tagged:
             self._emit("n, pos = read_uvarint(data, pos)")
         else:
@@ -140,7 +142,7 @@ class DecoderSource:
             self._flush()
 
     def _length(self, kind: str, path: str, *, flexible: bool) -> None:
-        """Read into n: the length + 1 (0 for null) in flexible versions, else the length (-1 for null)."""
+        """Emit a read of n: the length (-1 for null), or the length + 1 (0 for null) if flexible."""
         self._run.append(("n", "B" if flexible else "h" if kind == "string" else "i"))
         self._flush()
         if flexible:
@@ -149,7 +151,7 @@ class DecoderSource:
                 self._emit(f"n, pos = {reader}(data, pos - 1)")
 
     def _null(self, target: str, path: str, *, flexible: bool, nullable: bool) -> None:
-        """The branch for a length that is not one: `n` is 0 (flexible) or negative."""
+        """Emit the branch for null and impossible lengths: `n` is 0 (flexible) or negative."""
         if nullable and not flexible:
             with self._block("elif n == -1:"):
                 self._emit(f"{target} = None")

@@ -1,13 +1,13 @@
-"""Record batches as message sets: what clients that know no magic 2 are sent instead.
+"""Down-conversion of record batches to message sets, for clients that do not know magic 2.
 
-A batch without a codec becomes one message a record; one with a codec becomes a wrapper with the same codec,
-which is compressed anew. What message sets cannot say is left out: headers, producers, and control batches
-whole. The records of transactions stay, decided or not, as for every reader of uncommitted records.
+A batch without a codec becomes one message per record. A batch with a codec becomes a wrapper with the same
+codec, compressed again. Message sets have no place for headers, producer ids and control batches, so these
+are left out. The records of transactions stay, decided or not, as for every read_uncommitted consumer.
 
-A client that asks for an offset within a batch without a codec gets the messages from that offset on, as some
-librdkafka versions rely on; within a wrapper it skips what is before by itself.
+A client that asks for an offset within a batch without a codec gets the messages from that offset on. Some
+librdkafka versions rely on that. In a wrapper the client itself skips the messages before that offset.
 
-Messages get checksums of their own, so those of the batches are looked at first: damage must not become
+Messages get checksums of their own, so those of the batches are checked first: otherwise damage would become
 content.
 
 Source: Kafka's `RecordsUtil.downConvert`, `LazyDownConversionRecords`; KIP-283.
@@ -22,16 +22,17 @@ from kafkapy.protocol.records import BatchHeader, crc_is_valid, iter_headers, it
 
 
 class ZstdBatchError(Exception):
-    """The first batch to convert is compressed with zstd, which messages of magic 0 and 1 cannot be."""
+    """The first batch to convert is compressed with zstd, which message sets do not have."""
 
 
 def down_convert(
     batches: Buffer, magic: int, first_offset: int, *, limit: int, max_decompressed: int = MAX_DECOMPRESSED
 ) -> bytearray:
-    """The message set of whole batches of magic 2: empty where nothing in them can be said in one.
+    """Convert whole batches of magic 2 to a message set, which may be empty.
 
-    It may end within a message: it has at most `limit` bytes, except that the first batch is converted whole.
-    A batch that is compressed with zstd ends it, so that the client asks for that one next.
+    The set has at most `limit` bytes and may end within a message, but the first batch is always converted
+    completely. The set ends before a batch that is compressed with zstd, so that the client asks for that
+    one next.
 
     Raises:
         ZstdBatchError: there is nothing before the first zstd batch.
@@ -74,5 +75,5 @@ def _converted(
         records = (record for record in records if record.offset >= first_offset)
     messages = build_message_set(records, magic, compression=codec, timestamp_type=header.timestamp_type)
     if offset_of(messages) < first_offset:
-        return bytearray()  # compaction took what was behind, and the client would never get on
+        return bytearray()  # compaction removed the rest: the client would ask for this offset forever
     return messages

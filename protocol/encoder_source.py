@@ -1,18 +1,18 @@
-"""Writes the source of an encoder: one straight-line function for one version of one message.
+"""Generates the source of encoders: a straight-line function for one version of a message.
 
-It appends pieces to a list that is joined at the end. Adjacent fixed-size values and the length that follows
-share one struct call:
+The function appends bytes to a list that is joined at the end. Adjacent fixed-size values and the length that
+follows share one struct call:
 
     s2 = o1.topic.encode()
     n = len(s2) + 1
     append(p_iB(o1.partition, n) if n < 128 else p_i(o1.partition) + encode_string_length(n))
     append(s2)
 
-A field that the version does not have is left out. In a request or a record a value that would be lost so
-is an EncodeError unless the schema calls the field ignorable, as in Kafka. In a response it is dropped:
-handlers fill all fields once, for all versions.
+A field that the version does not have is left out. In a request or a record, losing a value this way raises
+EncodeError unless the schema calls the field ignorable, as in Kafka. In a response the value is dropped,
+since handlers fill all fields once for all versions.
 
-A value of the wrong kind raises TypeError, AttributeError or `struct.error`; `codec` turns these into
+A value of the wrong type raises TypeError, AttributeError or `struct.error`; `codec` turns these into
 EncodeError.
 """
 
@@ -26,7 +26,7 @@ from kafkapy.protocol.schema import FIXED, Field, MessageSchema, Struct
 
 
 def is_not_default(field: Field, value: str) -> str:
-    """An expression that is true when `value` differs from the field's default."""
+    """Return an expression that is true when `value` differs from the field's default."""
     if field.default_is_null:
         return f"{value} is not None"
     if field.is_array:
@@ -41,10 +41,10 @@ def is_not_default(field: Field, value: str) -> str:
 
 
 class EncoderSource:
-    """`text` defines `encode(o1, out, parts)`, to be executed with `names` as its globals.
+    """Holds in `text` the source of `encode(o1, out, parts)`, and in `names` its globals.
 
-    Pieces go to the list `out`. At a `records` field, if `parts` is a list, what is in `out` moves there as
-    one piece and the records follow it as they are.
+    The function appends bytes to the list `out`. If `parts` is a list, a `records` field moves the bytes in
+    `out` to it as one part, and the records follow as they are.
     """
 
     def __init__(self, schema: MessageSchema, version: int) -> None:
@@ -77,7 +77,7 @@ class EncoderSource:
         return f"{prefix}{self._variables}"
 
     def _packed(self, run: list[tuple[str, str]]) -> str:
-        """An expression for the bytes of adjacent fixed-size values; code "x" is a zero byte, no value."""
+        """Return an expression for adjacent fixed-size values; code "x" is a zero byte."""
         code = "".join(code for _, code in run)
         if not code.strip("x"):
             return repr(bytes(len(code)))
@@ -91,7 +91,7 @@ class EncoderSource:
             self._run = []
 
     def _flush_with_varint(self, value: str, encode: str = "encode_uvarint") -> None:
-        """Write the pending run and a varint, in one call if the varint is short."""
+        """Emit the pending run and a varint, in one call if the varint is short."""
         run, self._run = self._run, []
         short = self._packed([*run, (value, "B")]) if run else f"ONE_BYTE[{value}]"
         long = f"{self._packed(run)} + {encode}({value})" if run else f"{encode}({value})"
@@ -116,7 +116,7 @@ class EncoderSource:
         elif field.struct is not None:
             self._nested(field.struct, value, path, nullable=nullable, tagged=tagged)
         elif field.type in FIXED:
-            if field.type == "uuid":  # struct would cut or pad it silently
+            if field.type == "uuid":  # struct would truncate or pad it silently
                 with self._block(f"if len({value}) != 16:"):
                     self._emit(f"raise EncodeError('{path}: a UUID is 16 bytes')")
             self._run.append((value, FIXED[field.type]))
@@ -141,7 +141,7 @@ class EncoderSource:
             self._flush()
 
     def _length(self, kind: str, *, flexible: bool) -> None:
-        """Write n after what is pending: the length + 1, or 0 for null, in flexible versions."""
+        """Emit the pending run and n; if flexible, n is the length + 1, or 0 for null."""
         if flexible:
             self._flush_with_varint("n", "encode_string_length" if kind == "string" else "encode_uvarint")
         else:
@@ -149,7 +149,7 @@ class EncoderSource:
             self._flush()
 
     def _sized(self, kind: str, value: str, *, flexible: bool, nullable: bool) -> None:
-        """A string or bytes."""
+        """Emit a string or bytes."""
         variable = self._variable("s")
         encoded = f"{variable}.encode()" if kind == "string" else variable
         size = f"len({variable}) + 1" if flexible else f"len({variable})"

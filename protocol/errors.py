@@ -1,7 +1,7 @@
-"""Kafka's error codes, and the three errors the protocol layer knows.
+"""Kafka's error codes, and the three exceptions of the protocol layer.
 
-`KafkaError` is an answer: a handler raises it, the client sees its code. `DecodeError` is the only error that
-bytes from outside can cause here. `EncodeError` is a mistake of ours: a value that the wire cannot carry.
+A handler raises `KafkaError`, and the client gets its code. `DecodeError` is the only error that bytes from
+outside can cause. `EncodeError` is a bug of the broker: a value that does not fit its field.
 
 Source: Kafka's `org.apache.kafka.common.protocol.Errors`.
 """
@@ -150,7 +150,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether Kafka's clients retry the request by themselves (`RetriableException`)."""
+        """Whether Kafka's clients retry the request on their own (`RetriableException`)."""
         return self in _RETRIABLE
 
 
@@ -193,7 +193,7 @@ _RETRIABLE = frozenset(
 
 
 class KafkaError(Exception):
-    """Answer this error code; the message goes to the client where the response has a field for it."""
+    """Answers an error code; the client gets the message if the response has a field for it."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{code.name}: {message}" if message else code.name)
@@ -202,7 +202,7 @@ class KafkaError(Exception):
 
 
 class DecodeError(ValueError):
-    """These bytes are not what they claim to be."""
+    """The bytes are not what they claim to be."""
 
 
 class OverBudgetError(DecodeError):

@@ -3,13 +3,13 @@
     request   size int32 | api key int16, api version int16, correlation id int32, client id, [tags] | body
     response  size int32 | correlation id int32, [tags] | body
 
-Request header version 2 and response header version 1, those with tags, go with flexible versions of the
-body. The client id keeps its int16 length in all of them. Two exceptions: an ApiVersions response always
-has header version 0, since the client may not know yet what the broker speaks (KIP-511), and
+Flexible versions of a body have the headers with tags: request header version 2 and response header
+version 1. The client id has an int16 length in all of them. There are two exceptions. An ApiVersions response
+always has header version 0, since the client may not know yet which versions the broker supports (KIP-511).
 ControlledShutdown version 0 has request header version 0, without a client id.
 
-Everything here is read before anyone is authenticated, so a header may carry only a few tagged fields: no
-Kafka release defines any.
+Headers are read before anyone is authenticated, so they may have only a few tagged fields. No Kafka release
+defines any.
 """
 
 import struct
@@ -42,14 +42,17 @@ class RequestHeader(NamedTuple):
     api_key: int
     api_version: int
     correlation_id: int
-    client_id: str  # empty where the client sent null, as in Kafka
+    client_id: str  # empty if the client sent null, as in Kafka
 
 
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """The header of a frame (without its size), and where the body starts.
+    """Return the header of a frame (without its size) and where the body starts.
 
-    The version may be one that does not exist: a too-new ApiVersions request has to be answered.
-    DecodeError for an API key that does not exist, since nothing then says where the header ends.
+    The version may be one that does not exist, since a too-new ApiVersions request has to be answered.
+
+    Raises:
+        DecodeError: the API key does not exist, so that the end of the header is unknown, or the header is
+            malformed.
     """
     try:
         api_key, api_version, correlation_id, length = _HEADER_AND_LENGTH.unpack_from(frame)
@@ -81,7 +84,7 @@ def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def response_parts(api_key: int, api_version: int, correlation_id: int, response: TopMessage) -> list[Part]:
-    """The whole frame; its first part starts with the size. Records are parts of their own."""
+    """Return the complete frame, which starts with its size; records are separate parts."""
     parts = codec.encode_parts(response, api_version)
     size = sum(len(part) if isinstance(part, bytes) else part.nbytes for part in parts)
     if api_version >= _FLEXIBLE_FROM[api_key] and api_key != _API_VERSIONS:
@@ -97,7 +100,7 @@ def response_parts(api_key: int, api_version: int, correlation_id: int, response
 def encode_request(
     message: TopMessage, api_version: int, correlation_id: int = 0, client_id: str | None = None
 ) -> bytes:
-    """A whole request frame with its size, as a client sends it."""
+    """Return a complete request frame with its size, as a client sends it."""
     api_key = message.KEY
     if api_key is None:
         raise EncodeError(f"{type(message).__name__} is not a request")
@@ -116,7 +119,7 @@ def encode_request(
 def decode_response(
     api_key: int, api_version: int, frame: Buffer, *, budget: int = codec.DEFAULT_BUDGET
 ) -> tuple[int, TopMessage]:
-    """Correlation id and response of a frame (without its size), as a client reads it."""
+    """Return correlation id and response of a frame (without its size), as a client reads it."""
     if len(frame) < 5:
         raise DecodeError("response header: ends too early")
     correlation_id: int = struct.unpack_from(">i", frame)[0]

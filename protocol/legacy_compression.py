@@ -1,17 +1,17 @@
-"""The codecs as messages of magic 0 and 1 carry them: zstd is not among them, and magic 0 has its own lz4.
+"""The codecs of messages of magic 0 and 1: there is no zstd, and magic 0 has its own lz4.
 
-The header of an LZ4 frame ends in a checksum: the second byte of the xxHash32 of the frame descriptor (flags,
-block size, content size). The first clients with lz4 hashed the frame's magic number too, and brokers and
-clients have kept that for messages of magic 0 ever since (KAFKA-3160), while magic 1 has it as the frame
-format wants it:
+The header of an LZ4 frame ends with a checksum: the second byte of the xxHash32 of the frame descriptor
+(flags, block size, content size). The first clients with lz4 hashed the frame's magic number too, and brokers
+and clients still do so for messages of magic 0 (KAFKA-3160). Messages of magic 1 have the checksum of the
+frame format:
 
     offset  field
          0  magic number          4 bytes, 04 22 4d 18
          4  flags, block size     1 byte each
-         6  content size          8 bytes, where bit 3 of the flags is set
-            header checksum       1 byte; magic 0: of all before it, magic 1: of all before it from byte 4 on
+         6  content size          8 bytes, if bit 3 of the flags is set
+            header checksum       1 byte; magic 0: of everything before it, magic 1: the same from byte 4 on
 
-What is read with magic 0 may have either checksum, or none that fits: nobody has ever looked at it.
+Frames that are read with magic 0 may have either checksum or a wrong one: no reader has ever checked it.
 
 Source: Kafka's `Lz4BlockOutputStream`, `Lz4BlockInputStream`; the LZ4 frame format 1.6; the xxHash
 specification.
@@ -30,7 +30,7 @@ _MASK = 0xFFFFFFFF
 
 
 def compress_legacy(codec: Compression, magic: int, data: Buffer) -> bytes:
-    """`data` as the value of a message of this magic that holds others. Not for zstd."""
+    """Compress messages to the value of a wrapper of this magic; the codec must not be zstd."""
     compressed = compress(codec, data)
     if codec is Compression.LZ4 and magic == 0:
         return with_header_checksum(compressed, from_byte=0)
@@ -38,7 +38,7 @@ def compress_legacy(codec: Compression, magic: int, data: Buffer) -> bytes:
 
 
 def decompress_legacy(codec: Compression, magic: int, data: Buffer, *, limit: int) -> bytes:
-    """The messages within the value of a message.
+    """Return the messages in the value of a wrapper.
 
     Raises:
         DecodeError: as `decompress`, and for zstd.
@@ -51,7 +51,10 @@ def decompress_legacy(codec: Compression, magic: int, data: Buffer, *, limit: in
 
 
 def with_header_checksum(frame: Buffer, *, from_byte: int) -> bytes:
-    """The LZ4 frame with the checksum of its header from `from_byte` on, if it is long enough to have one."""
+    """Return the LZ4 frame with its header checksum computed from `from_byte` on.
+
+    A frame that is too short for a checksum is returned as it is.
+    """
     if len(frame) <= _FLAGS_AT:
         return bytes(frame)
     at = _FLAGS_AT + (10 if frame[_FLAGS_AT] & _CONTENT_SIZE else 2)
@@ -63,7 +66,7 @@ def with_header_checksum(frame: Buffer, *, from_byte: int) -> bytes:
 
 
 def xxhash32(data: Buffer) -> int:
-    """The xxHash32, with seed 0, of fewer than 16 bytes: longer input takes a loop that no header needs."""
+    """Return the xxHash32 with seed 0 of fewer than 16 bytes; no header is longer."""
     assert len(data) < 16
     value = 374761393 + len(data)
     whole = len(data) & ~3

@@ -1,24 +1,26 @@
 """Message sets: records of magic 0 and 1, as clients before Kafka 0.11 write and read them.
 
-A set is messages one after another; there is no header for all of them. Integers are big-endian.
+A set is a sequence of messages without a common header. Integers are big-endian.
 
     offset  field         type
          0  offset        int64
-         8  size          int32   bytes behind this field
-        12  crc           uint32  CRC-32 of everything behind this field
+         8  size          int32   bytes after this field
+        12  crc           uint32  CRC-32 of everything after this field
         16  magic         int8    0 or 1
         17  attributes    int8    0-2 codec, 3 timestamp type (magic 1)
         18  timestamp     int64   magic 1 only: milliseconds since 1970, -1 for none
             key           int32 length, -1 for null, and its bytes
             value         likewise
 
-A message with a codec is a wrapper: its key is null and its value is a compressed message set, whose messages
+A message with a codec is a wrapper: its key is null, and its value is a compressed message set whose messages
 have no codec. The wrapper has the offset of the last of them. Their own offsets are absolute in magic 0 and
-count from 0 in magic 1, where a wrapper also has the largest timestamp, or with timestamp type LogAppendTime
-the one of all its messages. There are no headers, no producers and no transactions.
+count from 0 in magic 1. In magic 1 the wrapper also has the largest timestamp of its messages, or the
+timestamp of all of them if the timestamp type is LogAppendTime. There are no headers, producer ids or
+transactions.
 
-A set may end within a message: a broker cuts at the bytes that were asked for. The client reads the messages
-before it, or, where there are none, learns that the message is larger than what it asked for.
+A set may end within a message, since a broker truncates it at the number of bytes that were asked for. The
+client reads the messages before that one. If there are none, it learns that the message is larger than what
+it asked for.
 
 Writers differ: the offsets that producers send mean nothing, and librdkafka sent wrappers with offset 0.
 
@@ -43,10 +45,10 @@ MAGIC_1 = 1
 _PREFIX = struct.Struct(">qiIbb")
 _UP_TO_MAGIC = 17
 _MIN_SIZE = 14
-"""What the size of a message of magic 0 with null key and null value is."""
+"""The size field of a message of magic 0 with a null key and a null value."""
 _MIN_SIZE_1 = _MIN_SIZE + 8
 _FIELDS_AT = (18, 26)
-"""By magic: where the key begins."""
+"""Where the key begins, by magic."""
 _CRC_FROM = 16
 _CODEC_MASK = 0x07
 _TIMESTAMP_TYPE = 0x08
@@ -56,19 +58,19 @@ _INT64 = struct.Struct(">q")
 _HEAD = struct.Struct(">qiI")
 """Offset, size, CRC."""
 _BODY = (struct.Struct(">bbi"), struct.Struct(">bbqi"))
-"""By magic: magic, attributes, timestamp (magic 1), key length."""
+"""Magic, attributes, timestamp (magic 1 only) and key length, by magic."""
 
 
 class CorruptMessageError(DecodeError):
-    """Bytes that are no message, or were changed on the way: the client should send them again."""
+    """The bytes are no message, or changed on the way; the client should send them again."""
 
 
 class Message(NamedTuple):
-    """A message as it lies in its set."""
+    """A message as its set has it."""
 
     offset: int
     size: int
-    """Bytes of all of it, offset and size included."""
+    """The bytes of the complete message, with the fields offset and size."""
     magic: int
     attributes: int
     timestamp: int
@@ -77,7 +79,11 @@ class Message(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """Raises DecodeError for a codec that Kafka does not have."""
+        """The codec.
+
+        Raises:
+            DecodeError: Kafka has no such codec.
+        """
         return codec_in(self.attributes)
 
     @property
@@ -91,10 +97,10 @@ class Message(NamedTuple):
 
 
 def iter_messages(data: Buffer) -> Iterator[Message]:
-    """The messages of a set as they lie there, wrappers unopened, without one that is cut short at the end.
+    """Yield the messages of a set, wrappers unopened; a torn message at the end is left out.
 
     Raises:
-        CorruptMessageError: a size or a magic that cannot be, or a wrong CRC.
+        CorruptMessageError: a size or a magic is impossible, or a CRC is wrong.
         DecodeError: key and value do not fill their message, or a record batch follows.
     """
     data = bytes(data)
@@ -130,7 +136,7 @@ def _read_message(data: bytes, position: int, size: int, magic: int) -> Message:
     key, at = _read_field(data, position + _FIELDS_AT[magic], end)
     value, at = _read_field(data, at, end)
     if at != end:
-        raise DecodeError(f"{end - at} bytes behind the value of a message")
+        raise DecodeError(f"{end - at} bytes after the value of a message")
     return Message(offset, size + LOG_OVERHEAD, magic, attributes, timestamp, key, value)
 
 
@@ -147,14 +153,14 @@ def _read_field(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def unwrap(wrapper: Message, *, limit: int = MAX_DECOMPRESSED) -> Iterator[Message]:
-    """The messages in a wrapper, with their absolute offsets and the timestamps that consumers see.
+    """Yield the messages in a wrapper, with offsets and timestamps as consumers see them.
 
     Args:
-        limit: the most bytes to which they may decompress.
+        limit: how many bytes they may decompress to.
 
     Raises:
         CorruptMessageError: as `iter_messages`.
-        DecodeError: anything that a consumer could not read.
+        DecodeError: a consumer could not read them.
     """
     magic = wrapper.magic
     if wrapper.value is None:
@@ -171,13 +177,13 @@ def unwrap(wrapper: Message, *, limit: int = MAX_DECOMPRESSED) -> Iterator[Messa
         if message.magic != magic:
             raise DecodeError(f"a message of magic {message.magic} within one of magic {magic}")
         if message.attributes & _CODEC_MASK:
-            raise DecodeError("a message with a codec within another")
+            raise DecodeError("a message with a codec within another one")
         timestamp = message.timestamp if append_time is None else append_time
         yield message._replace(offset=base + message.offset, timestamp=timestamp)
 
 
 def _last_offset(data: bytes) -> int:
-    """The offset of the last whole message of a set."""
+    """Return the offset of the last whole message of a set."""
     end = len(data)
     position, offset = 0, None
     while end - position >= LOG_OVERHEAD:
@@ -187,12 +193,12 @@ def _last_offset(data: bytes) -> int:
             break
         position, offset = following, found
     if offset is None:
-        raise DecodeError("there is no message in a message with a codec")
+        raise DecodeError("a message with a codec holds no message")
     return int(offset)
 
 
 def decode_message_set(data: Buffer, *, limit: int = MAX_DECOMPRESSED) -> list[Record]:
-    """All records of a set, as a client reads it.
+    """Return all records of a set, as a client reads it.
 
     Raises:
         DecodeError: as `iter_messages` and `unwrap`.
@@ -205,7 +211,10 @@ def decode_message_set(data: Buffer, *, limit: int = MAX_DECOMPRESSED) -> list[R
 
 
 def offset_of(data: Buffer) -> int:
-    """The offset of the first message of a set, which in a wrapper is that of its last; -1 without any."""
+    """Return the offset of the first message of a set, or -1 if it has none.
+
+    A wrapper has the offset of its last message.
+    """
     return int(_INT64.unpack_from(data)[0]) if data else -1
 
 
@@ -219,9 +228,9 @@ def build_message_set(
     compression: Compression = Compression.NONE,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytearray:
-    """A set of records that have offsets; headers are left out. Without records it is empty.
+    """Build a set from records that have offsets; with a codec it is one wrapper.
 
-    With a codec it is one wrapper.
+    Headers are left out. Without records the set is empty.
     """
     attributes = timestamp_type << 3 if magic == MAGIC_1 else 0
     relative = bool(compression) and magic == MAGIC_1
@@ -251,7 +260,7 @@ def append_message(
     key: bytes | None,
     value: bytes | None,
 ) -> None:
-    """Write one message behind the others."""
+    """Append one message to `out`."""
     key_length = -1 if key is None else len(key)
     if magic == MAGIC_0:
         head = _BODY[0].pack(MAGIC_0, attributes, key_length)

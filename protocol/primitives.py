@@ -1,7 +1,8 @@
-"""What compiled encoders and decoders call for the rarer shapes: long varints, long arrays, unknown tags.
+"""Helpers of compiled encoders and decoders: long varints, long arrays, unknown tags.
 
-Unsigned varints are seven bits a byte, lowest first. Kafka reads at most five bytes and so do we; padded ones
-are accepted as there. What exceeds a non-negative int32 is refused, since it can only be a length or a tag.
+Unsigned varints have seven bits a byte, lowest first. As in Kafka, at most five bytes are read, and padded
+varints are accepted. A value above the int32 range is refused, since varints are only lengths, counts and
+tags.
 
 Source: Kafka's `ByteUtils`, KIP-482.
 """
@@ -16,7 +17,7 @@ from kafkapy.protocol.schema import SIZES
 Buffer: TypeAlias = bytes | memoryview
 
 SHORT_ARRAY = 16
-"""Arrays of fewer numbers than this have a ready-made `Struct` for each length."""
+"""Arrays with fewer numbers than this have a ready-made `Struct` for each length."""
 
 MAX_STRING = 0x7FFF
 
@@ -25,7 +26,12 @@ ONE_BYTE = [bytes([value]) for value in range(0x80)]
 
 
 def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
-    """The value, and the position after it. IndexError at the end of the data."""
+    """Return the value and the position after it.
+
+    Raises:
+        IndexError: the data ends within the varint.
+        DecodeError: the varint is too long or too large.
+    """
     value = shift = 0
     while True:
         byte = data[position]
@@ -42,7 +48,7 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_string_length(data: Buffer, position: int) -> tuple[int, int]:
-    """As `read_uvarint`, for the length + 1 of a compact string: Kafka's strings end at 32,767 bytes."""
+    """Read as `read_uvarint` does the length + 1 of a compact string, at most 32,767 + 1."""
     value, position = read_uvarint(data, position)
     if value > MAX_STRING + 1:
         raise DecodeError("string longer than 32767 bytes")
@@ -50,7 +56,7 @@ def read_string_length(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def skip_tags(data: Buffer, position: int, end: int, budget: int) -> tuple[int, int]:
-    """Step over a tagged section of which no tag is known; the position after it and the budget left."""
+    """Skip a tagged section without known tags; return the next position and the budget left."""
     count, position = read_uvarint(data, position)
     budget -= count
     if budget < 0:
@@ -80,25 +86,25 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def encode_string_length(value: int) -> bytes:
-    """As `encode_uvarint`, for the length + 1 of a compact string."""
+    """Encode the length + 1 of a compact string as `encode_uvarint` does."""
     if value > MAX_STRING + 1:
         raise EncodeError("string longer than 32767 bytes")
     return encode_uvarint(value)
 
 
 def array_unpackers(code: str) -> list[Callable[[Buffer, int], tuple[Any, ...]]]:
-    """Unpackers of 0, 1, … `SHORT_ARRAY` - 1 numbers."""
+    """Return unpackers of 0, 1, … `SHORT_ARRAY` - 1 numbers."""
     return [Struct(">" + code * n).unpack_from for n in range(SHORT_ARRAY)]
 
 
 def unpack_long_array(code: str, count: int, data: Buffer, position: int) -> list[Any]:
-    """`count` values from `position`; the caller has checked that they are there."""
+    """Unpack `count` values from `position`; the caller has checked that they are there."""
     end = position + count * SIZES[code]
     return [value for (value,) in Struct(">" + code).iter_unpack(data[position:end])]
 
 
 def array_packers(code: str, prefix: str) -> list[Callable[..., bytes]]:
-    """Packers of a length and 0, 1, … `SHORT_ARRAY` - 1 numbers."""
+    """Return packers of a length and 0, 1, … `SHORT_ARRAY` - 1 numbers."""
     return [Struct(f">{prefix}{code * n}").pack for n in range(SHORT_ARRAY)]
 
 

@@ -1,6 +1,6 @@
-"""Random messages for tests and fuzzing: any class in any version, with values from the edges of every type.
+"""Random messages for tests and fuzzing: any class, any version, edge values of every type.
 
-A message holds only what its version can carry, so that decoding its encoding gives it back.
+A message has values only in the fields of its version, so decoding its encoding returns an equal message.
 """
 
 import random
@@ -25,7 +25,7 @@ ALPHABET = "abcXYZ019._-/ \u0000\u007f\u00e9\u0416\u4e2d\U0001f600"
 
 
 def message_classes() -> list[type[TopMessage]]:
-    """Every class that the codec knows, sorted by module and name."""
+    """Return every class that the codec knows, sorted by module and name."""
     found = []
     for module in modules():
         names = import_module(f"kafkapy.protocol.messages.{module}")

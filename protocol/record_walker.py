@@ -1,21 +1,22 @@
-"""Checks the framing of every record of a batch without making records of them.
+"""Checks the framing of every record of a batch without decoding the records.
 
-What a batch must be, for no consumer to fail on it: each record's declared length is exactly used up;
-varints have at most 5 or 10 bytes and no bits beyond 32 or 64; timestamps fit in 64 bits; offset deltas are
-0, 1, 2 …; lengths are -1 (null) or more; header keys are not null and are valid UTF-8; there are as many
-records as the batch declares, and nothing behind them. Record attributes are unused, yet kafka-python and
-aiokafka read them as a varint, so that 0x80 and above would shift all that follows.
+A batch must meet these conditions, so that no consumer fails on it. Each record uses exactly its declared
+length. Varints have at most 5 or 10 bytes and no bits beyond 32 or 64. Timestamps fit in 64 bits. Offset
+deltas are 0, 1, 2 …. Lengths are -1 (null) or more. Header keys are not null and are valid UTF-8. There are
+as many records as the batch declares, and nothing after them. Record attributes are below 0x80: they are
+unused, but kafka-python and aiokafka read them as a varint, so that greater values would shift everything
+that follows.
 
 This is stricter than Apache Kafka, which answers INVALID_RECORD for wrong lengths and counts, but stores
-what clients read differently: it ignores the offset deltas of uncompressed batches, takes every negative
-length for null, drops the surplus bits of varints and replaces invalid UTF-8 in header keys. To a payload
-that does not decompress it answers UNKNOWN_SERVER_ERROR. Here all of it is `InvalidRecordError`, for
-INVALID_RECORD, which clients do not retry; CORRUPT_MESSAGE, which they do, is for a CRC that does not
-match.
+batches that clients read differently. It ignores the offset deltas of uncompressed batches, takes every
+negative length for null, drops the surplus bits of varints and replaces invalid UTF-8 in header keys. If a
+payload does not decompress, it answers UNKNOWN_SERVER_ERROR. Here all of these raise `InvalidRecordError` and
+are answered with INVALID_RECORD, which clients do not retry. CORRUPT_MESSAGE, which they retry, is the answer
+to a CRC that does not match.
 
-Compressed payloads stream through: a walker is fed pieces, and keeps between them only where it stands. Of
-the two twins the compiled one (`_walker.c`) is taken if it was built; a KAFKAPY_PURE_PYTHON in the
-environment that is not empty chooses the other. They agree on every input, and the tests hold them to it.
+Compressed payloads are streamed: a walker is fed pieces, and keeps nothing between them but its state. There
+are two walkers. The compiled one (`_walker.c`) is used if it was built, unless KAFKAPY_PURE_PYTHON is set and
+not empty in the environment. Tests hold that both agree on every input.
 
 Source: Kafka's `LogValidator`, `DefaultRecord.readFrom`, `DefaultRecordBatch.RecordIterator`.
 """
@@ -32,7 +33,7 @@ from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, TimestampType, read_varint
 
 _MIN_RECORD_LENGTH = 6
-"""Attributes, timestamp delta, offset delta, null key, null value, header count: one byte each."""
+"""One byte each: attributes, timestamp and offset delta, null key and value, header count."""
 
 _TOO_MANY = "more records than the batch declares"
 _TOO_SHORT = "shorter than a record can be"
@@ -43,14 +44,14 @@ _NEGATIVE = "a negative length"
 _BEYOND = "a field that goes beyond its end"
 _HEADERS = "an impossible number of headers"
 _HEADER_KEY = "a header key that is not UTF-8"
-_BEHIND = "bytes behind its last field"
+_TRAILING = "bytes after its last field"
 
 _T = TypeVar("_T")
 Waiting: TypeAlias = Generator[None, None, _T]
 
 
 class InvalidRecordError(DecodeError):
-    """A batch whose records a consumer could not read. `record_index`: the first bad one, -1 if unknown."""
+    """A consumer could not read the records; `record_index` is the first bad one, or -1."""
 
     def __init__(self, message: str, record_index: int = -1) -> None:
         super().__init__(message)
@@ -58,17 +59,17 @@ class InvalidRecordError(DecodeError):
 
 
 class BatchSummary(NamedTuple):
-    """What a walk over a batch's records found. Timestamps are milliseconds."""
+    """What a walk over the records of a batch found; timestamps are in milliseconds."""
 
     record_count: int
     max_timestamp: int
-    """NO_TIMESTAMP if no record has a greater one."""
+    """The greatest timestamp, or NO_TIMESTAMP if no record has a greater one."""
     offset_of_max_timestamp: int
-    """Offset delta of the first record with the max timestamp, -1 if that is NO_TIMESTAMP."""
+    """The offset delta of the first record with the max timestamp; -1 if that is NO_TIMESTAMP."""
     min_timestamp: int
-    """Of the records that have one; NO_TIMESTAMP if none has."""
+    """The least timestamp of the records that have one, or NO_TIMESTAMP."""
     first_null_key: int
-    """Index of the first record without a key, or -1."""
+    """The index of the first record without a key, or -1."""
 
     @property
     def null_key(self) -> bool:
@@ -79,12 +80,12 @@ def walk_batch(buffer: Buffer, position: int, header: BatchHeader, *, max_decomp
     """Check every record of the batch at `position`.
 
     Args:
-        header: the batch's. Its CRC is not looked at.
-        max_decompressed: the most bytes to which the records may decompress.
+        header: the header of the batch; its CRC is not checked.
+        max_decompressed: how many bytes the records may decompress to.
 
     Raises:
-        InvalidRecordError: the records, or the compressed payload.
-        DecompressedSizeError: the limit is exceeded.
+        InvalidRecordError: a record or the compressed payload is malformed.
+        DecompressedSizeError: the records decompress to more bytes.
     """
     if header.magic != MAGIC:
         raise InvalidRecordError(f"message format {header.magic} is not supported")
@@ -118,25 +119,28 @@ def walk_batch(buffer: Buffer, position: int, header: BatchHeader, *, max_decomp
 
 
 class RecordWalker(Protocol):
-    """Is fed the decompressed records of one batch in pieces of any size."""
+    """Takes the decompressed records of one batch in pieces of any size."""
 
     def __init__(self, base_timestamp: int, record_count: int, /) -> None: ...
 
     def feed(self, piece: Buffer, /) -> str | None:
-        """What is wrong with the record that it came to, or None. From then on the answer stays the same."""
+        """Return what is wrong with the current record, or None.
+
+        After an error the answer stays the same.
+        """
 
     def finish(self, /) -> str | None:
-        """After the last piece: what is wrong with the end of the batch, or with what came before it."""
+        """Return, after the last piece, what is wrong with the batch, or None."""
 
     def summary(self) -> tuple[int, int, int, int, int]:
-        """The fields of BatchSummary: of the whole records so far, as the batch's header has it."""
+        """Return the fields of BatchSummary for the whole records so far."""
 
 
 class PureWalker:
-    """The twin in Python.
+    """The walker in Python.
 
-    Records that lie in one piece take the fast path, `_walk_whole`. One that a piece cuts through is walked
-    by the generator `_walk_cut`, which waits for the next piece wherever it needs it.
+    Records within one piece take the fast path, `_walk_whole`. A record that spans pieces is walked by the
+    generator `_walk_cut`, which waits for the next piece wherever it needs it.
     """
 
     __slots__ = (
@@ -165,9 +169,9 @@ class PureWalker:
         self._piece = b""
         self._position = 0
         self._left = 0
-        """Bytes of the record in `_cut` from `_position` on."""
+        """How many bytes of the record in `_cut` are left from `_position` on."""
         self._cut: Waiting[None] | None = None
-        """The record that the last piece cut through."""
+        """The record that began in an earlier piece and has not ended."""
         self._wrong: str | None = None
 
     def feed(self, piece: Buffer, /) -> str | None:
@@ -202,7 +206,7 @@ class PureWalker:
         while True:
             if self._cut is not None:
                 for _ in self._cut:
-                    return  # it wants the next piece
+                    return  # it waits for the next piece
                 self._cut = None
             self._walk_whole()
             if self._position == len(self._piece):
@@ -210,7 +214,10 @@ class PureWalker:
             self._cut = self._walk_cut()
 
     def _walk_whole(self) -> None:
-        """Walk over the records that lie whole in this piece. A hot loop: most varints have one byte."""
+        """Walk over the records that are whole in this piece.
+
+        This is a hot loop: most varints have one byte.
+        """
         data = self._piece
         size = len(data)
         at = self._position
@@ -282,7 +289,7 @@ class PureWalker:
 
                 at = _walk_whole_headers(data, at, end) if data[at] else at + 1
                 if at != end:
-                    raise DecodeError(_BEHIND if at < end else _BEYOND)
+                    raise DecodeError(_TRAILING if at < end else _BEYOND)
                 index += 1
         except IndexError:
             raise DecodeError(_BEYOND) from None
@@ -301,7 +308,7 @@ class PureWalker:
         ):
             self._min_timestamp = timestamp
 
-    # --- a record in several pieces: each `yield` waits for the next one, which then is `_piece` from 0 on --
+    # --- a record in several pieces: each `yield` waits for the next piece, which is then in `_piece` -------
 
     def _walk_cut(self) -> Waiting[None]:
         self._left = 2**31
@@ -327,7 +334,7 @@ class PureWalker:
             yield from self._header_key()
             yield from self._field()
         if self._left:
-            raise DecodeError(_BEHIND)
+            raise DecodeError(_TRAILING)
         self._records += 1
 
     def _byte(self) -> Waiting[int]:
@@ -356,7 +363,7 @@ class PureWalker:
                 return value
 
     def _field(self) -> Waiting[bool]:
-        """Skip a nullable field; whether it is null."""
+        """Skip a nullable field, and return whether it is null."""
         length = yield from self._varint(32)
         if length < -1:
             raise DecodeError(_NEGATIVE)
@@ -388,7 +395,7 @@ class PureWalker:
             yield
 
     def _take(self, length: int) -> bytes:
-        """As many as there are of the next `length` bytes."""
+        """Return those of the next `length` bytes that this piece has."""
         here = self._piece[self._position : self._position + length]
         self._position += len(here)
         self._left -= len(here)
@@ -396,7 +403,7 @@ class PureWalker:
 
 
 def _walk_whole_headers(data: bytes, at: int, end: int) -> int:
-    """Walk over the headers of a record that ends at `end`; where they end."""
+    """Walk over the headers of a record that ends at `end`, and return where they end."""
     count, at = read_varint(data, at, 32)
     if not 0 <= count <= (end - at) // 2:
         raise DecodeError(_HEADERS)
@@ -432,4 +439,4 @@ def _choose_walker() -> type[RecordWalker]:
 
 
 Walker: type[RecordWalker] = _choose_walker()
-"""The twin that `walk_batch` uses."""
+"""The walker that `walk_batch` uses."""

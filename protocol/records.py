@@ -1,17 +1,18 @@
-"""Record batches, message format v2 (magic 2): reading and patching headers, building and decoding batches.
+"""Record batches, message format v2 (magic 2): headers, building and decoding.
 
-A batch is this header, then the records, compressed as one piece if a codec is set. Integers are big-endian.
+A batch is this header and the records, which are compressed together if a codec is set. Integers are
+big-endian.
 
     offset  field                   type
          0  base_offset             int64
-         8  batch_length            int32   bytes behind this field
+         8  batch_length            int32   bytes after this field
         12  partition_leader_epoch  int32
         16  magic                   int8    2
-        17  crc                     uint32  CRC-32C of everything behind this field
+        17  crc                     uint32  CRC-32C of everything after this field
         21  attributes              int16   0-2 codec, 3 timestamp type, 4 transactional, 5 control,
                                             6 delete horizon; the others are unused
         23  last_offset_delta       int32
-        27  base_timestamp          int64   milliseconds since 1970; the delete horizon where bit 6 is set
+        27  base_timestamp          int64   milliseconds since 1970; the delete horizon if bit 6 is set
         35  max_timestamp           int64
         43  producer_id             int64
         51  producer_epoch          int16
@@ -19,16 +20,16 @@ A batch is this header, then the records, compressed as one piece if a codec is 
         57  record_count            int32
         61  records
 
-A record: length (varint), attributes (int8, unused), timestamp delta (varlong), offset delta (varint), key
+A record is: length (varint), attributes (int8, unused), timestamp delta (varlong), offset delta (varint), key
 and value (each a varint length, -1 for null, and its bytes), header count (varint), headers (key: varint
 length and UTF-8; value: as above). Varints are zigzag. Deltas are relative to base timestamp and base offset.
 
-Base offset, length, leader epoch and magic lie outside the CRC: the broker assigns offset and epoch by
-patching the buffer that it received, and nothing else is touched.
+The CRC covers neither base offset, length, leader epoch nor magic: the broker assigns offset and epoch by
+patching the buffer that it received, and changes nothing else.
 
-Magic 0 and 1 (message sets of old clients, `legacy_records.py`) share the first 17 bytes but for the CRC,
-which comes first there: `read_header` reports their magic and size and nothing more, so that callers can
-refuse them.
+Messages of magic 0 and 1 (message sets of old clients, `legacy_records.py`) have the same first 17 bytes,
+except that their CRC comes before the magic. `read_header` reads only their base offset, size and magic, so
+that callers can refuse them.
 
 Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`; KIP-98.
 """
@@ -48,7 +49,7 @@ from kafkapy.protocol.compression import Compression as Compression
 from kafkapy.protocol.errors import DecodeError
 
 LOG_OVERHEAD = 12
-"""Bytes of base offset and length, which the length does not count."""
+"""The bytes of base offset and length, which the length does not count."""
 HEADER_SIZE = 61
 
 MAGIC = 2
@@ -62,7 +63,7 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 assert _HEADER.size == HEADER_SIZE
 _LEGACY_HEADER = struct.Struct(">qiIb")
 _LEGACY_MIN_SIZE = 26
-"""A message of magic 0 with null key and null value."""
+"""The bytes of a message of magic 0 with a null key and a null value."""
 
 _LENGTH_AT = 8
 _MAGIC_AT = 16
@@ -85,14 +86,17 @@ _MAX_SEQUENCE = 2**31 - 1
 
 
 class TimestampType(IntEnum):
-    """Whose clock a batch's timestamps come from: the producer's or the broker's."""
+    """Whose clock the timestamps of a batch come from: the producer's or the broker's."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class BatchHeader(NamedTuple):
-    """The fixed part of a batch. Of other magics than 2 only base_offset, batch_length and magic are read."""
+    """The header of a batch.
+
+    Of other magics than 2 only base_offset, batch_length and magic are read.
+    """
 
     base_offset: int
     batch_length: int
@@ -110,7 +114,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """The bytes of the complete batch."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
@@ -129,7 +133,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """Raises DecodeError for a codec that Kafka does not have."""
+        """The codec.
+
+        Raises:
+            DecodeError: Kafka has no such codec.
+        """
         return codec_in(self.attributes)
 
     @property
@@ -153,7 +161,7 @@ class BatchHeader(NamedTuple):
 
 @dataclass(slots=True)
 class Record:
-    """A record as clients see it. `offset` is -1 in a record that is yet to be given one."""
+    """A record as clients see it; `offset` is -1 until the record gets one."""
 
     offset: int = -1
     timestamp: int = NO_TIMESTAMP
@@ -163,7 +171,7 @@ class Record:
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """Sequence numbers wrap from 2**31 - 1 to 0."""
+    """Add to a sequence number, which wraps from 2**31 - 1 to 0."""
     return (sequence + increment) & _MAX_SEQUENCE
 
 
@@ -171,7 +179,7 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header of the batch at `position`. The records need not be there.
+    """Return the header of the batch at `position`; the buffer may end after it.
 
     Raises:
         DecodeError: the buffer ends within the header, or the declared size is smaller than a header.
@@ -196,10 +204,10 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Each batch's position and header, up to the end or to a batch that is cut short there.
+    """Yield position and header of each batch, up to the end or to a batch that is torn there.
 
     Raises:
-        DecodeError: as `read_header`, for a size that cannot be.
+        DecodeError: as `read_header`, for an impossible size.
     """
     end = len(buffer)
     while end - position >= LOG_OVERHEAD:
@@ -212,7 +220,7 @@ def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 
 def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the whole batch is there and its CRC-32C is the one in its header."""
+    """Return whether the batch is whole and its CRC-32C is the one in its header."""
     end = position + header.size
     return end <= len(buffer) and crc32c(memoryview(buffer)[position + _CRC_FROM : end]) == header.crc
 
@@ -220,7 +228,7 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 def stamp_batch(
     buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int
 ) -> None:
-    """Give the batch its offset and leader epoch, in place. The CRC covers neither."""
+    """Set the batch's base offset and leader epoch in place; the CRC covers neither."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
 
@@ -228,7 +236,7 @@ def stamp_batch(
 def set_max_timestamp(
     buffer: bytearray | memoryview, position: int, timestamp_type: TimestampType, max_timestamp: int
 ) -> None:
-    """Set the batch's timestamp type and max timestamp, in place, and its CRC if that changes anything.
+    """Set the batch's timestamp type and max timestamp in place, and its CRC if they change.
 
     With LOG_APPEND_TIME the max timestamp is the timestamp of every record.
     """
@@ -264,13 +272,14 @@ def build_batch(
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     delete_horizon: int | None = None,
 ) -> bytearray:
-    """One batch with at least one record.
+    """Build one batch from at least one record.
 
-    A record with offset -1 gets the offset behind the one before it; offsets may have gaps but must rise.
+    A record with offset -1 gets the offset after that of the record before it. Offsets may have gaps but must
+    rise.
 
     Args:
         level: the codec's level, see `compress`.
-        timestamp_type: with LOG_APPEND_TIME the records' greatest timestamp becomes that of all.
+        timestamp_type: with LOG_APPEND_TIME the greatest timestamp becomes that of all records.
         delete_horizon: when compaction may remove the batch's tombstones and markers, in milliseconds.
     """
     payload = bytearray()
@@ -284,7 +293,7 @@ def build_batch(
         previous = delta
         delta = previous + 1 if record.offset == -1 else record.offset - base_offset
         if not previous < delta < 2**31:
-            raise ValueError(f"record {count} has the offset {record.offset}: not behind the one before it")
+            raise ValueError(f"record {count} has offset {record.offset}, not after the one before it")
         max_timestamp = max(max_timestamp, record.timestamp)
         _append_record(payload, record, record.timestamp - base_timestamp, delta)
         count += 1
@@ -317,7 +326,7 @@ def recompress_batch(
     level: int | None = None,
     limit: int = MAX_DECOMPRESSED,
 ) -> bytearray:
-    """The same batch with another codec; the records' bytes stay as they are.
+    """Return the same batch with another codec; the bytes of the records do not change.
 
     Raises:
         DecodeError: as `decompress`.
@@ -369,13 +378,15 @@ def _append_varint(out: bytearray, value: int) -> None:
 def decode_records(
     buffer: Buffer, position: int = 0, header: BatchHeader | None = None, *, limit: int = MAX_DECOMPRESSED
 ) -> list[Record]:
-    """The records of the batch at `position`, control records too. The CRC is not looked at.
+    """Return the records of the batch at `position`, control records too.
+
+    The CRC is not checked.
 
     Args:
-        limit: the most bytes to which the records may decompress.
+        limit: how many bytes the records may decompress to.
 
     Raises:
-        DecodeError: anything that a consumer could not read.
+        DecodeError: a consumer could not read the batch.
     """
     return list(iter_records(buffer, position, header, limit=limit))
 
@@ -383,7 +394,7 @@ def decode_records(
 def iter_records(
     buffer: Buffer, position: int = 0, header: BatchHeader | None = None, *, limit: int = MAX_DECOMPRESSED
 ) -> Iterator[Record]:
-    """As `decode_records`, one record at a time: the records of a large batch take many times its bytes."""
+    """Yield the records one by one: those of a large batch take many times its bytes."""
     if header is None:
         header = read_header(buffer, position)
     if header.magic != MAGIC:
@@ -406,7 +417,7 @@ def iter_records(
             raise DecodeError(f"a header key of record {index} is not UTF-8") from None
         yield record
     if at != len(data):
-        raise DecodeError(f"{len(data) - at} bytes behind the last record")
+        raise DecodeError(f"{len(data) - at} bytes after the last record")
 
 
 def _decode_record(
@@ -446,11 +457,11 @@ def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def read_varint(data: bytes, at: int, bits: int) -> tuple[int, int]:
-    """A zigzag varint of at most 32 or 64 bits, and the position behind it.
+    """Return a zigzag varint of at most 32 or 64 bits and the position after it.
 
     Raises:
-        DecodeError: it has more bits.
-        IndexError: the data ends within it.
+        DecodeError: the varint has more bits.
+        IndexError: the data ends within the varint.
     """
     byte = data[at]
     if byte < 0x80:

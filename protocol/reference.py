@@ -1,17 +1,17 @@
-"""The same codec, slow and obvious: it walks the schema, value by value, and the compiled one must equal it.
+"""A slow and obvious codec, which the compiled one must equal.
 
-Written from Kafka's protocol guide and KIP-482, sharing only the schemas and the classes with `codec`. It has
-no budget for the number of values. Used by tests.
+It walks the schema value by value. It is written from Kafka's protocol guide and KIP-482, and shares only the
+schemas and the message classes with `codec`. It has no budget for the number of values. Only tests use it.
 
     bool, int8 … int64, uint16, uint32, float64, uuid    big-endian, 1 to 16 bytes
     string    int16 length, -1 for null                  compact: varint of length + 1, 0 for null
     bytes     int32 length, -1 for null                  compact: varint of length + 1, 0 for null
     records   as bytes
     array     int32 count, -1 for null                   compact: varint of count + 1, 0 for null
-    struct    its fields; if it may be null, an int8 before it, negative for null
-              in flexible versions a tagged section at its end: the number of fields, then of each, in the
-              order of tags, tag, size and value; only those that are not at their default; a struct that may
-              be null has a varint 1 before it there, or is a varint 0
+    struct    its fields; a nullable struct follows an int8, which is negative for null
+              In flexible versions it ends with a tagged section: the number of tagged fields, then the tag,
+              size and value of each, in the order of tags. Fields at their default are left out. In a tagged
+              section a nullable struct follows a varint: 1, or 0 for null.
 """
 
 from importlib import import_module

@@ -1,18 +1,19 @@
-"""The schemas of Kafka's messages, read from `schemas/*.json`: what the generator and both codecs work from.
+"""The schemas of Kafka's messages, read from `schemas/*.json`.
 
-A file holds the messages of one module of `messages/`: a JSON object of message name to
+The generator and both codecs use them. A file holds the messages of one module of `messages/`: a JSON object
+that maps the name of each message to
 
     kind        request, response, header, data, or a record: metadata, coordinator-key, coordinator-value
     key         the API key, or the type of the record
     versions    "0-18" or "0"
     flexible    the versions with compact types and tagged fields: "12+" or "none"
-    fields      in wire order; of each: name, type ("[]X" is an array of X), versions, and where they apply
-                nullable, tag and tagged (versions in which it is a tagged field), default, ignorable (an
+    fields      in wire order. Each has name, type ("[]X" is an array of X) and versions. It may have
+                nullable, tag and tagged (the versions in which it is a tagged field), default, ignorable (an
                 older version may leave the value out), key, entity, flexible, and fields for a struct
 
-Names stay Kafka's here; `Field.name` is the Python name. A struct that stands in two places of
-one message is one class with the fields and the versions of both; where the same name means two things in one
-module, each class carries its message's name.
+Names in the schemas are Kafka's; `Field.name` is the Python name. A struct that occurs twice in one message
+is one class with the fields and the versions of both. If two messages of a module use a name for different
+structs, each class is prefixed with its message's name.
 
 Source: Kafka's `clients/src/main/resources/common/message`, in the versions of 3.9 and 4.4 together.
 """
@@ -39,7 +40,7 @@ FIXED = {
     "float64": "d",
     "uuid": "16s",
 }
-"""Types of fixed size, and how `struct` spells them."""
+"""The types of fixed size and their format characters in `struct`."""
 
 SIZES = {"?": 1, "b": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16, "B": 1, "x": 1}
 
@@ -120,7 +121,7 @@ def snake_case(name: str) -> str:
 
 
 def minimum_size(field: Field, version: int, flexible: bool) -> int:
-    """The least number of bytes that an untagged field, or one element of it, can take."""
+    """Return the least number of bytes that an untagged field, or one element of it, can take."""
     if field.is_array:
         return 1 if flexible else 4
     return element_size(field, version, flexible)
@@ -141,7 +142,7 @@ def element_size(field: Field, version: int, flexible: bool) -> int:
 
 @cache
 def load(module: str) -> dict[str, MessageSchema]:
-    """The messages of one file of `schemas/`, by name."""
+    """Return the messages of one file of `schemas/` by name."""
     specs: dict[str, dict[str, Any]] = json.loads((SCHEMAS / f"{module}.json").read_text("utf-8"))
     class_names = _class_names(specs)
     return {name: _message(name, spec, class_names) for name, spec in specs.items()}
@@ -167,7 +168,7 @@ def _message(name: str, spec: dict[str, Any], class_names: dict[tuple[str, str],
                 if known:
                     position = known[0]
                     merged[position] = _merge(merged[position], parsed)
-                else:  # wire order: it follows what it follows in its own place
+                else:  # keep the wire order of its own place
                     merged.insert(position, parsed)
                 position += 1
         return Struct(kafka_name, class_names.get((name, kafka_name), kafka_name), tuple(merged))
@@ -205,7 +206,7 @@ def _message(name: str, spec: dict[str, Any], class_names: dict[tuple[str, str],
 
 
 def _merge(one: Field, other: Field) -> Field:
-    """One field for a struct that stands in two places: the versions of both."""
+    """Return one field, with the versions of both, for a struct that occurs in two places."""
     versions = _join(one.versions, other.versions)
     nullable = _join(one.nullable, other.nullable)
     tagged = _join(one.tagged, other.tagged)
@@ -236,7 +237,7 @@ def _default(kind: str, text: Any) -> Default:
 
 
 def _class_names(specs: dict[str, dict[str, Any]]) -> dict[tuple[str, str], str]:
-    """(message, struct) to the name of its class, for the structs whose plain name would be ambiguous."""
+    """Map (message, struct) to a class name, for structs whose plain name is ambiguous."""
     meanings: dict[str, dict[str, str]] = {}
     for message, spec in specs.items():
         merged: dict[str, dict[str, Any]] = {}

@@ -1,6 +1,6 @@
-"""The small types that everything shares: API keys, topic ids, topic partitions, parts of a response.
+"""The small shared types: API keys, topic ids, topic partitions, parts of a response.
 
-A `Uuid` is its 16 bytes, most significant first, as on the wire; its text form is 22 characters of URL-safe
+A `Uuid` is its 16 bytes, most significant first, as on the wire. Its text form is 22 characters of URL-safe
 base64 without padding, as in Kafka's `org.apache.kafka.common.Uuid`.
 """
 
@@ -16,7 +16,10 @@ ZERO_UUID: Uuid = bytes(16)
 
 
 def random_uuid() -> Uuid:
-    """A version 4 UUID whose text does not start with a dash: Kafka's tools would read it as an option."""
+    """Return a version 4 UUID whose text does not start with a dash.
+
+    Kafka's tools would read such a text as an option.
+    """
     while True:
         raw = bytearray(os.urandom(16))
         raw[6] = raw[6] & 0x0F | 0x40
@@ -30,7 +33,11 @@ def uuid_to_text(uuid: Uuid) -> str:
 
 
 def uuid_from_text(text: str) -> Uuid:
-    """Raises ValueError unless the text is the 22-character form (padding is accepted, as in Kafka)."""
+    """Parse the 22-character form; padding is accepted, as in Kafka.
+
+    Raises:
+        ValueError: the text has another form.
+    """
     stripped = text.rstrip("=")
     if not re.fullmatch("[A-Za-z0-9_-]{22}", stripped):
         raise ValueError(f"not a base64 UUID of 22 characters: {text[:40]!r}")
@@ -46,18 +53,18 @@ class TopicPartition(NamedTuple):
 
 
 class Opaque(Protocol):
-    """Records that stay where they are, such as a slice of a log file: only their size is looked at."""
+    """Records that are not copied, such as a slice of a log file; only their size is used."""
 
     @property
     def nbytes(self) -> int: ...
 
 
 Part: TypeAlias = bytes | memoryview | Opaque
-"""A piece of an encoded message: bytes to copy to the socket, or an opaque piece to send from where it is."""
+"""A part of an encoded message: bytes to copy to the socket, or records to send in place."""
 
 
 class ApiKey(IntEnum):
-    """The int16 that says what a request is."""
+    """The int16 that identifies the API of a request."""
 
     PRODUCE = 0
     FETCH = 1

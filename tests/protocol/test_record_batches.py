@@ -268,7 +268,7 @@ def test_offsets_may_have_gaps_as_after_compaction() -> None:
 
 
 def test_offsets_must_rise() -> None:
-    with pytest.raises(ValueError, match="not behind"):
+    with pytest.raises(ValueError, match="not after"):
         build_batch([Record(offset=10), Record(offset=10)], base_offset=10)
 
 
