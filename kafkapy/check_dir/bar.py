@@ -1,4 +1,4 @@
-"""How far a check is, as a bar in the terminal."""
+"""The progress of a check as a bar in the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 
 class CheckBar:
-    """A bar on standard error: bytes of log read, how fast, the time it takes yet; lines go above it."""
+    """A bar on standard error with bytes read, speed and time left; lines go above it."""
 
     def __init__(self, total: int) -> None:
         self._console = Console(stderr=True)
@@ -23,7 +23,7 @@ class CheckBar:
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
-            redirect_stdout=False,  # it would send to standard error what belongs into a file
+            redirect_stdout=False,  # otherwise output for a file would go to standard error
         )
         self._task = self._bar.add_task("", total=total)
 
@@ -37,11 +37,11 @@ class CheckBar:
         self._bar.stop()
 
     def read(self, nbytes: int) -> None:
-        """So many bytes more were read."""
+        """Move the bar: `nbytes` more were read."""
         self._bar.update(self._task, advance=nbytes)
 
     def tell(self, line: str) -> None:
-        """A line for standard output; in a terminal both share the screen."""
+        """Print a line to standard output, which may share the terminal with the bar."""
         if sys.stdout.isatty():
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:

@@ -1,4 +1,4 @@
-"""Checking log directories from end to end."""
+"""The complete check of log directories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Progress = Callable[[int], None]
 
 @dataclass(slots=True)
 class Summary:
-    """What a check has read and found."""
+    """What a check has read and what it has found."""
 
     partitions: int = 0
     segments: int = 0
@@ -29,9 +29,9 @@ class Summary:
     nbytes: int = 0
     seconds: float = 0.0
     live: list[str] = field(default_factory=list)
-    """Log directories that a broker is running on."""
+    """The log directories on which a broker is running."""
     unreadable: list[str] = field(default_factory=list)
-    """One line for what could not be checked."""
+    """One line for each thing that could not be checked."""
     findings: dict[Severity, int] = field(default_factory=lambda: dict.fromkeys(Severity, 0))
 
     @property
@@ -40,13 +40,13 @@ class Summary:
 
     @property
     def exit_status(self) -> int:
-        """0 clean, 1 something is wrong, 2 something could not be checked."""
+        """0 if clean, 1 if something is wrong, 2 if something could not be checked."""
         if self.unreadable:
             return 2
         return 1 if self.findings[Severity.DAMAGED] or self.findings[Severity.REPAIRED] else 0
 
     def values(self) -> dict[str, Any]:
-        """For JSON."""
+        """The summary for JSON."""
         return {
             "kind": "summary",
             "partitions": self.partitions,
@@ -61,10 +61,10 @@ class Summary:
 
 
 class Check:
-    """Log directories that are to be checked."""
+    """The check of some log directories."""
 
     def __init__(self, paths: Iterable[str], *, deep: bool) -> None:
-        """Find them.
+        """Find the log directories.
 
         Raises:
             UserError: there are none.
@@ -75,7 +75,7 @@ class Check:
         self.summary = Summary()
 
     def total_bytes(self) -> int:
-        """What there is to read, about."""
+        """Estimate how many bytes are to be read."""
         total = 0
         for directory in self.places:
             for place in directory.partitions:
@@ -90,7 +90,7 @@ class Check:
             return 0
 
     def run(self, progress: Progress) -> Iterator[Finding]:
-        """Read everything; what is wrong, as it is found."""
+        """Read everything, and yield findings as they come."""
         started = time.perf_counter()
         results: list[PartitionResult] = []
         owners = Owners()
@@ -117,7 +117,7 @@ class Check:
                         result.findings += check_kraft_files(self._files, partition.path)
                 except FileNotFoundError as error:
                     if not directory.live:
-                        self.summary.unreadable.append(f"{error.filename} has gone meanwhile")
+                        self.summary.unreadable.append(f"{error.filename} was removed during the check")
                     continue
                 except LogSourceError as error:
                     self.summary.unreadable.append(str(error))

@@ -1,4 +1,4 @@
-"""The checkpoints of a log directory: their syntax, what they say, lines for what is not there."""
+"""The checkpoints of a log directory: their syntax, offsets and surplus lines."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kafkapy.storage.offset_checkpoint import CLEANER_OFFSETS
 
 _SHOWN = 5
 
-# What a broker does without one.
+# What a broker does without the file.
 _WITHOUT = {
     RECOVERY_POINTS: "The next start reads every log of the directory again, after an unclean stop",
-    LOG_START_OFFSETS: "Logs begin at their first segment: records that were deleted may show again",
-    HIGH_WATERMARKS: "The next start takes the end of each recovered log for it",
+    LOG_START_OFFSETS: "Logs begin at their first segment: deleted records may come back",
+    HIGH_WATERMARKS: "The next start takes the log end offset of each recovered log",
     CLEANER_OFFSETS: "Compaction reads every log from its start again",
 }
 
 
 @dataclass(slots=True)
 class Checkpoints:
-    """Offsets by partition, and what is wrong with the files."""
+    """The offsets by partition, and what is wrong with the files."""
 
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Checkpoints:
     findings: list[Finding] = field(default_factory=list)
 
     def by_name(self) -> dict[str, dict[TopicPartition, int]]:
-        """As the files are named."""
+        """The offsets by the name of their file."""
         return {
             RECOVERY_POINTS: self.recovery_points,
             LOG_START_OFFSETS: self.log_starts,
@@ -49,7 +49,7 @@ class Checkpoints:
 
 
 def read_checkpoints(files: ReadOnlyFiles, directory: str) -> Checkpoints:
-    """Read all of them.
+    """Read all checkpoints of the directory.
 
     Raises:
         OSError: the disk failed.
@@ -68,7 +68,10 @@ def read_checkpoints(files: ReadOnlyFiles, directory: str) -> Checkpoints:
 def lines_without_partition(
     directory: str, checkpoints: Checkpoints, there: Iterable[TopicPartition]
 ) -> list[Finding]:
-    """Lines for partitions that are not there. After a crash they may be left of topics that were deleted."""
+    """Return findings for lines of partitions that do not exist.
+
+    A crash may leave the lines of topics that were deleted.
+    """
     known = set(there)
     findings = []
     for name, offsets in checkpoints.by_name().items():
@@ -77,7 +80,7 @@ def lines_without_partition(
             shown = ", ".join(map(str, gone[:_SHOWN]))
             if len(gone) > _SHOWN:
                 shown += f" and {len(gone) - _SHOWN} more"
-            what = f"it has lines for partitions that are not there: {shown}"
-            remedy = "The broker drops them; restore what should be there."
+            what = f"it has lines for partitions that do not exist: {shown}"
+            remedy = "The broker drops them; restore the partitions that should exist."
             findings.append(Finding(Severity.HARMLESS, f"{directory}/{name}", what, remedy))
     return findings

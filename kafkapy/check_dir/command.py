@@ -1,7 +1,7 @@
 """`kafkapy check DIR…`: is a data directory sound?
 
-Exit status: 0 it is, but for what is harmless; 1 something is damaged, or will be repaired at the next start;
-2 it could not be checked, or wrong usage; 130 interrupted.
+Exit status: 0 it is sound, or has only harmless findings; 1 something is damaged, or will be repaired at the
+next start; 2 something could not be checked, or the usage is wrong; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path())
-@click.option("--deep", is_flag=True, help="Decompress every batch and look at every record.")
+@click.option("--deep", is_flag=True, help="Decompress every batch and check every record.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
-    """Look for damage in DIR..., without a broker and without changing anything.
+    """Find damage in DIR..., without a broker and without changing anything.
 
     DIR is a data directory of kafkapy or Apache Kafka, a folder with several, or one partition's directory.
-    Each finding is harmless, repaired by the next start, or damaged: then it says what to do.
+    Each finding is harmless, repaired by the next start, or damaged; a damaged one says what to do.
     """
     from kafkapy.check_dir.check import Check
 
@@ -46,14 +46,14 @@ def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
             click.echo(json.dumps(job.summary.values()))
         else:
             _tell(job.summary)
-    except OSError as error:  # of the output: what cannot be read is told
+    except OSError as error:  # from the output: what cannot be read is a line of the summary
         end_with(error, code=2)
     sys.exit(job.summary.exit_status)
 
 
 @contextmanager
 def _progress(job: Check) -> Iterator[tuple[Callable[[int], None], Callable[[str], None]]]:
-    """Who is told of bytes and of lines: a bar where somebody sees it."""
+    """Yield a function for bytes read and one for lines: those of a bar if there is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None, click.echo
         return
@@ -67,7 +67,7 @@ def _tell(summary: Summary) -> None:
     for line in summary.unreadable:
         click.echo(f"kafkapy: {line}", err=True)
     for path in summary.live:
-        click.echo(f"A broker runs on {path}: what it writes is left out.")
+        click.echo(f"A broker is running on {path}: what it is writing is left out.")
     counts = [f"{count} {severity.value}" for severity, count in summary.findings.items() if count]
     read = [_count(summary.partitions, "partition"), _count(summary.segments, "segment")]
     read.append(_count(summary.batches, "batch", "batches"))

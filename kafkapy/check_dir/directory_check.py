@@ -1,4 +1,4 @@
-"""A log directory: whose it is, whether a broker runs on it, its checkpoints, leftovers and partitions."""
+"""A log directory: its ids, its lock, its checkpoints, leftovers and partitions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from kafkapy.storage.log_directory import LOCK_FILE
 
 _KEPT = {
     Role.FUTURE: (
-        "is a copy that was under way to another directory",
+        "is a future log, whose move to this directory has not ended",
         "The next start goes on with it, or removes it.",
     ),
-    Role.DELETED: ("is left of a partition that was deleted", "The next start removes it."),
-    Role.STRAY: ("was set aside by Apache Kafka as a partition that nobody knows", "It may be removed."),
+    Role.DELETED: ("is left from a partition that was deleted", "The next start removes it."),
+    Role.STRAY: ("was set aside by a start, since it is not its topic's log", "It may be removed."),
 }
 
 
@@ -35,20 +35,24 @@ class DirectoryCheck:
     """One log directory, as its files were before its partitions were read."""
 
     def __init__(self, files: ReadOnlyFiles, place: DirectoryPlace, *, deep: bool) -> None:
-        """Raises OSError."""
+        """Read the files of the directory itself.
+
+        Raises:
+            OSError: the disk failed.
+        """
         self.place = place
         self._files = files
         self._deep = deep
         path = place.path
         self.live = files.is_locked(f"{path}/{LOCK_FILE}")
-        """A broker runs on the directory."""
+        """Whether a broker is running on the directory."""
         self.clean = not self.live and files.exists(f"{path}/{CLEAN_SHUTDOWN}")
         self.checkpoints: Checkpoints = read_checkpoints(files, path)
         self.meta: MetaProperties | None = None
-        """Whose directory it is, where that can be told."""
+        """The ids of the directory, if they can be read."""
 
     def partitions(self) -> Iterator[tuple[PartitionPlace, Expected]]:
-        """What is to be read, and what is known of it."""
+        """Yield the partitions to read, and what is known of each."""
         for place in self.place.partitions:
             if place.role is not Role.DELETED:
                 yield place, self._expected(place)
@@ -69,7 +73,7 @@ class DirectoryCheck:
         )
 
     def findings(self) -> list[Finding]:
-        """What is wrong with the directory itself.
+        """Return what is wrong with the directory itself.
 
         Raises:
             OSError: the disk failed.
@@ -87,7 +91,7 @@ class DirectoryCheck:
                 Finding(
                     Severity.HARMLESS,
                     entry.path,
-                    "is left of a write that was interrupted",
+                    "is left from a write that was interrupted",
                     "It may be removed.",
                 )
                 for entry in self._files.scan(path)
@@ -99,7 +103,7 @@ class DirectoryCheck:
         return found
 
     def _marker(self) -> list[Finding]:
-        """That it exists is what counts; its content is the broker epoch at best."""
+        """Check the marker of a clean stop, which counts even if its content is damaged."""
         path = f"{self.place.path}/{CLEAN_SHUTDOWN}"
         if not self.clean or read_clean_shutdown_epoch(self._files, path) is not None:
             return []
@@ -107,12 +111,14 @@ class DirectoryCheck:
         if not text:
             return []  # before Kafka 3.8
         return [
-            Finding(Severity.HARMLESS, path, "its broker epoch cannot be read", "It counts all the same.")
+            Finding(
+                Severity.HARMLESS, path, "its broker epoch cannot be read", "The file counts all the same."
+            )
         ]
 
     def _identity(self) -> list[Finding]:
         path = f"{self.place.path}/{META_PROPERTIES}"
-        remedy = "kafkapy writes it anew at its next start; Apache Kafka does not start without it."
+        remedy = "kafkapy writes a new one at its next start; Apache Kafka does not start without it."
         try:
             self.meta = read_meta_properties(self._files, path)
         except CorruptCheckpointError as error:
@@ -121,7 +127,7 @@ class DirectoryCheck:
 
 
 def compare_partitions(results: list[PartitionResult]) -> list[Finding]:
-    """What can only be seen of several partitions together."""
+    """Return what only a comparison of several partitions shows."""
     found = []
     places: dict[object, PartitionResult] = {}
     ids: dict[str, dict[bytes, list[PartitionResult]]] = defaultdict(lambda: defaultdict(list))
@@ -129,7 +135,7 @@ def compare_partitions(results: list[PartitionResult]) -> list[Finding]:
         other = places.setdefault(result.topic_partition, result)
         if other is not result:
             what = f"{result.topic_partition} is in {os.path.dirname(other.path)} too"
-            remedy = "No broker starts so: remove the one that is out of date."
+            remedy = "No broker starts with both: remove the one that is out of date."
             found.append(Finding(Severity.DAMAGED, result.path, what, remedy))
         if result.topic_id is not None:
             ids[result.topic_partition.topic][result.topic_id].append(result)
@@ -137,6 +143,6 @@ def compare_partitions(results: list[PartitionResult]) -> list[Finding]:
         for strange in sorted(groups.values(), key=len)[:-1]:
             for result in strange:
                 what = "its topic id is not that of the topic's other partitions"
-                remedy = "The next start takes the id from the metadata; what a deleted topic left goes."
+                remedy = "The next start takes the id from the metadata and removes deleted topics."
                 found.append(Finding(Severity.REPAIRED, result.path, what, remedy))
     return found

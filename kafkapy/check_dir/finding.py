@@ -1,4 +1,4 @@
-"""One thing that is wrong in a data directory."""
+"""One problem in a data directory."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Any
 
 
 class Severity(Enum):
-    """How bad it is."""
+    """How severe a finding is."""
 
     HARMLESS = "harmless"
-    """Nothing comes of it."""
+    """It has no consequences."""
     REPAIRED = "repaired"
-    """The next start of the broker puts it right by itself."""
+    """The next start of the broker repairs it."""
     DAMAGED = "damaged"
-    """It stays wrong until somebody does what the remedy says."""
+    """It stays until somebody follows the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, where, how bad that is, and what to do about it."""
+    """What is wrong, where, how severe it is, and what to do about it."""
 
     severity: Severity
     path: str
     what: str
     remedy: str
     position: int | None = None
-    """Byte of the file."""
+    """The byte of the file."""
     offset: int | None = None
-    """First offset of the log that it concerns."""
+    """The first offset of the log that is concerned."""
 
     def text(self) -> str:
-        """One line."""
+        """The finding as one line."""
         places = []
         if self.position is not None:
             places.append(f"byte {self.position}")
@@ -42,7 +42,7 @@ class Finding:
         return f"{self.severity.value}: {self.path}{at}: {self.what}. {self.remedy}"
 
     def values(self) -> dict[str, Any]:
-        """For JSON."""
+        """The finding for JSON."""
         return {
             "kind": "finding",
             "severity": self.severity.value,

@@ -1,11 +1,12 @@
-"""The indexes of a segment, held against its batches while those are read.
+"""The indexes of a segment, compared with its batches while those are read.
 
-An offset index is right when a search for any offset starts at or before the batch that has it: each entry
-points to where a batch begins whose first offset is at most the entry's, and both rise. A time index is right
-when no record up to an entry's offset is newer than its timestamp, and one is that new. They may be sparse.
+An offset index is right if a search for any offset starts at or before the batch that has it: each entry
+points to the start of a batch whose first offset is at most the entry's, and offsets and positions rise. A
+time index is right if the timestamp of each entry is that of the newest record up to the entry's offset.
+Indexes may be sparse.
 
-Indexes are read before the segment, whose batches are written first: so what a running broker adds meanwhile
-is no contradiction.
+Indexes are read before their segment, since a broker writes a batch before its entries. So what a running
+broker adds meanwhile is no contradiction.
 """
 
 from __future__ import annotations
@@ -22,18 +23,21 @@ from kafkapy.storage.time_index import NO_TIMESTAMP, TimeIndex
 
 @dataclass(frozen=True, slots=True)
 class IndexProblem:
-    """What is wrong with an index. `seen_by_broker`: it notices, and writes the index anew."""
+    """What is wrong with an index.
+
+    `seen_by_broker` says that a broker notices the problem and rebuilds the index.
+    """
 
     what: str
     position: int | None = None
-    """Of the entry."""
+    """The offset of the entry."""
     seen_by_broker: bool = False
     target: int | None = None
-    """The byte of the segment that the entry points to."""
+    """The byte of the segment to which the entry points."""
 
 
 _ATTEMPTS = 3
-"""At an index that a broker may trim just then."""
+"""How often to read an index, since a broker may be trimming it."""
 
 _OFFSET_ENTRY = struct.Struct("!ii")
 _TIME_ENTRY = struct.Struct("!qi")
@@ -42,11 +46,11 @@ _TIME_ENTRY = struct.Struct("!qi")
 def _entries(
     files: ReadOnlyFiles, index: IndexFile, layout: struct.Struct, *, being_written: bool
 ) -> list[tuple[int, int]]:
-    """The fields of each entry, read at once.
+    """Return the fields of each entry, in one read.
 
     Raises:
-        CorruptIndexError: the broker that opens the file would write it anew.
-        FileNotFoundError: it is missing.
+        CorruptIndexError: a broker that opens the file would rebuild it.
+        FileNotFoundError: the file is missing.
     """
     attempt = 1
     while True:
@@ -72,7 +76,10 @@ def _readable(
     *,
     being_written: bool,
 ) -> list[tuple[int, int]] | None:
-    """The entries; of a file that cannot be read none, and one of `problems` more; None without a file."""
+    """Return the entries, or None without a file.
+
+    If the file cannot be read, there are no entries and one more of `problems`.
+    """
     try:
         return _entries(files, index, layout, being_written=being_written)
     except FileNotFoundError:
@@ -85,10 +92,10 @@ def _readable(
 
 
 class OffsetIndexCheck:
-    """The entries of an offset index, each met by its batch or not."""
+    """Compares the entries of an offset index with the batches."""
 
     def __init__(self, files: ReadOnlyFiles, path: str, base_offset: int, *, being_written: bool) -> None:
-        """Read the entries. `being_written`: zeros behind them are room for more."""
+        """Read the entries; if `being_written`, zeros after them are space for more."""
         self.problems: list[IndexProblem] = []
         self._base_offset = base_offset
         self._offsets: dict[int, int] = {}
@@ -114,7 +121,7 @@ class OffsetIndexCheck:
             last_offset, last_position = offset, position
 
     def batch(self, position: int, first_offset: int, last_offset: int) -> None:
-        """A good batch begins at `position`."""
+        """Take note of a good batch, which begins at `position`."""
         offset = self._left.pop(position, None)
         if offset is not None and offset < first_offset:
             slot = self._positions.index(position)
@@ -124,7 +131,7 @@ class OffsetIndexCheck:
             self.problems.append(IndexProblem(what, slot * OffsetIndex.entry_size, target=position))
 
     def hole(self, start: int, end: int) -> None:
-        """What lies from byte `start` to `end` is no batch: nothing can be said against entries for it."""
+        """Take note that no batch lies from byte `start` to `end`: entries for it are not judged."""
         for position in self._positions[
             bisect_left(self._positions, start) : bisect_left(self._positions, end)
         ]:
@@ -134,12 +141,12 @@ class OffsetIndexCheck:
         ]
 
     def finish(self, size: int, next_offset: int) -> list[IndexProblem]:
-        """What is wrong, when the segment was read to byte `size` and offset `next_offset`."""
+        """Return what is wrong after the segment was read to byte `size` and offset `next_offset`."""
         for position, offset in self._left.items():
             slot = self._positions.index(position)
             last = slot == len(self._positions) - 1
             beyond = position >= size
-            where = "behind the end of the segment" if beyond else "where no batch begins"
+            where = "after the end of the segment" if beyond else "where no batch begins"
             self.problems.append(
                 IndexProblem(
                     f"entry {slot} (offset {offset}) points to byte {position}, {where}",
@@ -154,7 +161,7 @@ class OffsetIndexCheck:
 
 
 class TimeIndexCheck:
-    """The entries of a time index, each met by the batches up to its offset or not."""
+    """Compares the entries of a time index with the batches up to their offsets."""
 
     def __init__(self, files: ReadOnlyFiles, path: str, base_offset: int, *, being_written: bool) -> None:
         self.problems: list[IndexProblem] = []
@@ -182,7 +189,7 @@ class TimeIndexCheck:
             last_timestamp, last_offset = timestamp, offset
 
     def batch(self, first_offset: int, last_offset: int, max_timestamp: int) -> None:
-        """The next good batch."""
+        """Take note of the next good batch."""
         if self._at < len(self._entries):
             self._meet(first_offset, last_offset, max_timestamp)
         if max_timestamp > self._newest:
@@ -192,7 +199,7 @@ class TimeIndexCheck:
         entries = self._entries
         while self._at < len(entries) and entries[self._at][1] <= last_offset:
             timestamp, offset = entries[self._at]
-            # An entry may name a record inside a batch: those behind it may be newer.
+            # An entry may name a record inside a batch: the records after that one may be newer.
             below = max(self._newest, max_timestamp if last_offset <= offset else NO_TIMESTAMP)
             including = max(self._newest, max_timestamp if first_offset <= offset else NO_TIMESTAMP)
             if self._known and not below <= timestamp <= including:
@@ -203,11 +210,11 @@ class TimeIndexCheck:
             self._at += 1
 
     def bad_batch(self) -> None:
-        """Timestamps of a batch are not known: nothing can be said of entries behind it."""
+        """Take note that the timestamps of a batch are unknown: entries after it are not judged."""
         self._known = False
 
     def finish(self, next_offset: int) -> list[IndexProblem]:
-        """What is wrong, when the segment was read to offset `next_offset`."""
+        """Return what is wrong after the segment was read to offset `next_offset`."""
         if self._known and self._at < len(self._entries):
             _, offset = self._entries[self._at]
             if offset >= next_offset:

@@ -1,4 +1,4 @@
-"""What a broker has set aside as damaged (storage/damage.py), against what was found now."""
+"""The damage that a broker has noted (storage/damage.py), compared with what was found now."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ _COLUMNS = 5
 
 
 class KnownDamage:
-    """The ranges of one partition, by the base offset of their segments."""
+    """The noted ranges of one partition, by the base offset of their segments."""
 
     def __init__(self, files: ReadOnlyFiles, directory: str) -> None:
-        """Raises OSError."""
+        """Read the file of the partition.
+
+        Raises:
+            OSError: the disk failed.
+        """
         self.path = f"{directory}/{DAMAGED_OFFSETS}"
         self.findings: list[Finding] = []
         try:
@@ -25,7 +29,7 @@ class KnownDamage:
         except CorruptCheckpointError as error:
             what = str(error).removeprefix(f"{self.path}: ")
             self.findings.append(
-                Finding(Severity.REPAIRED, self.path, what, "Damage is found again when it is read.")
+                Finding(Severity.REPAIRED, self.path, what, "Damage is noted again when it is read.")
             )
         else:
             self._ranges: Mapping[int, tuple[DamagedRange, ...]] = load_damage(files, directory)
@@ -33,11 +37,11 @@ class KnownDamage:
         self._ranges = {}
 
     def end_offset(self, base_offset: int) -> int:
-        """Behind what a segment has lost at its end; 0 without any."""
+        """Return the offset after what a segment has lost at its end, or 0 if it has lost nothing."""
         return max((each.end_offset for each in self._ranges.get(base_offset, ())), default=0)
 
     def explains(self, gap: Gap) -> bool:
-        """Whether the offsets are known to be lost."""
+        """Return whether the offsets are known to be lost."""
         return any(
             each.first_offset <= gap.first and gap.last < each.end_offset
             for ranges in self._ranges.values()
@@ -45,15 +49,13 @@ class KnownDamage:
         )
 
     def compare(self, base_offset: int, bad: Sequence[BadPlace], end_offset: int) -> list[Finding]:
-        """What is to be said of a segment's ranges. `end_offset`: behind its last batch."""
+        """Return findings for the ranges of a segment, whose last batch ends before `end_offset`."""
         found = []
         for known in self._ranges.get(base_offset, ()):
             if known.position == known.end_position:
                 if known.first_offset >= end_offset:
-                    what = f"{_offsets(known)} are lost, the segment was cut short"
-                    remedy = (
-                        "Restore the segment from a backup and remove this file, with the broker stopped."
-                    )
+                    what = f"{_offsets(known)} are lost, the segment was truncated"
+                    remedy = "Stop the broker, restore the segment from a backup and remove this file."
                     found.append(
                         Finding(Severity.DAMAGED, self.path, what, remedy, offset=known.first_offset)
                     )
@@ -62,8 +64,8 @@ class KnownDamage:
                 known.position < each.position + each.size and each.position < known.end_position
                 for each in bad
             ):
-                continue  # told already
-            what = f"it says that {_offsets(known)} are damaged, and they are good"
+                continue  # it is a finding already
+            what = f"it says that {_offsets(known)} are damaged, but they are good"
             remedy = "Stop the broker and remove the file: until then consumers get CORRUPT_MESSAGE for them."
             found.append(Finding(Severity.DAMAGED, self.path, what, remedy, offset=known.first_offset))
         return found

@@ -1,4 +1,4 @@
-"""Files that no log is made of: KRaft's snapshots and quorum state, and kafkapy's own metadata."""
+"""Files outside the logs: KRaft's snapshots and quorum state, and kafkapy's own metadata."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _QUORUM_STATE = "quorum-state"
 
 
 def check_kraft_files(files: ReadOnlyFiles, directory: str) -> list[Finding]:
-    """Snapshots of the metadata, whole and closed by their footer; the quorum's state.
+    """Check that metadata snapshots are complete and that the quorum's state can be read.
 
     Raises:
         OSError: the disk failed.
@@ -40,7 +40,7 @@ def check_kraft_files(files: ReadOnlyFiles, directory: str) -> list[Finding]:
             elif entry.name == _QUORUM_STATE:
                 text = files.read(entry.path)
                 if text and not isinstance(json.loads(text), dict):
-                    raise ValueError("it is no JSON object")
+                    raise ValueError("it is not a JSON object")
         except ValueError as error:
             remedy = "Apache Kafka does not start with it: restore it."
             found.append(Finding(Severity.DAMAGED, entry.path, f"it cannot be read: {error}", remedy))
@@ -50,7 +50,7 @@ def check_kraft_files(files: ReadOnlyFiles, directory: str) -> list[Finding]:
 
 
 def _look_at_snapshot(files: ReadOnlyFiles, path: str) -> tuple[int, str | None]:
-    """What is wrong with a snapshot, and where."""
+    """Return what is wrong with a snapshot, and where."""
     file = files.open(path)
     position, last_type = 0, None
     try:
@@ -68,12 +68,13 @@ def _look_at_snapshot(files: ReadOnlyFiles, path: str) -> tuple[int, str | None]
         return position, str(error)
     finally:
         file.release()
-    return position, None if last_type == _SNAPSHOT_FOOTER else "it has no end: its footer is missing"
+    return position, None if last_type == _SNAPSHOT_FOOTER else "its footer is missing"
 
 
 def check_metadata_file(directory: str) -> tuple[str | None, list[Finding]]:
-    """kafkapy's metadata, a SQLite file: of which cluster they are, and what is wrong. A copy is looked at:
-    SQLite itself writes beside what it opens.
+    """Return the cluster of kafkapy's metadata, a SQLite file, and what is wrong with the file.
+
+    A copy is read, since SQLite writes files beside the one that it opens.
 
     Raises:
         OSError: the disk failed.

@@ -1,4 +1,4 @@
-"""What a path holds: a log directory, a folder with several, or one partition of a log directory."""
+"""What a path is: a log directory, a folder with several, or one partition's directory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIGNS = frozenset(
 
 
 class Role(Enum):
-    """Why a partition's directory is there."""
+    """Why a partition's directory exists."""
 
     LOG = "log"
     FUTURE = "future"
@@ -53,11 +53,11 @@ class DirectoryPlace:
     path: str
     partitions: list[PartitionPlace] = field(default_factory=list)
     whole: bool = True
-    """All of it is to be checked, not one partition."""
+    """Whether the complete directory is to be checked, not one partition."""
 
 
 def find_directories(files: ReadOnlyFiles, paths: Iterable[str]) -> list[DirectoryPlace]:
-    """The log directories at or below the paths, each once.
+    """Return the log directories at or below the paths, each once.
 
     Raises:
         UserError: there are none.
@@ -78,14 +78,14 @@ def find_directories(files: ReadOnlyFiles, paths: Iterable[str]) -> list[Directo
             inner = [each for each in below if _is_log_directory(files, each, _names(files, each))]
             if not inner:
                 raise UserError(
-                    f"{path} is no data directory of a broker, holds none, and is no partition of one."
+                    f"{path} is neither a data directory of a broker, nor a partition's, nor holds one."
                 )
             found += [_log_directory(files, each) for each in inner]
     return _once(found)
 
 
 def _once(found: Iterable[DirectoryPlace]) -> list[DirectoryPlace]:
-    """What is named twice, by whatever name, is one: not the copy of another."""
+    """Merge directories that are named twice, whatever their names: they are no copies."""
     places: dict[str, DirectoryPlace] = {}
     for place in found:
         known = places.setdefault(os.path.realpath(place.path), place)
@@ -100,7 +100,7 @@ def _once(found: Iterable[DirectoryPlace]) -> list[DirectoryPlace]:
 
 
 def partition_place(path: str) -> PartitionPlace | None:
-    """What a directory is by its name; None where it is no partition's."""
+    """Return what a directory is by its name, or None if it is not a partition's."""
     match = _NAME.fullmatch(os.path.basename(path))
     if match is None:
         return None
@@ -140,7 +140,7 @@ def _names(files: ReadOnlyFiles, path: str) -> list[str]:
         raise UserError(f"there is no directory {path}.") from None
     except NotADirectoryError:
         raise UserError(
-            f"{path} is no directory: name the data directory of a broker, or a partition's."
+            f"{path} is not a directory: name the data directory of a broker, or a partition's directory."
         ) from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None

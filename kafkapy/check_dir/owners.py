@@ -1,9 +1,9 @@
-"""Whose the log directories are: the ids in meta.properties, held against metadata.db and one another.
+"""The owners of log directories, by the ids in their meta.properties and in metadata.db.
 
-A broker has one metadata.db, in any of its directories. Where none or several are among what is checked, it
-cannot be told which directories belong together: each metadata.db answers for its own directory alone. A
-generated id with some characters that are wrong is one that has rotted: the start takes the other and writes
-it anew (storage/log_directory.py).
+A broker has one metadata.db, in any of its directories. If a check has none or several, it cannot know which
+directories belong together, and each metadata.db is compared only with its own directory. A generated id with
+some wrong characters is damaged: the start takes the other id and writes the file again
+(storage/log_directory.py).
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from kafkapy.log_source.data_directory import METADATA_FILE
 from kafkapy.storage.checkpoints import META_PROPERTIES, MetaProperties
 from kafkapy.storage.log_directory import has_rotted
 
-_REPAIRED = "The next start writes it anew, with the other id."
+_REPAIRED = "The next start writes it again, with the other id."
 _DAMAGED = (
     "kafkapy does not start with both: correct the file that is wrong, or name directories of one broker."
 )
 
 
 class Owners:
-    """The ids that the directories of a check name."""
+    """The ids that the directories of a check have."""
 
     def __init__(self) -> None:
         self._metas: dict[str, MetaProperties] = {}
         self._clusters: dict[str, str] = {}
 
     def add_directory(self, path: str, meta: MetaProperties | None) -> None:
-        """A directory, and what its meta.properties says where that can be read."""
+        """Add a directory with its meta.properties, if those can be read."""
         if meta is not None:
             self._metas[path] = meta
 
     def add_metadata(self, path: str, cluster_id: str | None) -> None:
-        """The cluster of the metadata.db in a directory, where there is one."""
+        """Add the cluster of the metadata.db in a directory, if there is one."""
         if cluster_id is not None:
             self._clusters[path] = cluster_id
 
     def compare(self) -> list[Finding]:
-        """What contradicts."""
+        """Return a finding for each contradiction."""
         found = []
         for home, cluster_id in self._clusters.items():
             own = self._metas.get(home, MetaProperties())

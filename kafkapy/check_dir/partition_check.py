@@ -1,8 +1,8 @@
-"""One partition: its segments in order, each against its indexes, and the log against the checkpoints.
+"""One partition: its segments in order, their indexes, and its log with the checkpoints.
 
-A segment that a running broker has deleted or replaced meanwhile is left out, and so is the end of the one
-that it is writing. Files that were read one after the other may still not fit: what is found beside a broker
-counts if it is found again.
+A segment that a running broker has deleted or replaced during the check is left out, and so is the end of the
+segment that it is writing. Files that were read one after the other may still contradict each other: while a
+broker is running, a finding counts only if a second check has it too.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from kafkapy.storage.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 _CONFIRMATIONS = 2
 
 _MOST = 20
-"""Findings of one kind in one segment that are told one by one."""
+"""How many findings of one kind are listed for a segment."""
 
-_DELETE_INDEX = "Stop the broker and delete the file: it is written anew from the log."
+_DELETE_INDEX = "Stop the broker and delete the file: it is rebuilt from the log."
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is known of a partition before its files are looked at."""
+    """What is known of a partition before its files are read."""
 
     clean: bool
     live: bool
-    """A broker is running on it."""
+    """Whether a broker is running on it."""
     deep: bool
     recovery_point: int | None = None
     log_start_offset: int = 0
@@ -56,7 +56,7 @@ class Expected:
 
 @dataclass(slots=True)
 class PartitionResult:
-    """What was found, and what of it others need to know."""
+    """The findings, and what other checks need to know."""
 
     topic_partition: TopicPartition
     path: str
@@ -71,10 +71,10 @@ class PartitionResult:
 def check_partition(
     files: ReadOnlyFiles, place: PartitionPlace, expected: Expected, progress: Progress
 ) -> PartitionResult:
-    """Read all of a partition.
+    """Read the complete partition.
 
     Raises:
-        LogSourceError: it cannot be listed.
+        LogSourceError: its directory cannot be listed.
         OSError: the disk failed.
     """
     result = _PartitionCheck(files, place, expected, progress).run()
@@ -88,7 +88,7 @@ def check_partition(
 
 
 def _no_progress(nbytes: int) -> None:
-    """It was counted the first time."""
+    """Count nothing: the bytes were counted the first time."""
 
 
 class _PartitionCheck:
@@ -137,14 +137,14 @@ class _PartitionCheck:
         if not self._expected.live:
             self._found += find_leftovers(path, names, [segment.base_offset for segment in listing.segments])
         if self._state.legacy is not None:
-            what = f"it holds messages in format v{self._state.legacy}, of clients before Kafka 0.11"
+            what = f"it holds messages in format v{self._state.legacy}, from clients before Kafka 0.11"
             remedy = "kafkapy does not serve them; Apache Kafka does."
             self._found.append(Finding(Severity.HARMLESS, path, what, remedy))
         result.batches = self._state.batches
         return result
 
     def _begin_transactions(self, listing: Listing) -> None:
-        """Transactions that were open where the log begins stand in the snapshot there."""
+        """Take the transactions that were open where the log begins from the snapshot there."""
         if not listing.segments:
             return
         offset = listing.segments[0].base_offset
@@ -204,7 +204,7 @@ class _PartitionCheck:
         end = self._expected_end(base)
         self._found += self._damage.compare(base, report.bad, end)
         self._state.next_offset = max(end, self._damage.end_offset(base))
-        # An index file is made with its first entry, or when the segment is closed.
+        # An index file is created with its first entry, or when the segment is closed.
         expects_indexes = size > 0 and not being_written
         self._gaps += [(segment.path, gap) for gap in report.gaps]
         self._epoch_starts += report.epochs
@@ -218,7 +218,10 @@ class _PartitionCheck:
             self._found += check_txn_index(self._files, segment, report, self._promises, end)
 
     def _forget(self) -> None:
-        """The broker has deleted or replaced a segment meanwhile: the next need not go on where it ended."""
+        """Forget the last segment: the broker has deleted or replaced it during the check.
+
+        The next segment need not begin where it ended.
+        """
         self._gaps.clear()
         self._state.next_offset = None
         self._state.open_transactions.clear()
@@ -228,7 +231,7 @@ class _PartitionCheck:
         return base_offset if end is None else end
 
     def _still_there(self, segment: OfflineSegment) -> bool:
-        """Whether the file has not been deleted or replaced since it was opened."""
+        """Return whether the file has not been deleted or replaced since it was opened."""
         try:
             return os.path.samestat(os.fstat(segment.file.fd), os.stat(segment.path + segment.suffix))
         except FileNotFoundError:
@@ -256,12 +259,12 @@ class _PartitionCheck:
                 what = f"{bad.reason}: {bad.size} bytes"
             remedy = f"{RESTORE}: consumers get CORRUPT_MESSAGE for what is lost."
             if segment.suffix:
-                # A compacted segment that takes the place of others: all that is left of their records.
+                # A compacted segment that replaces others has all that is left of their records.
                 severity, remedy = Severity.DAMAGED, f"{RESTORE}: the partition stays offline."
             elif severity is Severity.REPAIRED:
-                remedy = f"The next start cuts the log there; {size - bad.position} bytes of the segment go."
+                remedy = f"The next start truncates the log there, which removes {size - bad.position} bytes."
             elif bad.noticed and promises.is_cut_at(bad.offset):
-                remedy = f"{RESTORE}: the next start cuts the log there."
+                remedy = f"{RESTORE}: the next start truncates the log there."
             if number == _MOST:
                 what = f"{len(report.bad) - _MOST} more like this"
                 self._found.append(Finding(severity, path, what, remedy))
@@ -272,16 +275,16 @@ class _PartitionCheck:
         if missing:
             if not self._expected.live:
                 self._found.append(
-                    Finding(Severity.REPAIRED, path, "it is missing", "It is written anew from the log.")
+                    Finding(Severity.REPAIRED, path, "it is missing", "It is rebuilt from the log.")
                 )
             return
         if not problems:
             return
         severity, remedy = Severity.DAMAGED, _DELETE_INDEX
         if self._promises.reads_again(end_offset) and not self._expected.live:
-            severity, remedy = Severity.REPAIRED, "The next start writes it anew from the log."
+            severity, remedy = Severity.REPAIRED, "The next start rebuilds it from the log."
         elif any(problem.seen_by_broker for problem in problems):
-            severity, remedy = Severity.REPAIRED, "The broker writes it anew from the log when it opens it."
+            severity, remedy = Severity.REPAIRED, "The broker rebuilds it from the log when it opens it."
         what = problems[0].what + (f", and {len(problems) - 1} more" if len(problems) > 1 else "")
         self._found.append(Finding(severity, path, what, remedy, problems[0].position))
 
@@ -293,19 +296,19 @@ class _PartitionCheck:
         return listing.segments[-1].base_offset if listing.segments else self._expected.log_start_offset
 
     def _snapshot_limit(self) -> int:
-        """A broker that runs may have written more since."""
+        """Return where snapshots must end; a running broker may have written more since."""
         return 2**63 - 1 if self._expected.live or self._broken_end else self._result.end_offset
 
     def _check_end(self, listing: Listing) -> None:
-        """Hold the end of the log against the checkpoints."""
+        """Compare the end of the log with the checkpoints."""
         if self._place.role is not Role.LOG or self._broken_end:
             return
         if self._expected.live and self._state.next_offset is None:
-            return  # all that was listed has gone
+            return  # all segments that were listed are gone
         path, expected, end = self._place.path, self._expected, self._result.end_offset
         if not listing.segments:
             severity = Severity.DAMAGED if self._promises.recovery_point else Severity.REPAIRED
-            remedy = f"{RESTORE}." if self._promises.recovery_point else "The next start makes a new log."
+            remedy = f"{RESTORE}." if self._promises.recovery_point else "The next start creates a new log."
             self._found.append(Finding(severity, path, "there is no segment", remedy))
             return
         for name, offset, said in (
@@ -332,11 +335,11 @@ class _PartitionCheck:
             self._found.append(Finding(Severity.REPAIRED, path, what, remedy, offset=end))
 
     def _tell_gaps(self) -> None:
-        """Offsets that nobody has: compaction's, or of a segment that was lost."""
+        """Add findings for gaps, which compaction or a lost segment left."""
         if self._state.compacted:
             return
         if self._place.role is Role.FUTURE:
-            return  # the cleaner's offset stands in the directory that it comes from
+            return  # the cleaner's offset is in the directory from which the log moves
         cleaned = self._expected.cleaner_offset or 0
         lost = [
             each for each in self._gaps if each[1].first >= cleaned and not self._damage.explains(each[1])
@@ -344,7 +347,7 @@ class _PartitionCheck:
         for path, gap in lost[:_MOST]:
             what = f"offsets {gap.first} to {gap.last} are missing before it"
             severity = self._promises.of_record(gap.first)
-            remedy = f"{RESTORE}; if the topic was ever compacted, this is no damage."
+            remedy = f"{RESTORE}; if the topic was ever compacted, this is not damage."
             if severity is Severity.REPAIRED:
-                remedy = "The next start cuts the log there, if a segment is missing."
+                remedy = "The next start truncates the log there, if a segment is missing."
             self._found.append(Finding(severity, path, what, remedy, gap.position or None, gap.first))

@@ -1,4 +1,4 @@
-"""What lies beside the segments of a partition: epochs, producer snapshots, the topic id, leftovers."""
+"""The other files of a partition: epochs, producer snapshots, the topic id, leftovers."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from kafkapy.storage.producer_snapshots import (
 
 _INDEX = re.compile(r"([0-9]{20})\.(?:index|timeindex|txnindex)")
 _LEFTOVERS = {
-    ".deleted": (Severity.HARMLESS, "of a segment that was deleted", "The next start removes it."),
-    ".cleaned": (Severity.HARMLESS, "of a compaction that was interrupted", "The next start removes it."),
-    ".swap": (Severity.REPAIRED, "of a compaction that was interrupted", "The next start completes it."),
-    ".tmp": (Severity.HARMLESS, "of a write that was interrupted", "It may be removed."),
+    ".deleted": (Severity.HARMLESS, "from a segment that was deleted", "The next start removes it."),
+    ".cleaned": (Severity.HARMLESS, "from a compaction that was interrupted", "The next start removes it."),
+    ".swap": (Severity.REPAIRED, "from a compaction that was interrupted", "The next start completes it."),
+    ".tmp": (Severity.HARMLESS, "from a write that was interrupted", "It may be removed."),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class EpochCheck:
-    """The leader epochs of a partition, as its file has them."""
+    """The leader epochs in the file of a partition."""
 
     path: str
     entries: list[tuple[int, int]]
@@ -46,7 +46,11 @@ class EpochCheck:
 
     @classmethod
     def load(cls, files: ReadOnlyFiles, directory: str) -> EpochCheck:
-        """Raises OSError."""
+        """Read the file.
+
+        Raises:
+            OSError: the disk failed.
+        """
         path = f"{directory}/{LEADER_EPOCHS}"
         try:
             entries = read_leader_epochs(files, path)
@@ -66,7 +70,7 @@ class EpochCheck:
     def compare(
         self, starts: Iterable[EpochStart], promises: Promises, log_start_offset: int, end_offset: int
     ) -> list[Finding]:
-        """Hold the file against the epochs in the batches. What was not flushed need not be in the file."""
+        """Compare the file with the epochs of the batches; it may lack those that were not flushed."""
         if not self.readable or self.findings:
             return self.findings
         cache = LeaderEpochCache()
@@ -76,7 +80,7 @@ class EpochCheck:
         for start in starts:
             wrong = None
             if run is not None:
-                # That of the run itself was moved to the log start offset when records were deleted.
+                # The start of the epoch moved to the log start offset when records were deleted.
                 inside = [
                     each
                     for each in self.entries
@@ -87,13 +91,13 @@ class EpochCheck:
                     wrong = (offset, f"epoch {epoch} begins at offset {offset}, not in the log")
             if wrong is None and start.offset >= log_start_offset:
                 known = cache.epoch_for_offset(start.offset)
-                # Deleted records take their epochs along at once; the log start offset is written later.
+                # Epochs are deleted at once with their records; the log start offset is written later.
                 forgotten = known < 0 and bool(self.entries) and not promises.clean
                 if known != start.epoch and not forgotten:
-                    said = "nothing of it" if known < 0 else f"epoch {known}"
+                    said = "none" if known < 0 else f"epoch {known}"
                     wrong = (
                         start.offset,
-                        f"the log has epoch {start.epoch} at offset {start.offset}, the file {said}",
+                        f"the log has epoch {start.epoch} at offset {start.offset}, the file has {said}",
                     )
             if wrong is not None:
                 offset, what = wrong
@@ -103,7 +107,7 @@ class EpochCheck:
             run = start
         beyond = [epoch for epoch, start_offset in self.entries if start_offset > end_offset]
         if beyond and promises.clean:
-            what = f"epoch {beyond[0]} begins behind the end of the log, offset {end_offset}"
+            what = f"epoch {beyond[0]} begins after the end of the log, offset {end_offset}"
             return [Finding(Severity.REPAIRED, self.path, what, "The next start drops it.")]
         return []
 
@@ -111,7 +115,7 @@ class EpochCheck:
 def check_snapshots(
     files: ReadOnlyFiles, directory: str, offsets: Sequence[int], end_offset: int
 ) -> list[Finding]:
-    """Producer snapshots that a broker would refuse. It reads the newest only."""
+    """Return findings for snapshots that a broker would refuse; it reads only the newest."""
     findings = []
     newest = max(offsets, default=0)
     for offset in offsets:
@@ -119,24 +123,24 @@ def check_snapshots(
         try:
             decode_snapshot(files.read(path))
         except FileNotFoundError:
-            continue  # a broker that runs has deleted it
+            continue  # a running broker has deleted it
         except CorruptSnapshotError as error:
-            severity, remedy = Severity.HARMLESS, "It is not needed, as there is a newer one."
+            severity, remedy = Severity.HARMLESS, "It is not needed, since there is a newer one."
             if offset == newest:
                 severity, remedy = (
                     Severity.REPAIRED,
-                    "The next start deletes it and takes an older one and the log.",
+                    "The next start deletes it, and uses an older one and the log.",
                 )
             findings.append(Finding(severity, path, str(error), remedy))
             continue
         if offset > end_offset:
-            what = f"it is from behind the end of the log, offset {end_offset}"
+            what = f"its offset is after the end of the log, offset {end_offset}"
             findings.append(Finding(Severity.REPAIRED, path, what, "The next start deletes it."))
     return findings
 
 
 def check_topic_id(files: ReadOnlyFiles, directory: str) -> tuple[Uuid | None, list[Finding]]:
-    """The topic id, and what is wrong with the file."""
+    """Return the topic id, and what is wrong with its file."""
     path = f"{directory}/{PARTITION_METADATA}"
     try:
         topic_id = read_partition_metadata(files, path)
@@ -153,7 +157,7 @@ def check_topic_id(files: ReadOnlyFiles, directory: str) -> tuple[Uuid | None, l
 
 
 def find_leftovers(directory: str, names: Iterable[str], base_offsets: Iterable[int]) -> list[Finding]:
-    """Files that a crash or a deletion left."""
+    """Return findings for the files that a crash or a deletion left."""
     bases = set(base_offsets)
     findings = []
     for name in names:

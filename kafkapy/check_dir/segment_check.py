@@ -1,8 +1,10 @@
-"""Every batch of one segment: structure, CRC, order of offsets and epochs; with `deep` every record.
+"""Every batch of a segment: its structure, its CRC, the order of offsets and epochs.
 
-Good batches are passed by. When something is wrong the segment is surveyed (storage/survey.py) from the batch
-before, as a broker would survey it: the survey says which bytes and offsets are lost, and the good batches
-between them are looked at as before.
+A `deep` check looks at every record too.
+
+If something is wrong, the segment is surveyed (storage/survey.py) from the batch before it, as a broker would
+do. The survey says which bytes and offsets are lost, and the check goes on with the good batches between
+them.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _CRC_AT = 12
 _CRC_FROM = 16
 
 Progress = Callable[[int], None]
-"""Called with the bytes that were read since the last call."""
+"""A function that is called with the number of bytes read since the last call."""
 
 
 class _Before(NamedTuple):
@@ -52,7 +54,7 @@ class _Before(NamedTuple):
 
 
 class _WrongError(Exception):
-    """The batch at a position cannot be the next one."""
+    """The batch at the position cannot be the next one."""
 
     def __init__(self, position: int, reason: str, *, noticed: bool = True) -> None:
         super().__init__(reason)
@@ -62,7 +64,7 @@ class _WrongError(Exception):
 
 
 class SegmentCheck:
-    """One look at a segment's file."""
+    """The check of one segment file."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class SegmentCheck:
         self.report = SegmentReport()
 
     def run(self, size: int, following: int | None) -> SegmentReport:
-        """Read the file up to byte `size`. `following`: where the next segment begins.
+        """Read the file up to byte `size`; the next segment begins at offset `following`.
 
         Raises:
             OSError: the disk failed.
@@ -108,7 +110,11 @@ class SegmentCheck:
         return max(self._state.next_offset or 0, self._base_offset)
 
     def _pass(self, start: int, end: int) -> None:
-        """Take the batches between two positions. Raises _WrongError at what is none."""
+        """Check the batches between two positions.
+
+        Raises:
+            _WrongError: the bytes at a position are not the next batch.
+        """
         done = reported = start
         try:
             for position, batch in iter_batches(self._files, self._file, start, end):
@@ -130,7 +136,7 @@ class SegmentCheck:
     # --- damage ---------------------------------------------------------------------------------------------
 
     def _survey(self, wrong: _WrongError, size: int, following: int | None) -> None:
-        """Find out what is lost from the last good batch on, which may be the one that is wrong."""
+        """Find what is lost from the last good batch on, which may itself be wrong."""
         state, before = self._state, self._before
         found = survey(
             self._files,
@@ -157,7 +163,7 @@ class SegmentCheck:
             try:
                 self._pass(start, end)
             except _WrongError as another:
-                # The survey finds nothing wrong with it: an oddity of this batch, not of the file.
+                # The survey finds nothing wrong: the batch is odd, but the file is not damaged.
                 self._lose(
                     [DamagedRange(another.position, end, self._expected(), self._expected())], another, size
                 )
@@ -202,7 +208,7 @@ class SegmentCheck:
         )
 
     def _is_torn(self, position: int, size: int) -> bool:
-        """Whether a crash can have left this: a batch that was begun, or a hole that was never written."""
+        """Return whether a crash can have left this: a torn batch, or an unwritten hole."""
         rest = self._files.read_at(self._file, 4096, position)
         if not any(rest):
             return all(not any(chunk) for chunk in self._chunks(position, size))
@@ -234,7 +240,7 @@ class SegmentCheck:
         epoch = header.partition_leader_epoch
         if epoch != state.epoch:
             if 0 <= epoch < state.epoch:
-                what = f"leader epoch {epoch} behind epoch {state.epoch}"
+                what = f"leader epoch {epoch} after epoch {state.epoch}"
                 raise _WrongError(position, what, noticed=False)
             self._before = _Before(position, expected, state.epoch)
             self._change_epoch(position, header)
@@ -242,7 +248,7 @@ class SegmentCheck:
             self._before = _Before(position, expected, epoch)
         if header.base_offset > expected and state.next_offset is not None:
             self.report.gaps.append(Gap(position, expected, header.base_offset - 1))
-            state.open_transactions.clear()  # what was missed may have ended them
+            state.open_transactions.clear()  # a marker that was missed may have ended them
         state.batches += 1
         if header.record_count <= header.last_offset_delta:
             state.compacted = True
@@ -259,7 +265,7 @@ class SegmentCheck:
         self._time_index.batch(header.base_offset, header.last_offset, header.max_timestamp)
 
     def _unreadable(self, position: int, header: BatchHeader, reason: str) -> None:
-        """A batch that is as it was written, and cannot be read."""
+        """Add a finding for a batch that is as it was written, but cannot be read."""
         self.report.bad.append(
             BadPlace(position, header.size, header.base_offset, header.next_offset, reason, noticed=False)
         )
@@ -292,7 +298,7 @@ class SegmentCheck:
                 self.report.aborted.append(Marker(header.producer_id, first, header.base_offset, stable))
 
     def _take_legacy(self, position: int, header: BatchHeader, batch: memoryview, expected: int) -> None:
-        """A message, or a wrapper, whose offset is that of the last message in it."""
+        """Check a message, or a wrapper, whose offset is that of its last message."""
         state = self._state
         last = header.base_offset
         reason = None
@@ -325,8 +331,11 @@ def _control_type(records: list[Record]) -> int:
 
 
 def _wrong_records(header: BatchHeader, batch: memoryview) -> str | None:
-    """What no consumer could read. What compaction thinned out has gaps, and other brokers are not as strict
-    as this one: the slower look decides."""
+    """Return what is wrong with records that no consumer could read.
+
+    Compacted batches have gaps, and other brokers are less strict than this one: so if the walk finds fault,
+    decoding decides.
+    """
     try:
         if header.record_count == header.last_offset_delta + 1:
             walk_batch(batch, 0, header, max_decompressed=_MAX_BATCH)
@@ -339,7 +348,7 @@ def _wrong_records(header: BatchHeader, batch: memoryview) -> str | None:
         last = header.base_offset - 1
         for record in decode_records(batch, 0, header, limit=_MAX_BATCH):
             if not last < record.offset <= header.last_offset:
-                return f"a record with offset {record.offset} behind offset {last}"
+                return f"a record with offset {record.offset} after offset {last}"
             last = record.offset
     except DecodeError as error:
         return str(error)

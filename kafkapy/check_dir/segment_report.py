@@ -1,4 +1,4 @@
-"""What the look at a segment leaves: what was found in it, and where the log stands behind it."""
+"""The result of checking a segment: what was found, and the state of the log after it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class BadPlace:
-    """Bytes that cannot be read, and the offsets that are lost with them; the end is exclusive."""
+    """Bytes that cannot be read, and the offsets that are lost with them, end exclusive."""
 
     position: int
     size: int
@@ -15,11 +15,11 @@ class BadPlace:
     end_offset: int
     reason: str
     at_end: bool = False
-    """No batch follows in this file."""
+    """Whether no batch follows in this file."""
     torn: bool = False
-    """And the file ends inside a batch, or is zero from there on: what a crash leaves of a write."""
+    """Whether the file also ends inside a batch, or in zeros, as after a crash during a write."""
     noticed: bool = True
-    """A start that reads the log again finds it too, and cuts the log there."""
+    """Whether a start that recovers the log finds it too, and truncates the log there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class Marker:
     first_offset: int
     offset: int
     last_stable_offset: int
-    """At most: transactions that compaction or retention took may have been open."""
+    """An upper bound: compaction or retention may have removed records of open transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """A batch that has another epoch than the one before it, which ends at `previous_end`."""
+    """A batch with another epoch than the batch before it, which ends at `previous_end`."""
 
     position: int
     offset: int
@@ -54,19 +54,19 @@ class EpochStart:
 
 @dataclass(slots=True)
 class LogState:
-    """What goes from one segment to the next."""
+    """The state that goes from one segment to the next."""
 
     next_offset: int | None = None
-    """Behind the last batch; None before the first."""
+    """The offset after the last batch; None before the first."""
     batch_end: int = 0
-    """Behind the last good batch."""
+    """The offset after the last good batch."""
     epoch: int = -1
     open_transactions: dict[int, int] = field(default_factory=dict)
-    """Producer id to first offset."""
+    """The first offset of each open transaction, by producer id."""
     compacted: bool = False
-    """A batch has lost records: compaction was here, and gaps are no damage."""
+    """Whether a batch lacks records: the log was compacted, and gaps are no damage."""
     legacy: int | None = None
-    """A message format below 2 that was found."""
+    """The message format below 2 that was found, if any."""
     has_producers: bool = False
     batches: int = 0
 
@@ -78,7 +78,7 @@ class SegmentReport:
     bad: list[BadPlace] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     aborted: list[Marker] = field(default_factory=list)
-    """Transactions that end here and whose records were seen."""
+    """The aborted transactions that end here and whose records were read."""
     abort_markers: set[tuple[int, int]] = field(default_factory=set)
-    """Producer id and offset of every abort marker."""
+    """The producer id and the offset of every abort marker."""
     epochs: list[EpochStart] = field(default_factory=list)

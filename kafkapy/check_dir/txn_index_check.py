@@ -14,9 +14,9 @@ from kafkapy.storage.txn_index import AbortedTxn, CorruptTransactionIndexError
 def check_txn_index(
     files: ReadOnlyFiles, segment: OfflineSegment, report: SegmentReport, promises: Promises, end_offset: int
 ) -> list[Finding]:
-    """Every aborted transaction must stand in the index, and nothing else.
+    """Check that the index has every aborted transaction and nothing else.
 
-    An entry may begin before the records that are left: retention or compaction took them.
+    An entry may begin before the records that are left: retention or compaction removed the others.
 
     Raises:
         OSError: the disk failed.
@@ -24,20 +24,20 @@ def check_txn_index(
     path = segment.stem + TXN_INDEX_SUFFIX + segment.suffix
     severity, remedy = Severity.DAMAGED, f"{READ_AGAIN}."
     if promises.reads_again(end_offset):
-        severity, remedy = Severity.REPAIRED, "The next start writes it anew from the log."
+        severity, remedy = Severity.REPAIRED, "The next start rebuilds it from the log."
     index = segment.txn_index
     try:
-        if files.exists(path) and files.size(path):  # recovery leaves an empty file where it cut all entries
+        if files.exists(path) and files.size(path):  # recovery leaves an empty file if it removed all entries
             index.check()
         entries = list(index)
     except CorruptTransactionIndexError as error:
         if promises.clean:
-            severity, remedy = Severity.REPAIRED, "The next start writes it anew from the log."
+            severity, remedy = Severity.REPAIRED, "The next start rebuilds it from the log."
         return [Finding(severity, path, str(error).removeprefix(f"{path}: "), remedy)]
     finally:
         index.close()
     if report.bad:
-        return []  # markers may be among what cannot be read
+        return []  # markers may be in what cannot be read
     return [
         Finding(severity, path, what, remedy, offset=offset)
         for what, offset in _contradictions(entries, report)
@@ -59,7 +59,7 @@ def _contradictions(entries: list[AbortedTxn], report: SegmentReport) -> list[tu
             what = f"producer {marker.producer_id}'s transaction begins at offset {marker.first_offset}"
             found.append((f"{what}, not {entry.first_offset}", marker.offset))
         elif entry.last_stable_offset > marker.last_stable_offset:
-            what = f"the last stable offset behind it was {marker.last_stable_offset}"
+            what = f"the last stable offset after it was {marker.last_stable_offset}"
             found.append((f"{what}, not {entry.last_stable_offset}", marker.offset))
     for producer_id, offset in known.keys() - report.abort_markers:
         found.append((f"there is no abort marker of producer {producer_id} at offset {offset}", offset))

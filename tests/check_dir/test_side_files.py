@@ -62,7 +62,7 @@ def test_an_index_behind_the_end_of_its_segment_is_found(tmp_path: Path) -> None
     with index.open("ab") as file:
         file.write((2**30).to_bytes(4, "big") + (2**30).to_bytes(4, "big"))
     found = only(findings(path.parent), index.name)
-    assert "behind the end of the segment" in found.what
+    assert "after the end of the segment" in found.what
     assert found.severity is Severity.REPAIRED
 
 
