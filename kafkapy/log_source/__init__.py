@@ -1,18 +1,18 @@
-"""Topics read straight from the segment files of a data directory, the broker down or up.
+"""Reads topics from the segment files of a data directory, whether a broker runs or not.
 
-The Spark data source `kafkapy-log` (data_source.py) and `kafkapy pipeline export` stand on the same core,
-which needs pyarrow and numpy and neither a broker nor a JVM:
+The Spark data source `kafkapy-log` (data_source.py) and `kafkapy pipeline export` share this core. It needs
+pyarrow and numpy, but neither a broker nor a JVM:
 
-    read_options.py      what to read, by the names of Spark's Kafka source
-    data_directory.py    which partitions there are, and what the checkpoints say of them
-    offline_log.py       what of a partition may be read: segments, offsets, aborted transactions
-    splits.py            the offsets to read, cut into pieces of work
-    range_reader.py      a piece of work as Arrow record batches
+    read_options.py      what to read, with the option names of Spark's Kafka source
+    data_directory.py    the partitions of a data directory, and their checkpoints
+    offline_log.py       what may be read of a partition: segments, offsets, aborted transactions
+    splits.py            the ranges of offsets to read, grouped into splits
+    range_reader.py      a range as Arrow record batches
 
-Nothing here writes, locks, repairs or truncates: a broker that runs on the directory notices nothing.
+Nothing here writes, locks, repairs or truncates, so a broker that runs on the directory is not affected.
 
-Crash story: a reader keeps nothing. What it makes of a torn tail, of a checkpoint that is out of date and of
-files that go under it says offline_log.py.
+Crash story: a reader keeps nothing. offline_log.py says how it handles torn batches, checkpoints that are out
+of date, and files that are deleted while it reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMAT = "kafkapy-log"
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("kafkapy-log")` and `spark.readStream.format("kafkapy-log")` known."""
+    """Register the format `kafkapy-log` for `spark.read` and `spark.readStream`."""
     from kafkapy.log_source.data_source import LogDataSource
 
     spark.dataSource.register(LogDataSource)

@@ -1,18 +1,18 @@
 """Records as an Arrow record batch with the columns of Spark's Kafka source.
 
-    key            binary            null where the record has none
+    key            binary            null if the record has none
     value          binary            null for a tombstone
     topic          string
     partition      int32
     offset         int64
     timestamp      timestamp[us, UTC]
-    timestampType  int32             0 the producer's clock, 1 the broker's
-    headers        list<struct<key: string, value: binary>>, null where the record has none; may be left out
+    timestampType  int32             0 for the producer's clock, 1 for the broker's
+    headers        list<struct<key: string, value: binary>>, null if the record has none; may be left out
 
-Keys and values are cut out of the buffer that was read without an object for each: an array over the whole
-buffer, whose elements are by turns what lies between two values and a value, is built from the positions
-alone, and `take` copies the values out of it. Numbers are handed over as buffers: `pyarrow.array` imports
-pandas where it is installed, which takes each Spark worker longer than reading a hundred thousand records.
+Keys and values are copied from the buffer that was read without an object for each. The positions alone make
+an array over the complete buffer, whose elements are alternately a gap and a value; `take` copies the values
+out of it. Numbers are passed as buffers: `pyarrow.array` imports pandas if it is installed, which takes each
+Spark worker longer than reading a hundred thousand records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_MILLISECONDS = (2**63 - 1) // 1000
 
 
 def schema(*, headers: bool) -> pa.Schema:
-    """The columns of `record_batch`."""
+    """Return the columns of `record_batch`."""
     columns = [
         ("key", pa.binary()),
         ("value", pa.binary()),
@@ -46,10 +46,10 @@ def schema(*, headers: bool) -> pa.Schema:
 
 
 def record_batch(topic_partition: TopicPartition, columns: RecordColumns, *, headers: bool) -> pa.RecordBatch:
-    """The records as rows.
+    """Return the records as rows.
 
     Raises:
-        DecodeError: a timestamp is out of the range of microseconds, as it is for Spark.
+        DecodeError: a timestamp is out of range in microseconds, which Spark uses.
     """
     rows = len(columns)
     arrays = [
@@ -67,7 +67,7 @@ def record_batch(topic_partition: TopicPartition, columns: RecordColumns, *, hea
 
 
 def _cut(data: Buffer, fields: Fields) -> pa.Array:
-    """The fields' bytes, which lie in `data` in their order."""
+    """Return the bytes of the fields, which lie in `data` in their order."""
     rows = len(fields.at)
     edges = np.empty(2 * rows + 1, np.int32)
     edges[0] = 0
@@ -84,7 +84,7 @@ def _cut(data: Buffer, fields: Fields) -> pa.Array:
 def _numbers(
     kind: pa.DataType, values: npt.NDArray[np.generic], there: npt.NDArray[np.bool_] | None = None
 ) -> pa.Array:
-    """The numbers as an Arrow array of the same layout, null where one is not `there`."""
+    """Return the numbers as an Arrow array of the same layout, null where one is not `there`."""
     return pa.Array.from_buffers(kind, len(values), [_bits(there), pa.py_buffer(values)])
 
 
@@ -100,7 +100,7 @@ def _repeated(text: str, rows: int) -> pa.Array:
 
 def _microseconds(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
     if milliseconds.size and max(int(milliseconds.max()), -int(milliseconds.min())) > _MAX_MILLISECONDS:
-        raise DecodeError("a timestamp that microseconds have no room for")
+        raise DecodeError("a timestamp that is out of range in microseconds")
     return _numbers(_TIMESTAMP_TYPE, milliseconds * 1000)
 
 
@@ -120,8 +120,10 @@ def _headers(columns: RecordColumns) -> pa.Array:
 
 
 def _text(octets: pa.Array) -> pa.Array:
-    """UTF-8 as strings. Apache Kafka stores header keys that are not, and its Java client reads a replacement
-    character for what it cannot decode; so does this."""
+    """Decode UTF-8, with a replacement character for what is not UTF-8.
+
+    Apache Kafka stores header keys that are not UTF-8, and its Java client decodes them in this way.
+    """
     try:
         return octets.cast(pa.string())
     except pa.ArrowInvalid:

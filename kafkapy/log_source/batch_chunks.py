@@ -1,7 +1,7 @@
 """Whole batches of a segment file, many at a time, each with a valid CRC.
 
-The file may be written, renamed or deleted meanwhile: what was opened is read to the offset that was asked
-for, and nothing behind it is looked at. Memory is one chunk, or the largest batch where that is larger.
+The file may be written, renamed or deleted meanwhile: the open file is read up to the requested offset, and
+nothing after it. Memory is one chunk, or the largest batch if that is larger.
 """
 
 from __future__ import annotations
@@ -15,25 +15,27 @@ from kafkapy.protocol.records import LOG_OVERHEAD, BatchHeader, iter_headers
 from kafkapy.storage.files import File, FileSystem
 
 CHUNK = 4 << 20
-"""Bytes read at once."""
+"""How many bytes are read at once."""
 
 
 class Chunk(NamedTuple):
-    """Batches by their position in `data`, which is valid until the next chunk is asked for."""
+    """Batches by their position in `data`, which is valid until the next chunk is read."""
 
     data: memoryview
     position: int
-    """Of `data` in the file."""
+    """The position of `data` in the file."""
     batches: list[tuple[int, BatchHeader]]
 
 
 def read_chunks(
     files: FileSystem, file: File, path: str, position: int, end_offset: int, *, size: int = CHUNK
 ) -> Iterator[Chunk]:
-    """The batches from byte `position`, where one begins, up to `end_offset` or to the end of the file.
+    """Yield the batches from byte `position` up to `end_offset` or to the end of the file.
+
+    A batch must begin at `position`.
 
     Raises:
-        LogSourceError: a batch is damaged or cut short, or of an old message format.
+        LogSourceError: a batch is damaged, torn or of an old message format.
         OSError: the disk failed.
     """
     buffer = memoryview(bytearray(size))
@@ -57,7 +59,7 @@ def read_chunks(
 def _whole_batches(
     data: memoryview, path: str, position: int, end_offset: int
 ) -> tuple[list[tuple[int, BatchHeader]], int, bool]:
-    """The batches, the bytes they take, and whether `end_offset` was reached."""
+    """Return the batches, how many bytes they take, and whether `end_offset` was reached."""
     batches: list[tuple[int, BatchHeader]] = []
     consumed = 0
     try:

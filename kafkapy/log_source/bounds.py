@@ -1,4 +1,4 @@
-"""From a bound as it was asked for to an offset of a log."""
+"""Resolves the bounds of a read to offsets of a log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkapy.protocol.types import TopicPartition
 
 
 def resolve(bound: Bound, log: OfflineLog, limit: int) -> int:
-    """The offset in `log` that a bound stands for. `limit` is where the reader must stop, which is LATEST.
+    """Return the offset in `log` for a bound; LATEST is `limit`, where the reader must stop.
 
     Raises:
         LogSourceError: the bound leaves the partition out, or lies beyond the limit.
@@ -38,7 +38,7 @@ def resolve(bound: Bound, log: OfflineLog, limit: int) -> int:
 
 
 def require_kept(topic_partition: TopicPartition, start: int, log_start_offset: int, *, fail: bool) -> int:
-    """Where to start: at `start`, or where the log starts by now if it may not `fail`.
+    """Return `start`, or the log start offset if that is higher and the read may not `fail`.
 
     Raises:
         LogSourceError: records that were to be read are deleted.

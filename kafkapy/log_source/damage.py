@@ -1,4 +1,4 @@
-"""What a reader says of bytes that are no batch it can read: one line with file, position and offsets."""
+"""The errors for bytes that a reader cannot read: one line with file, position and offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OLD_CRC_FROM = 16
 
 
 def damaged(path: str, position: int, reason: str, offset: int | None = None) -> LogSourceError:
-    """The error for damage at byte `position` of a segment file; `offset` is the first that it concerns."""
+    """Return the error for damage at byte `position`; `offset` is the first that is concerned."""
     remedy = "Restore the file from a replica or a backup"
     if offset is not None:
         remedy += f", or read only up to offset {offset} (endingOffsets)"
@@ -22,11 +22,11 @@ def damaged(path: str, position: int, reason: str, offset: int | None = None) ->
 
 
 def check_batch(path: str, position: int, batch: Buffer, at: int, header: BatchHeader) -> None:
-    """Refuse a batch whose CRC is wrong, and one of an old message format.
+    """Refuse a batch with a wrong CRC or of an old message format.
 
     Args:
-        position: of the batch in the file, for the message.
-        at: of the batch in the buffer `batch`, which holds all of it.
+        position: the position of the batch in the file, for the message.
+        at: the position of the batch in the buffer `batch`, which has the complete batch.
 
     Raises:
         LogSourceError: the batch cannot be read.
@@ -44,7 +44,7 @@ def check_batch(path: str, position: int, batch: Buffer, at: int, header: BatchH
     if header.magic in (0, 1) and _is_old_message(batch, at, header):
         topic_partition = os.path.basename(os.path.dirname(path))
         raise LogSourceError(
-            f"{topic_partition} holds messages in format v{header.magic}, of clients before Kafka 0.11 "
+            f"{topic_partition} holds messages in format v{header.magic}, from clients before Kafka 0.11 "
             f"({path}, byte {position}): only format v2 can be read from files. Read it through a broker."
         )
     raise damaged(path, position, f"no batch begins there (magic {header.magic})")

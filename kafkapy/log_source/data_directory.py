@@ -1,22 +1,22 @@
-"""The partitions in a broker's log directories, and what the checkpoint files beside them say.
+"""The partitions in a broker's log directories, and what their checkpoints say.
 
-What the checkpoints mean depends on who wrote them and when:
+What a checkpoint means depends on who wrote it and when:
 
-- `replication-offset-checkpoint` holds high watermarks. A broker writes it every 5 seconds while it runs
-  (replica.high.watermark.checkpoint.interval.ms) and when it stops in order; after a crash, and while a
-  broker runs, it is that much out of date. Apache Kafka may have other replicas, which may not have what lies
-  above: it is read up to the checkpoint and no further. A kafkapy broker that keeps its metadata in its own
-  directory (`metadata.db`) is alone: there is nobody who could take back what its log holds, a restart serves
-  all of it, and so it is read to the end of the log. So is a log without a line in the file, such as that of
-  a topic which is younger than the checkpoint.
-- `log-start-offset-checkpoint` holds first offsets that were moved by DeleteRecords; a running broker writes
-  it every minute. What was deleted since then is still read.
+- `replication-offset-checkpoint` has the high watermarks. A broker writes it every 5 seconds while it runs
+  (replica.high.watermark.checkpoint.interval.ms) and at a clean stop, so it may be out of date after a crash
+  and while a broker is running. A log of Apache Kafka is read up to its high watermark and no further, since
+  other replicas may lack what lies above. A kafkapy broker that keeps its metadata in its own directory
+  (`metadata.db`) is the sole replica: nothing truncates its log, and a restart serves all of it. So its logs
+  are read to the log end offset. So is a log without a line in the file, such as that of a topic that is
+  younger than the checkpoint.
+- `log-start-offset-checkpoint` has the log start offsets that DeleteRecords raised. A running broker writes
+  it every minute; what was deleted since then is still read.
 - `recovery-point-offset-checkpoint` says up to where a log is known to be on disk: what is wrong below is
   damage, not the end of the log.
-- `.kafka_cleanshutdown` exists only after a stop in order: then all of them are exact.
+- `.kafka_cleanshutdown` exists only after a clean stop: then all checkpoints are exact.
 
-Of a copied directory the same is true as of one whose broker crashed; a copy without
-`replication-offset-checkpoint` is read to the end of its logs.
+A copied directory is read like one whose broker crashed. A copy without `replication-offset-checkpoint` is
+read to the end of its logs.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ _MANY = 5
 
 @dataclass(frozen=True, slots=True)
 class PartitionDirectory:
-    """A partition's directory, and what the checkpoints know of it."""
+    """A partition's directory, and what the checkpoints say of it."""
 
     topic_partition: TopicPartition
     path: str
     high_watermark: int | None
-    """Where readers must stop; None where the end of the log is the limit."""
+    """Where readers must stop; None if that is the end of the log."""
     log_start_offset: int
     promised: int
-    """Everything below this offset was on disk."""
+    """The offset below which everything was on disk."""
     clean: bool
-    """The broker stopped in order, and none has started since."""
+    """Whether the broker stopped cleanly and none has started since."""
 
 
 def find_partitions(
     files: ReadOnlyFiles, paths: Iterable[str], topics: Iterable[str]
 ) -> list[PartitionDirectory]:
-    """The partitions of the topics, in order of topic and partition.
+    """Return the partitions of the topics, in order of topic and partition.
 
     Raises:
-        LogSourceError: a directory or a topic is not there, or cannot be read.
+        LogSourceError: a directory or a topic does not exist or cannot be read.
     """
     found: dict[TopicPartition, PartitionDirectory] = {}
     paths = list(paths)
@@ -119,19 +119,19 @@ def _checkpoint(files: ReadOnlyFiles, path: str, name: str) -> Mapping[TopicPart
     try:
         return read_offsets(files, f"{path}/{name}")
     except CorruptCheckpointError:
-        return {}  # as a broker does, which goes on without it
+        return {}  # a broker goes on without it too
 
 
 def _unreadable(path: str, error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return f"There is no directory {path}: name the data directory of a broker."
     if error.errno == errno.ENOTDIR:
-        return f"{path} is no directory: name the data directory of a broker."
+        return f"{path} is not a directory: name the data directory of a broker."
     return f"{path} cannot be read: {error.strerror or error}."
 
 
 def _missing_topic(topic: str, known: set[str], path: str) -> str:
-    """One line that says which topics there are, the nearest by name first."""
+    """Return one line that suggests similar topics or lists those that exist."""
     names = difflib.get_close_matches(topic, sorted(known), n=_MANY)
     if names:
         return f"There is no topic {topic} in {path}; did you mean {' or '.join(names)}?"

@@ -1,23 +1,23 @@
-"""The Spark data source `kafkapy-log`: topics from segment files, as Spark's Kafka source gives them.
+"""The Spark data source `kafkapy-log`: topics from files, as from Spark's Kafka source.
 
     spark.read.format("kafkapy-log").option("path", data_dir).option("topics", "orders,payments").load()
     spark.readStream.format("kafkapy-log").option("path", data_dir).option("topics", "orders").load()
 
-Columns and types are those of Spark's Kafka source with includeHeaders; the options, with its names, are in
-read_options.py. The source must be registered with the session first, as `kafkapy.spark.session` does
-(`kafkapy.log_source.register`).
+Columns and types are those of Spark's Kafka source with includeHeaders. The options have its names; see
+read_options.py. The source must be registered with the session first (`kafkapy.log_source.register`), as
+`kafkapy.spark.session` does.
 
-The path is opened where the work is done: with executors on other machines, the data directory must be
-reachable under the same path from each of them and from the driver (a shared or replicated file system), and
-kafkapy must be installed there.
+Executors open the path themselves. If they run on other machines, each of them and the driver must reach the
+data directory under the same path (on a shared or replicated file system), and kafkapy must be installed
+there.
 
 A stream's offsets are kept in the form of the Kafka source, {"topic": {"0": 17}}: the next offset of each
-partition. New partitions are read from their start. `maxOffsetsPerTrigger` bounds what a micro-batch spans.
-Spark 4.0 asks a Python source once for the end of an `availableNow` or `once` run, so with that bound such a
-run ends after one micro-batch; leave the bound away there.
+partition. New partitions are read from their start. `maxOffsetsPerTrigger` limits how many offsets a
+micro-batch spans. Spark 4.0 asks a Python source only once for the end of an `availableNow` or `once` run, so
+a run with that limit ends after one micro-batch; do not set it there.
 
-Crash story: the readers keep nothing but a cache. A micro-batch that is run again is planned anew from its
-offsets, and gives the same rows as long as its records are in the log.
+Crash story: the readers keep nothing but a cache. A micro-batch that runs again is planned again from its
+offsets, and has the same rows as long as its records are in the log.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 class LogDataSource(DataSource):  # type: ignore[misc]
-    """What Spark makes of `format("kafkapy-log")`."""
+    """The class that Spark uses for `format("kafkapy-log")`."""
 
     @classmethod
     def name(cls) -> str:
@@ -64,19 +64,19 @@ class LogDataSource(DataSource):  # type: ignore[misc]
 
 
 class Split(InputPartition):  # type: ignore[misc]
-    """A piece of work: ranges of offsets."""
+    """Ranges of offsets for one Spark task."""
 
     def __init__(self, ranges: list[OffsetRange]) -> None:
         self.ranges = ranges
 
 
 class _RangeReading:
-    """What the executors do, the same for batches and streams."""
+    """The executors' part, which is the same for batches and streams."""
 
     _options: ReadOptions
 
     def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a split. Spark hands None where there are no splits."""
+        """Yield the rows of a split; Spark passes None if there are no splits."""
         options, files = self._options, ReadOnlyFiles()
         for wanted in partition.ranges if partition is not None else ():
             yield from read_range(
@@ -88,7 +88,7 @@ class _RangeReading:
 
 
 class LogBatchReader(_RangeReading, DataSourceReader):  # type: ignore[misc]
-    """Reads what is there when it is planned."""
+    """Reads what the logs have when the read is planned."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -98,7 +98,7 @@ class LogBatchReader(_RangeReading, DataSourceReader):  # type: ignore[misc]
 
 
 class LogStreamReader(_RangeReading, DataSourceStreamReader):  # type: ignore[misc]
-    """Follows the logs. Spark keeps one for planning in a process of its own, and copies for reading."""
+    """Follows the logs; Spark plans with one in a process of its own, and reads with copies."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options

@@ -1,7 +1,7 @@
-"""Why a log cannot be read from its files."""
+"""The error that says why a log cannot be read from its files."""
 
 from kafkapy.errors import UserError
 
 
 class LogSourceError(UserError):
-    """What was asked for is not in the data directory, or a file of it is damaged; one line."""
+    """The data directory lacks what was asked for, or a file of it is damaged; one line."""

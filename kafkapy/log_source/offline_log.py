@@ -1,14 +1,14 @@
-"""The log of one partition as its files have it at one moment: what of it may be read.
+"""What may be read of a partition's log, by its files at one moment.
 
-    log start offset   the first segment's base offset, or the checkpointed one where that is higher
-    end offset         the end of the whole batches; the checkpointed high watermark where somebody else has
-                       a say in what is committed (data_directory.py)
-    last stable offset where read_committed ends (transactions.py)
+    log start offset    the first segment's base offset, or the checkpointed one if that is higher
+    end offset          the end of the whole batches, or the checkpointed high watermark if there may be other
+                        replicas (data_directory.py)
+    last stable offset  where read_committed ends (transactions.py)
 
-Crash story: only the last segment can end in a torn batch, which is not read, as recovery would cut it. What
-a checkpoint says was on disk and is not there, or not readable, is damage and an error. A broker may append,
-roll, delete and compact meanwhile: appends lie behind the end offset, which does not move; `read_log` looks
-again where a segment was renamed before it was opened.
+Crash story: only the last segment can end in a torn batch. It is not read, since recovery would truncate it.
+What a checkpoint says was on disk, but is missing or cannot be read, is damage and an error. A broker may
+append, roll, delete and compact meanwhile. Appends lie after the end offset, which does not move. If a
+segment was renamed before it was opened, `read_log` looks again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class OfflineLog:
-    """One look at a partition. Files stay open until `close`."""
+    """The log of a partition at one moment; its files stay open until `close`."""
 
     __slots__ = ("_files", "_listing", "directory", "end_offset", "log_start_offset")
 
@@ -65,18 +65,18 @@ class OfflineLog:
         self._listing.close()
 
     def segments_from(self, offset: int) -> list[OfflineSegment]:
-        """The segments that hold offsets at or above `offset`."""
+        """Return the segments that have offsets at or above `offset`."""
         segments = self._listing.segments
         later = [each for each in segments if each.base_offset > offset]
         return segments[max(len(segments) - len(later) - 1, 0) :]
 
     def offset_for_timestamp(self, timestamp: int) -> int:
-        """The offset of the first record that is at least as new as `timestamp`, in milliseconds.
+        """Return the offset of the first record that is at least as new as `timestamp`.
 
-        The end offset without any.
+        The timestamp is in milliseconds. If no record is as new, the end offset is returned.
 
         Raises:
-            LogSourceError: the log is damaged where it was looked at.
+            LogSourceError: the log is damaged where it was searched.
         """
         try:
             segments = self.segments_from(self.log_start_offset)
@@ -90,17 +90,17 @@ class OfflineLog:
     # --- transactions ---------------------------------------------------------------------------------------
 
     def last_stable_offset(self, tracker: TransactionTracker) -> int:
-        """Where a read_committed reader stops. `tracker` may know an earlier part of the log already."""
+        """Return where a read_committed reader stops; `tracker` may know a part of the log."""
         end = self.end_offset
         if self.directory.clean and not self._listing.snapshots:
-            # A stop in order leaves a snapshot: without one there were never any producers with an id.
+            # A clean stop leaves a snapshot: without one there never was a producer with an id.
             return end
         tracker.begin(self._files, self.directory.path, self._listing.snapshots, self.log_start_offset, end)
         tracker.follow(self.segments_from(tracker.position), end)
         return max(tracker.last_stable_offset(end), self.log_start_offset)
 
     def aborted_transactions(self, tracker: TransactionTracker, start: int, end: int) -> list[AbortedTxn]:
-        """The aborted transactions with records from `start` to `end`, exclusive.
+        """Return the aborted transactions with records from `start` to `end`, exclusive.
 
         Raises:
             LogSourceError: an index is damaged.
@@ -117,22 +117,22 @@ class OfflineLog:
                     break
         except CorruptTransactionIndexError as error:
             raise LogSourceError(
-                f"{error}: start a broker on the directory, it writes the index anew."
+                f"{error}: start a broker on the directory, which rebuilds the index."
             ) from None
         followed = (txn for txn in tracker.aborted if txn.last_offset >= start and txn.first_offset < end)
         return sorted({*found, *followed})
 
     def keeps_its_files(self) -> bool:
-        """Whether the segments still have the names that they had at first."""
+        """Return whether the segments still have the names that they had at first."""
         now = list_partition(self._files, self.directory.path)
         return self._listing.names <= now.names
 
 
 def read_log(files: ReadOnlyFiles, directory: PartitionDirectory, look: Callable[[OfflineLog], T]) -> T:
-    """What `look` finds in the log, from files that kept their names meanwhile.
+    """Return what `look` finds in the log, if the files kept their names meanwhile.
 
     Raises:
-        LogSourceError: the log is damaged, or cannot be read.
+        LogSourceError: the log is damaged or cannot be read.
     """
     for _ in range(_ATTEMPTS):
         try:
@@ -147,4 +147,4 @@ def read_log(files: ReadOnlyFiles, directory: PartitionDirectory, look: Callable
             continue  # renamed, or trimmed when the segment was closed
         except OSError as error:
             raise LogSourceError(f"{directory.path} cannot be read: {error.strerror or error}.") from None
-    raise LogSourceError(f"The files in {directory.path} change all the time; try again.")
+    raise LogSourceError(f"The files in {directory.path} keep changing; try again.")

@@ -1,11 +1,11 @@
-"""A segment of a log that somebody else may be writing: read as it lies there, never repaired.
+"""A segment of a log that a broker may be writing: read as it is, never repaired.
 
-Differences from the segment of a broker (storage/segment.py), whose walks and searches are these:
+It walks and searches as the segment of a broker does (storage/segment.py), with these differences:
 
-- Indexes are hints. That of the active segment is preallocated with zeros, which are no entries; one that is
-  missing, torn or wrong is done without, by a scan from the start of the segment. None is built anew.
-- The `.log` file may get another name at any time: retention and compaction rename what they remove to
-  `.deleted`, and what compaction wrote is a `.swap` for a moment. Whichever is there is opened.
+- Indexes are hints. The index of the active segment is preallocated with zeros, which are no entries. Without
+  an index, or with one that is torn or wrong, the segment is scanned from its start. No index is rebuilt.
+- The `.log` file may be renamed at any time: retention and compaction rename what they remove to `.deleted`,
+  and what compaction wrote is a `.swap` for a moment. Whichever exists is opened.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ SWAP_SUFFIX: Final = ".swap"
 
 _CONFIG = LogConfig()
 _ZEROS_LOOKED_AT = 1 << 16
-"""So many zeros in a row are space that was allocated and not written yet."""
+"""How many zeros in a row are taken for space that was allocated but not written yet."""
 
 
 class OfflineSegment(Segment):
-    """A segment that is only read. Files open on first use; `close_files` closes them."""
+    """A segment that is only read; its files open on first use, and `close_files` closes them."""
 
     __slots__ = ("_reader", "suffix")
 
     def __init__(
         self, files: ReadOnlyFiles, directory: str, base_offset: int, *, size: int, suffix: str = ""
     ) -> None:
-        """`suffix`: what the names of its files had behind them when the directory was listed."""
+        """Make a segment whose file names ended with `suffix` when the directory was listed."""
         super().__init__(files, directory, base_offset, _CONFIG, size=size, now_ms=0, new=False)
         self._reader = files
         self.suffix = suffix
@@ -49,10 +49,10 @@ class OfflineSegment(Segment):
 
     @property
     def file(self) -> File:
-        """The open `.log` file, under whichever name it has by now; `size` becomes its size.
+        """Open the `.log` file, whatever its name is by now, and set `size` to its size.
 
         Raises:
-            FileNotFoundError: it is gone.
+            FileNotFoundError: the file is gone.
         """
         if self._file is None:
             self._file = self._open()
@@ -63,19 +63,19 @@ class OfflineSegment(Segment):
         for suffix in (self.suffix, "", SWAP_SUFFIX, DELETED_SUFFIX):
             with contextlib.suppress(FileNotFoundError):
                 return self._files.open(self.path + suffix)
-        # The swap ended between the first look and the second.
+        # The swap ended between the two attempts.
         return self._files.open(self.path)
 
     @property
     def txn_index(self) -> TransactionIndex:
-        """The aborted transactions whose marker lies here."""
+        """The index of the aborted transactions whose marker is in this segment."""
         return TransactionIndex(self._files, self.stem + TXN_INDEX_SUFFIX + self.suffix, self.base_offset)
 
     def find_end(self, promised: int) -> int:
-        """The offset behind the last whole batch; `size` becomes where that ends.
+        """Return the offset after the last whole batch, and set `size` to where that batch ends.
 
-        What a writer has begun, or a crash has torn, is not there yet. Damage is what lies below `promised`,
-        which some checkpoint says is on disk, and what has whole batches behind it.
+        A batch that is being written or torn is left out. What cannot be read is damage if it lies below
+        `promised`, which a checkpoint says was on disk, or if whole batches follow it.
 
         Raises:
             LogSourceError: the segment is damaged, or of an old message format.
@@ -89,7 +89,7 @@ class OfflineSegment(Segment):
         except BadBatchError as error:
             unwritten = self._is_unwritten(error.position)
             if unwritten and self._reader.size_of(self.file) != self.size:
-                # It is being written, whatever a checkpoint says of a topic that had its name before.
+                # It is being written, whatever a checkpoint says of an earlier topic with the same name.
                 return self.find_end(promised)
             if next_offset < promised or not unwritten:
                 raise self._not_a_batch(error, next_offset) from None
@@ -104,8 +104,10 @@ class OfflineSegment(Segment):
         return position if self._begins_batch(position) else 0
 
     def _is_unwritten(self, position: int) -> bool:
-        """Whether a batch that was begun there may end later: it is cut short by the end of the file, or
-        nothing but zeros follows."""
+        """Return whether a batch at `position` may be unfinished.
+
+        The file ends inside it, or only zeros follow.
+        """
         head = self.read(position, _ZEROS_LOOKED_AT)
         if not any(head):
             return True
@@ -128,7 +130,7 @@ class OfflineSegment(Segment):
         return damaged(self.path, error.position, error.reason, offset)
 
     def _is_sound(self, place: BatchPlace) -> bool:
-        """Whether the CRC is right of a batch that nothing follows."""
+        """Return whether the CRC of a last batch is right."""
         data = self.read(place.position, place.size)
         try:
             check_batch(self.path, place.position, data, 0, read_header(data))
@@ -137,18 +139,18 @@ class OfflineSegment(Segment):
         return True
 
     def read(self, position: int, nbytes: int) -> bytes:
-        """Bytes of the file; fewer only at its end."""
+        """Read bytes of the file; only at its end there are fewer."""
         return self._files.read_at(self.file, nbytes, position)
 
     # --- indexes --------------------------------------------------------------------------------------------
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """The last index entry at or below `offset` behind which there is a batch, as offset and position."""
+        """Return offset and position of the last index entry at or below `offset` with a batch."""
         found, position = super().lookup(offset)
         return (found, position) if self._begins_batch(position, found) else (self.base_offset, 0)
 
     def batch_near(self, position: int) -> BatchPlace | None:
-        """The batch that the last index entry at or below byte `position` stands for; None without any."""
+        """Return the batch of the last index entry at or below byte `position`, or None."""
         self._load_indexes()
         found = self.offset_index.last_position_up_to(position)
         if not found or not self._begins_batch(found):

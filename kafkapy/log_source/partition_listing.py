@@ -1,10 +1,11 @@
-"""Which segments a partition's directory has, when somebody may be renaming them.
+"""The segments in a partition's directory, while a broker may be renaming them.
 
 Compaction writes `.cleaned` files, renames them to `.swap` from the highest offset down, renames what they
-replace to `.deleted`, and takes the suffix `.swap` off. Retention renames to `.deleted`, and the files go
-after file.delete.delay.ms. So at each moment the log is the files without a suffix and, where a swap is under
-way or was interrupted, the `.swap` files in place of those that they replace (as storage/recovery.py
-completes it). A directory is listed until two lists in a row agree, as a rename may hide a file from one.
+replace to `.deleted`, and removes the suffix `.swap`. Retention renames files to `.deleted`, and they are
+removed after file.delete.delay.ms. So at each moment the log consists of the files without a suffix. If a
+swap is under way or was interrupted, `.swap` files take the place of those that they replace
+(storage/recovery.py completes the swap in the same way). A directory is listed until two lists in a row
+agree, since a rename may hide a file from a list.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ class Listing:
     """The files of a partition."""
 
     segments: list[OfflineSegment]
-    """Of the log, in offset order."""
+    """The segments of the log, in offset order."""
     deleted: list[OfflineSegment]
-    """Those below the log that are about to go, in offset order."""
+    """The segments below the log that are about to be removed, in offset order."""
     snapshots: list[int] = field(default_factory=list)
-    """Offsets of the producer snapshots, in order."""
+    """The offsets of the producer snapshots, in order."""
 
     @property
     def names(self) -> set[tuple[int, str]]:
-        """Base offset and suffix of each segment of the log."""
+        """Return base offset and suffix of each segment of the log."""
         return {(segment.base_offset, segment.suffix) for segment in self.segments}
 
     def close(self) -> None:
@@ -47,10 +48,10 @@ class Listing:
 
 
 def list_partition(files: ReadOnlyFiles, directory: str) -> Listing:
-    """The segments of the partition in `directory`.
+    """Return the files of the partition in `directory`.
 
     Raises:
-        LogSourceError: the directory is gone, cannot be read, or does not keep still.
+        LogSourceError: the directory is gone, cannot be read, or keeps changing.
     """
     before: Listing | None = None
     try:
@@ -65,7 +66,7 @@ def list_partition(files: ReadOnlyFiles, directory: str) -> Listing:
             before = listing
     except OSError as error:
         raise LogSourceError(f"{directory} cannot be read: {error.strerror or error}.") from None
-    raise LogSourceError(f"The files in {directory} change all the time; try again.")
+    raise LogSourceError(f"The files in {directory} keep changing; try again.")
 
 
 def _list(files: ReadOnlyFiles, directory: str) -> Listing:
@@ -105,13 +106,13 @@ def _list(files: ReadOnlyFiles, directory: str) -> Listing:
 
 
 def _end_of_swap(segment: OfflineSegment) -> int:
-    """The offset behind the last batch of what compaction wrote."""
+    """Return the offset after the last batch of a segment that compaction wrote."""
     end = segment.base_offset
     try:
         for place in segment.places():
             end = place.last_offset + 1
     except BadBatchError:
-        pass  # whoever reads the segment says what is wrong with it
+        pass  # the reader of the segment reports what is wrong
     finally:
         segment.close_files()
     return end

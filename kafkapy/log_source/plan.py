@@ -1,4 +1,4 @@
-"""From the options to the ranges of offsets to read."""
+"""Plans a read: the ranges of offsets for some options."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kafkapy.log_source.transactions import TransactionTracker
 
 
 def plan_batch(files: ReadOnlyFiles, options: ReadOptions) -> list[OffsetRange]:
-    """What a batch reads, in ranges of about the same size.
+    """Return what a batch query reads, in ranges of about the same size.
 
     Raises:
-        LogSourceError: it is not there, or cannot be read.
+        LogSourceError: a partition or its records do not exist, or cannot be read.
     """
     ranges: list[OffsetRange] = []
     for directory in choose(find_partitions(files, options.paths, options.topics), options):
@@ -25,10 +25,10 @@ def plan_batch(files: ReadOnlyFiles, options: ReadOptions) -> list[OffsetRange]:
 
 
 def choose(directories: list[PartitionDirectory], options: ReadOptions) -> list[PartitionDirectory]:
-    """Those of the partitions that were asked for.
+    """Return the partitions that the options ask for.
 
     Raises:
-        LogSourceError: one of them is not there.
+        LogSourceError: one of them does not exist.
     """
     if options.partitions is None:
         return directories
@@ -51,17 +51,17 @@ def _plan(log: OfflineLog, options: ReadOptions) -> list[OffsetRange]:
 
 
 def readable_end(log: OfflineLog, tracker: TransactionTracker, options: ReadOptions) -> int:
-    """Where a reader with these options must stop."""
+    """Return where a reader with these options must stop."""
     return log.last_stable_offset(tracker) if options.read_committed else log.end_offset
 
 
 def ranges_between(
     log: OfflineLog, tracker: TransactionTracker, start: int, end: int, options: ReadOptions
 ) -> list[OffsetRange]:
-    """The offsets from `start` to `end` in ranges.
+    """Return the offsets from `start` to `end` in ranges.
 
     Raises:
-        LogSourceError: records there are deleted.
+        LogSourceError: records in between are deleted.
     """
     partition: PartitionDirectory = log.directory
     start = require_kept(

@@ -1,9 +1,9 @@
 """The records of a range of offsets as Arrow record batches.
 
 The range was planned some time ago, perhaps on another machine. Meanwhile segments may have been compacted,
-deleted or renamed, so the directory is listed anew, and again whenever a segment has gone before it was
-opened. What retention has renamed to `.deleted` is still read while it is there. What is gone is an error, or
-left out where the caller says so; holes that compaction made are none.
+deleted or renamed. So the directory is listed again, and once more whenever a segment is removed before it
+is opened. What retention has renamed to `.deleted` is read as long as it exists. Records that are gone are an
+error, or left out if the caller wants that. Gaps that compaction left are no error.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kafkapy.storage.txn_index import AbortedTxn
 
 _ROWS = 1 << 16
 _COMPRESSED_BYTES = 1 << 20
-"""Rows, and compressed bytes, after which a record batch is full: it stays within some 10 MB as a rule."""
+"""So many compressed bytes, or `_ROWS` rows, fill a record batch: usually up to 10 MB."""
 
 
 def read_range(
     files: ReadOnlyFiles, wanted: OffsetRange, *, headers: bool, fail_on_data_loss: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """The records of `wanted` in log order, none of the record batches empty.
+    """Yield the records of `wanted` in log order; no record batch is empty.
 
     Raises:
         LogSourceError: a file is damaged or cannot be read, or records are gone.
@@ -51,7 +51,7 @@ def read_range(
 
 
 class _RangeReader:
-    """Goes through the segments; `_next` is the offset up to which the range is read."""
+    """Reads the segments; `_next` is the offset up to which the range has been read."""
 
     def __init__(self, files: ReadOnlyFiles, wanted: OffsetRange, headers: bool, fail: bool) -> None:
         self._files = files
@@ -89,7 +89,7 @@ class _RangeReader:
         if self._fail:
             raise LogSourceError(
                 f"Offsets {self._next} to {wanted.end - 1} of {wanted.topic_partition} are gone: its log was "
-                f"cut at its end since the read was planned. Read it anew."
+                f"truncated after the read was planned. Start the read again."
             )
 
     def _list(self) -> None:

@@ -1,7 +1,7 @@
-"""The file operations of the storage layer without those that change anything.
+"""The file operations of the storage layer, without those that change anything.
 
-A data directory may belong to a running broker, to another user, or lie on a read-only mount: files are
-opened for reading alone, and whatever would write fails before it reaches the disk.
+A data directory may belong to a running broker or to another user, or lie on a read-only mount. Files are
+only opened for reading, and every operation that would write fails before it reaches the disk.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from kafkapy.storage.files import File, FileSystem
 
 _F_OFD_GETLK: int | None = getattr(fcntl, "F_OFD_GETLK", None)
 _FLOCK = "hhqqi"
-"""struct flock: type, whence, start, length, owner."""
+"""The struct flock: type, whence, start, length, owner."""
 
 
 class ReadOnlyFiles(FileSystem):
-    """Reads; each other operation raises OSError (EROFS)."""
+    """Reads files; every other operation raises OSError (EROFS)."""
 
     __slots__ = ()
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading, whatever `create` says."""
+        """Open a file for reading, whatever `create` says."""
         return File(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
     def size_of(self, file: File) -> int:
-        """The size of an open file, whatever its name is by now."""
+        """Return the size of an open file, whatever its name is by now."""
         return os.fstat(file.fd).st_size
 
     def is_locked(self, path: str) -> bool:
-        """Whether a broker holds the lock that `FileSystem.lock` takes; no lock is taken."""
+        """Return whether a broker holds the lock of `FileSystem.lock`, without taking it."""
         try:
             file = self.open(path)
         except FileNotFoundError:
             return False
         try:
             if _F_OFD_GETLK is None or sys.platform != "linux":
-                # Such a lock can only be tried: for a moment, and shared.
+                # Such a lock cannot be queried, only tried: shared, and for a moment.
                 fcntl.lockf(file.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return False
             wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -53,7 +53,7 @@ class ReadOnlyFiles(FileSystem):
             file.release()
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise OSError(errno.EROFS, "a reader changes no file")
+        raise OSError(errno.EROFS, "a reader must not change files")
 
     create = write_at = truncate = allocate = sync_data = sync_path = sync_directory = _refuse
     rename = link = copy = unlink = make_directory = make_directories = remove = _refuse

@@ -1,21 +1,21 @@
-"""What to read: the options of the data source, with the names that Spark's Kafka source has for them.
+"""The options of the data source, with the names that Spark's Kafka source uses.
 
-    path                  the data directory; several as in log.dirs, with commas between
-    topics                one or more, with commas between
+    path                  the data directory; several are separated by commas, as in log.dirs
+    topics                one or more, separated by commas
     startingOffsets       "earliest" (default), "latest", or JSON: {"topic": {"0": 17, "1": -2}} with -2 for
                           earliest and -1 for latest, every partition named
-    endingOffsets         the same, "latest" by default; batch only. Exclusive.
-    startingTimestamp     milliseconds since 1970: from the first record that is at least as new; the end of a
-                          partition that has none
-    endingTimestamp       up to the first record that is at least as new, exclusive; batch only
+    endingOffsets         the same, "latest" by default, exclusive; only for batch queries
+    startingTimestamp     milliseconds since 1970: from the first record that is at least as new, or from the
+                          end of a partition that has none
+    endingTimestamp       up to the first record that is at least as new, exclusive; only for batch queries
     isolation             read_committed (default) or read_uncommitted
     includeHeaders        true (default) or false
-    failOnDataLoss        true (default): an error where records that were to be read are gone; false: go on
-                          with what is there
-    maxOffsetsPerTrigger  streams: how many offsets a micro-batch spans at most, over all partitions
+    failOnDataLoss        true (default): an error if records that were to be read are gone; false: go on with
+                          the records that are left
+    maxOffsetsPerTrigger  only for streams: the most offsets that a micro-batch spans, over all partitions
 
-Defaults differ from Spark's Kafka source in two: isolation, since only committed records are facts, and
-includeHeaders, since nothing is saved by leaving out what few records have.
+Two defaults differ from Spark's Kafka source: isolation, since only committed records are facts, and
+includeHeaders, since leaving out what few records have saves nothing.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ _FOR_BATCHES = ("endingOffsets", "endingTimestamp")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where to start or to end; `name` is the option that says so."""
+    """Where a read starts or ends; `name` is the option that sets it."""
 
     name: str
     everywhere: int
-    """EARLIEST or LATEST."""
+    """EARLIEST or LATEST, for every partition."""
     timestamp: int | None = None
     offsets: Mapping[TopicPartition, int] | None = None
-    """Of every partition; EARLIEST and LATEST too."""
+    """The offset of every partition, which may be EARLIEST or LATEST."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read."""
+    """The parsed options."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...]
@@ -73,14 +73,14 @@ class ReadOptions:
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
     partitions: frozenset[int] | None = None
-    """Of each topic; None for all. No option of the data source, where a filter does as well."""
+    """The partitions of each topic, None for all; Spark has filters in place of such an option."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, stream: bool) -> ReadOptions:
-        """The options as Spark gives them: text, names in any case.
+        """Parse the options as Spark passes them: text, with names in any case.
 
         Raises:
-            LogSourceError: one is unknown, missing or wrong.
+            LogSourceError: an option is unknown, missing or wrong.
         """
         given = {_spelling(name): value for name, value in options.items()}
         for name in _FOR_BATCHES if stream else ("maxOffsetsPerTrigger",):
@@ -89,7 +89,7 @@ class ReadOptions:
                 raise LogSourceError(f"{name} cannot be set: {what}.")
         return cls(
             paths=_words(given, "path", "the data directory of a broker"),
-            topics=_words(given, "topics", "one or more topics, with commas between"),
+            topics=_words(given, "topics", "one or more topics, separated by commas"),
             starting=_bound(given, "starting", EARLIEST),
             ending=_bound(given, "ending", LATEST),
             read_committed=_choice(given, "isolation", ("read_committed", "read_uncommitted")),
@@ -116,7 +116,7 @@ def _words(given: Mapping[str, str], name: str, meaning: str) -> tuple[str, ...]
 
 
 def _choice(given: Mapping[str, str], name: str, choices: tuple[str, str]) -> bool:
-    """Whether the first of two values, which is the default, was given."""
+    """Return whether the value is the first of the two, which is the default."""
     value = given.get(name, choices[0]).strip().lower()
     if value not in choices:
         raise LogSourceError(f"{name} is {given[name]!r}: it must be {choices[0]} or {choices[1]}.")
@@ -128,7 +128,7 @@ def _number(given: Mapping[str, str], name: str, least: int) -> int | None:
     if text is None:
         return None
     if not text.strip().isdecimal() or int(text) < least:
-        raise LogSourceError(f"{name} is {text!r}: it must be a number from {least} on.")
+        raise LogSourceError(f"{name} is {text!r}: it must be a number of at least {least}.")
     return int(text)
 
 
@@ -149,10 +149,10 @@ def _bound(given: Mapping[str, str], which: str, default: int) -> Bound:
 
 
 def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
-    """Offsets by partition from JSON: {"topic": {"0": 17}}.
+    """Return the offsets by partition in JSON such as {"topic": {"0": 17}}.
 
     Raises:
-        LogSourceError: it is something else.
+        LogSourceError: the text is something else.
     """
     try:
         return offsets_from(json.loads(text))
@@ -164,19 +164,19 @@ def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
 
 
 def offsets_from(topics: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
-    """Offsets by partition of what `offsets_to` makes, and JSON holds."""
+    """Return the offsets by partition in the form of `offsets_to`."""
     offsets = {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in topics.items()
         for partition, offset in partitions.items()
     }
     if any(type(offset) is not int or offset < EARLIEST for offset in offsets.values()):
-        raise ValueError("an offset that cannot be")
+        raise ValueError("an impossible offset")
     return offsets
 
 
 def offsets_to(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[str, dict[str, int]]:
-    """The form in which Spark keeps offsets in a checkpoint, that of its Kafka source."""
+    """Return the form in which Spark's Kafka source keeps offsets in a checkpoint."""
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets):
         topics.setdefault(topic, {})[str(partition)] = offset

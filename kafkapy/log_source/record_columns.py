@@ -1,15 +1,14 @@
-"""The records of many batches as columns of numbers: where each key and value lies, and its other fields.
+"""The records of many batches as columns: positions of keys and values, other fields.
 
-The format is that of `protocol/records.py`. Of a batch's records only the chain of their lengths must be
-followed one by one (record_starts.py); every other varint is decoded for all records of all batches at once,
-field by field (varints.py). Keys and values stay where they are: the columns hold their positions in `data`,
-which is the buffer that was read from the file, or the decompressed records joined where a batch is
-compressed.
+The format is described in `protocol/records.py`. Only the lengths of the records of a batch must be followed
+one by one (record_starts.py). Every other varint is decoded field by field, for all records of all batches at
+once (varints.py). Keys and values are not copied: the columns have their positions in `data`, which is the
+buffer that was read from the file, or the joined decompressed records if a batch is compressed.
 
-`decode_columns` is the fast twin of `protocol.records.decode_records` and equals it on every input. What the
-fast path does not expect (a length that contradicts another, a timestamp beyond 64 bits, a record with very
-many headers) it leaves to the slow one, which decodes it or says what is wrong. Only that header keys are
-UTF-8 is looked at later (arrow_columns.py).
+`decode_columns` is the fast twin of `protocol.records.decode_records` and equals it on every input. The fast
+path leaves what it does not expect (a length that contradicts another, a timestamp beyond 64 bits, a record
+with very many headers) to the slow path, which decodes it or says what is wrong. Only header keys are checked
+to be UTF-8 later (arrow_columns.py).
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from kafkapy.protocol.records import (
 )
 
 MAX_DECOMPRESSED = 1 << 30
-"""Bytes to which one batch may decompress: Arrow's offsets have 31 bits."""
+"""How many bytes one batch may decompress to: Arrow's offsets have 31 bits."""
 
 _MIN_RECORD_SIZE = 7
 _MANY_HEADERS = 64
-"""Each further header of a record is a round over all records that have as many."""
+"""The most headers of the fast path, which takes a round over the records for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Byte fields in `data`: where each begins, and its length, -1 for null."""
+    """Byte fields in `data`: where each begins, and its length, which is -1 for null."""
 
     at: Integers
     lengths: Integers
@@ -51,7 +50,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """Records in log order. Timestamps are milliseconds; headers follow each other, record by record."""
+    """Records in log order, with timestamps in milliseconds and headers record by record."""
 
     data: Buffer
     offsets: Integers
@@ -67,7 +66,7 @@ class RecordColumns:
         return len(self.offsets)
 
     def between(self, start: int, end: int) -> RecordColumns:
-        """The records with offsets from `start` to `end`, exclusive."""
+        """Return the records with offsets from `start` to `end`, exclusive."""
         wanted = (self.offsets >= start) & (self.offsets < end)
         if wanted.all():
             return self
@@ -86,12 +85,13 @@ class RecordColumns:
 
 
 def decode_columns(buffer: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> RecordColumns:
-    """The records of the batches whose positions in `buffer` and headers are given; at least one batch.
+    """Decode the records of batches, each given by position in `buffer` and header.
 
-    The columns may refer to `buffer`: use them before it changes. The CRCs are not looked at.
+    There must be at least one batch.
+    The columns may refer to `buffer`: use them before it changes. The CRCs are not checked.
 
     Raises:
-        DecodeError: anything that a consumer could not read.
+        DecodeError: a consumer could not read the records.
     """
     try:
         data, regions = _payloads(buffer, batches)
@@ -106,10 +106,10 @@ def decode_columns(buffer: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -
 def _payloads(
     buffer: Buffer, batches: Sequence[tuple[int, BatchHeader]]
 ) -> tuple[Buffer, list[tuple[int, int]]]:
-    """A buffer with all records, and where in it those of each batch begin and end."""
+    """Return a buffer with all records, and where those of each batch begin and end in it."""
     regions = [(at + HEADER_SIZE, at + header.size) for at, header in batches]
     if any(header.magic != MAGIC for _, header in batches) or regions[-1][1] > len(buffer):
-        raise OddRecordsError("another message format, or a batch that is cut short")
+        raise OddRecordsError("another message format, or a torn batch")
     codecs = [header.compression for _, header in batches]
     if not any(codecs):
         return buffer, regions
@@ -167,7 +167,7 @@ def _decode(data: Buffer, regions: list[tuple[int, int]], headers: list[BatchHea
 
 
 def _starts(data: Buffer, regions: list[tuple[int, int]], headers: list[BatchHeader]) -> Integers:
-    """Where each record's length stands."""
+    """Return the position of each record's length."""
     counts = [header.record_count for header in headers]
     if any(
         not 0 <= n <= (end - at) // _MIN_RECORD_SIZE for n, (at, end) in zip(counts, regions, strict=True)
@@ -190,10 +190,10 @@ def _read_fields(data: Bytes, at: Integers) -> tuple[Fields, Integers]:
 
 
 def _read_headers(data: Bytes, at: Integers, counts: Integers) -> tuple[Fields, Fields, Integers]:
-    """The headers of records whose headers begin at `at`, in rounds: each record's first, then …"""
+    """Read the headers that begin at `at`, in rounds: the first header of each record, then …"""
     most = int(counts.max())
     if most > _MANY_HEADERS or counts.min() < 0:
-        raise OddRecordsError("very many headers, or less than none")
+        raise OddRecordsError("very many headers, or a negative number of them")
     slots = np.cumsum(counts) - counts
     total = int(counts.sum())
     keys = Fields(np.zeros(total, np.int64), np.zeros(total, np.int64))
@@ -216,7 +216,7 @@ def _read_headers(data: Bytes, at: Integers, counts: Integers) -> tuple[Fields, 
 
 
 def _decode_slowly(buffer: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> RecordColumns:
-    """The same columns, by way of records."""
+    """Return the same columns from decoded records."""
     records: list[Record] = []
     types: list[int] = []
     for at, header in batches:
@@ -227,7 +227,7 @@ def _decode_slowly(buffer: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -
 
 
 def columns_of(records: Sequence[Record], timestamp_types: Sequence[int]) -> RecordColumns:
-    """Columns of records that are there as objects.
+    """Return the columns of decoded records.
 
     Raises:
         DecodeError: a timestamp has more than 64 bits.

@@ -1,8 +1,8 @@
-"""Where the records of a batch begin: the one thing of them that must be found one by one.
+"""Finds where the records of a batch begin, which only works one by one.
 
-A record begins with its length, so that the next one is where this one ends. Of the two twins the compiled
-one (protocol/_walker.c) is taken if it was built; a KAFKAPY_PURE_PYTHON in the environment that is not empty
-chooses the other. They agree on every input, and the tests hold them to it.
+A record begins with its length, and the next record begins where it ends. There are two functions for it. The
+compiled one (protocol/_walker.c) is used if it was built, unless KAFKAPY_PURE_PYTHON is set and not empty in
+the environment. Tests hold that both agree on every input.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ FollowLengths: TypeAlias = Callable[[Buffer, int, int, int, Integers], bool]
 
 
 def follow_lengths_purely(data: Buffer, start: int, end: int, count: int, out: Integers) -> bool:
-    """Whether `count` records fill the bytes from `start` to `end`, one behind the other.
+    """Return whether `count` records in a row fill the bytes from `start` to `end`.
 
-    Where they do, `out`, which has a place for each, gets the positions of their lengths.
+    If they do, the positions of their lengths are in `out`, which has a place for each.
     """
     octets = bytes(memoryview(data)[start:end])
     size = len(octets)
@@ -65,4 +65,4 @@ def _choose() -> FollowLengths:
 
 
 follow_lengths: FollowLengths = _choose()
-"""The twin that is used."""
+"""The function that is used."""

@@ -1,8 +1,9 @@
-"""The offsets to read, cut into pieces of work of about the same size.
+"""Divides the offsets to read into splits of about the same size.
 
-A piece is made of ranges of offsets, not of bytes: compaction and retention may move bytes before a piece is
-read, offsets stay. Ranges end where a batch begins, which the offset indexes know without reading the log.
-Small partitions share a piece of work, large ones are cut, so that all cores have work until near the end.
+A split consists of ranges of offsets, not of bytes: compaction and retention may move bytes before a split is
+read, but offsets stay. A range ends where a batch begins; the offset indexes say so without a read of the
+log. Small partitions share a split, and large ones are divided, so that all cores have work until near the
+end.
 """
 
 from __future__ import annotations
@@ -16,30 +17,32 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.txn_index import AbortedTxn
 
 PIECE_BYTES = 8 << 20
-"""The size of the ranges of which splits are made."""
+"""The size of the ranges that make up splits."""
 _MIN_SPLIT_BYTES = 32 << 20
-"""A task costs Spark's Python worker 0.1 s before it reads: importlib forgets its caches, all garbage is
-collected. This much is read in about twice the time."""
+"""The least size of a split, which takes about twice as long to read as a task to start.
+
+A task costs Spark's Python worker 0.1 s before it reads: importlib drops its caches, and all garbage is
+collected."""
 _MAX_SPLIT_BYTES = 512 << 20
 _SPLITS_PER_CORE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets of one partition, from `start` to `end`, exclusive. Small, and can be pickled."""
+    """Offsets of one partition from `start` to `end`, exclusive; small, and can be pickled."""
 
     topic_partition: TopicPartition
     directory: str
     start: int
     end: int
     nbytes: int
-    """About how many bytes of log they take."""
+    """About how many bytes of the log they take."""
     aborted: tuple[AbortedTxn, ...] = ()
-    """Transactions whose records are left out."""
+    """The aborted transactions, whose records are left out."""
 
 
 def cut(log: OfflineLog, start: int, end: int, aborted: Sequence[AbortedTxn] = ()) -> list[OffsetRange]:
-    """The offsets from `start` to `end` in ranges of about PIECE_BYTES."""
+    """Return the offsets from `start` to `end` in ranges of about PIECE_BYTES."""
     ranges: list[OffsetRange] = []
     topic_partition, path = log.directory.topic_partition, log.directory.path
 
@@ -73,7 +76,7 @@ def cut(log: OfflineLog, start: int, end: int, aborted: Sequence[AbortedTxn] = (
 
 
 def group(ranges: Iterable[OffsetRange], *, cores: int | None = None) -> list[list[OffsetRange]]:
-    """The ranges, in order, as splits; neighbours within a partition become one range again."""
+    """Group the ranges, in order, into splits; neighbours in a partition are joined again."""
     ranges = list(ranges)
     total = sum(each.nbytes for each in ranges)
     cores = cores or os.cpu_count() or 1

@@ -1,8 +1,8 @@
-"""Planning a stream: from which offsets to which the next micro-batch reads.
+"""Plans a stream: the offsets that the next micro-batch reads.
 
-Spark asks for the latest offsets without saying how far it is; it says so by asking for the ranges of each
-micro-batch, and, when a query is started again from its checkpoint, for the empty ranges at the last offsets
-that it knows. The position is remembered from there.
+Spark asks for the latest offsets without saying where the query stands. It says so when it asks for the
+ranges of each micro-batch, and, after a query is started again from its checkpoint, when it asks for the
+empty ranges at the last known offsets. The position is remembered from these requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StreamPlanner:
         self._position: dict[TopicPartition, int] | None = None
 
     def initial_offsets(self) -> Offsets:
-        """Where a new query starts."""
+        """Return where a new query starts."""
         if self._initial is None:
             options = self._options
 
@@ -47,7 +47,7 @@ class StreamPlanner:
         return self._initial
 
     def latest_offsets(self) -> Offsets:
-        """Where the next micro-batch may end."""
+        """Return where the next micro-batch may end."""
         position = offsets_from(self.initial_offsets()) if self._position is None else self._position
 
         def ends(log: OfflineLog) -> tuple[int, int]:
@@ -62,10 +62,10 @@ class StreamPlanner:
         return offsets_to(latest.items())
 
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """What a micro-batch between the offsets reads.
+        """Return what a micro-batch between the offsets reads.
 
         Raises:
-            LogSourceError: it is not there any more, or cannot be read.
+            LogSourceError: records are gone or cannot be read.
         """
         starts, ends = offsets_from(start), offsets_from(end)
         self._position = ends
@@ -90,7 +90,8 @@ class StreamPlanner:
             if end > limit and self._options.fail_on_data_loss:
                 raise LogSourceError(
                     f"{directory.topic_partition} ends at offset {limit}, but the stream read up to {end}: "
-                    f"it was cut or made anew. Start with a new checkpoint, or set failOnDataLoss to false."
+                    f"it was truncated or created again. Start with a new checkpoint, or set "
+                    f"failOnDataLoss to false."
                 )
             first = log.log_start_offset if start is None else start
             return ranges_between(log, tracker, first, min(end, limit), self._options)
@@ -101,7 +102,7 @@ class StreamPlanner:
         return find_partitions(self._files, self._options.paths, self._options.topics)
 
     def _tracker(self, log: OfflineLog) -> TransactionTracker:
-        """What is known of the log's transactions; from anew where the log is shorter than that."""
+        """Return the tracker of the log's transactions, a new one if the log has become shorter."""
         topic_partition = log.directory.topic_partition
         tracker = self._trackers.get(topic_partition)
         if tracker is None or tracker.position > log.end_offset:
@@ -112,9 +113,9 @@ class StreamPlanner:
 def share(
     starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], bound: int
 ) -> dict[TopicPartition, int]:
-    """Ends with no more than `bound` offsets between them and the starts, partitions cut in proportion.
+    """Return ends with at most `bound` offsets since the starts, shared by size.
 
-    As in the Kafka source, each partition that has something moves by at least one offset.
+    As in the Kafka source, each partition that has new offsets moves by at least one.
     """
     total = sum(ends[each] - starts[each] for each in ends)
     if total <= bound:

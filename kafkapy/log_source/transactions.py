@@ -1,11 +1,10 @@
-"""Which transactions of a log are open, and which were aborted, at an offset.
+"""Which transactions of a log are open at an offset, and which were aborted.
 
-A read_committed reader stops at the last stable offset, the first offset of the earliest transaction that is
-open there, and leaves out the records of aborted ones. Both are taken from the log itself as far back as the
-newest producer snapshot, which is as old as the active segment; what was aborted before stands in the
-`.txnindex` of the closed segments (storage/txn_index.py). The index of the active segment alone would not do:
-a running broker writes an abort marker first and its entry in the index after it, and a crash may lose the
-entry.
+A read_committed reader stops at the last stable offset, which is the first offset of the earliest open
+transaction, and leaves out the records of aborted transactions. Both follow from the log itself since the
+newest producer snapshot, which is as old as the active segment. Earlier aborted transactions are in the
+`.txnindex` of the closed segments (storage/txn_index.py). The index of the active segment is not enough: a
+running broker writes an abort marker before its index entry, and a crash may lose the entry.
 
 Source: ProducerStateManager, UnifiedLog.lastStableOffset.
 """
@@ -39,18 +38,18 @@ class TransactionTracker:
 
     @property
     def aborted(self) -> Sequence[AbortedTxn]:
-        """The transactions whose abort marker lies in what was followed."""
+        """The transactions whose abort marker is in the part that was followed."""
         return self._aborted
 
     @property
     def position(self) -> int:
-        """Everything below this offset was followed."""
+        """The offset up to which the log was followed."""
         return self._states.end_offset
 
     def begin(
         self, files: ReadOnlyFiles, directory: str, snapshots: Iterable[int], start: int, end: int
     ) -> None:
-        """Take the newest good snapshot from offset `start` to `end`; without one, begin at `start`."""
+        """Begin with the newest good snapshot from offset `start` to `end`, or else at `start`."""
         if self._begun:
             return
         self._begun = True
@@ -64,7 +63,7 @@ class TransactionTracker:
         self._states.clear(start)
 
     def follow(self, segments: Iterable[OfflineSegment], end: int) -> None:
-        """Take note of the batches below `end`, from where the last call stopped.
+        """Follow the batches below `end`, from where the last call stopped.
 
         Raises:
             LogSourceError: a segment is damaged.
@@ -96,5 +95,5 @@ class TransactionTracker:
                 states.replay(read_header(batch), memoryview(batch), 0, self._aborted.append)
 
     def last_stable_offset(self, end: int) -> int:
-        """The first offset of the earliest transaction that is open at `end`; `end` without any."""
+        """Return the first offset of the earliest transaction that is open at `end`, or `end`."""
         return min(self._states.first_unstable_offset, end)

@@ -1,4 +1,4 @@
-"""Zigzag varints at many positions of a buffer at once: the fast twin of `protocol.records.read_varint`."""
+"""Zigzag varints, many at once: the fast twin of `protocol.records.read_varint`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 class OddRecordsError(ValueError):
-    """Records that are not what the fast path knows: the slow one decodes them, or says what is wrong."""
+    """The fast path does not expect these records: the slow one decodes or refuses them."""
 
 
 def read_varints(data: Bytes, at: Integers, bits: int) -> tuple[Integers, Integers]:
-    """The varints of at most 32 or 64 bits that begin at the positions `at`, and the positions behind them.
+    """Return the varints of up to 32 or 64 bits at positions `at`, and where they end.
 
     Raises:
-        OddRecordsError: one has more bits, or the data ends within it.
+        OddRecordsError: a varint has more bits, or the data ends within it.
     """
     try:
         byte = data[at]
@@ -39,7 +39,7 @@ def read_varints(data: Bytes, at: Integers, bits: int) -> tuple[Integers, Intege
 def _read_on(
     data: Bytes, at: Integers, bits: int, longer: Integers, value: npt.NDArray[np.uint64], after: Integers
 ) -> None:
-    """Add the further bytes of the varints numbered `longer`."""
+    """Add the remaining bytes of the varints numbered `longer`."""
     for index, shift in enumerate(range(7, bits, 7), 1):
         byte = data[at[longer] + index]
         if shift + 7 > bits and (byte >> (bits - shift)).any():

@@ -150,7 +150,7 @@ WRONG = [
     (
         "--data-dir",
         "{root}/data/.lock",
-        "{root}/data/.lock is no directory: name the data directory of a broker.",
+        "{root}/data/.lock is not a directory: name the data directory of a broker.",
     ),
     (
         "--data-dir",

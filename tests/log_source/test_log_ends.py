@@ -205,7 +205,7 @@ def test_messages_of_an_old_format_name_the_topic(tmp_path: Path) -> None:
     old[:] = (3).to_bytes(8, "big") + len(body).to_bytes(4, "big") + body
     for content in (path.read_bytes() + old, bytes(old) * 4):
         path.write_bytes(content)
-        with pytest.raises(LogSourceError, match="events-0 holds messages in format v1, of clients before"):
+        with pytest.raises(LogSourceError, match="events-0 holds messages in format v1, from clients before"):
             offsets(logs)
 
 

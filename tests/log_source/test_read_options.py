@@ -51,14 +51,14 @@ def test_offsets_go_to_text_and_back() -> None:
     ("given", "message"),
     [
         ({"path": " "}, "The option path is missing: the data directory of a broker."),
-        ({"topics": ""}, "The option topics is missing: one or more topics, with commas between."),
+        ({"topics": ""}, "The option topics is missing: one or more topics, separated by commas."),
         ({"startingOffset": "1"}, "There is no option startingOffset; did you mean startingOffsets?"),
         (
             {"isolation": "committed"},
             "isolation is 'committed': it must be read_committed or read_uncommitted.",
         ),
         ({"includeHeaders": "yes"}, "includeHeaders is 'yes': it must be true or false."),
-        ({"startingTimestamp": "today"}, "startingTimestamp is 'today': it must be a number from 0 on."),
+        ({"startingTimestamp": "today"}, "startingTimestamp is 'today': it must be a number of at least 0."),
         (
             {"startingTimestamp": "1", "startingOffsets": "latest"},
             "startingOffsets and startingTimestamp are both set: leave one out.",
