@@ -1,15 +1,15 @@
-"""`kafkapy dump-log`: what lies in the files of a data directory, as Apache Kafka's kafka-dump-log shows it.
+"""`kafkapy dump-log`: shows the files of a data directory as kafka-dump-log does.
 
-    file_kinds.py       which file is what, and which files a directory has
+    file_kinds.py       the kind of a file, and the files of a directory
     batches.py          segment files and KRaft snapshots: batches and records
-    indexes.py          offset, time and transaction indexes; held against their log
+    indexes.py          offset, time and transaction indexes, and their comparison with the log
     small_files.py      producer snapshots, checkpoints, partition.metadata, meta.properties, the marker
     decoders.py         keys and values of the broker's own topics
     message_json.py     any message of the protocol as JSON, with Kafka's names
     text.py             facts as the lines that kafka-dump-log prints
 
-Each file becomes a series of facts (fact.py): with --json as they are, else as text. The names in a fact are
-those that kafka-dump-log prints, so that both can be compared, and whatever reads the one reads the other.
+Each file becomes a series of facts (fact.py), which are printed as JSON with --json, and else as text. Facts
+have the names that kafka-dump-log prints, so that both can be compared and a program can read either.
 
-Files are opened for reading alone; a broker that runs on them notices nothing.
+Files are only opened for reading, so a broker that runs on them is not affected.
 """

@@ -1,7 +1,7 @@
-"""Segment files and KRaft snapshots: their batches, and with `deep` the records inside.
+"""Segment files and KRaft snapshots: their batches, and with `deep` their records.
 
-A batch that is torn or whose length cannot be ends the file: what is left is one `error`. A batch with a
-wrong CRC is shown with isvalid false, and its records as far as they can be read.
+A batch that is torn or has an impossible length ends the output with one `error` for the rest of the file. A
+batch with a wrong CRC is shown with isvalid false, and its records as far as they can be read.
 
 Source: Kafka's DumpLogSegments.dumpLog.
 """
@@ -33,13 +33,13 @@ from kafkapy.protocol.records import (
 from kafkapy.storage.batches import BadBatchError, iter_batches
 
 _MAX_BATCH = 1 << 30
-"""To how many bytes the records of one batch may decompress."""
+"""How many bytes the records of one batch may decompress to."""
 
 _TIMESTAMP_NAMES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 
 
 class Offsets(NamedTuple):
-    """The first and the last offset that are to be shown."""
+    """The first and the last offset to show."""
 
     first: int = 0
     last: int = 2**63 - 1
@@ -49,7 +49,7 @@ ALL = Offsets()
 
 
 class What(NamedTuple):
-    """What is to be shown of a log."""
+    """What to show of a log."""
 
     deep: bool
     data: bool
@@ -58,7 +58,7 @@ class What(NamedTuple):
 
 
 def dump_log(files: ReadOnlyFiles, path: str, what: What) -> Iterator[Fact]:
-    """The batches in file order, each followed by its records.
+    """Yield the batches in file order, each followed by its records.
 
     Raises:
         OSError: the disk failed.
@@ -187,7 +187,7 @@ def _contents(record: Record, decoder: Decoder | None) -> Values:
 
 
 def _content(name: str, data: bytes | None) -> dict[str, Any]:
-    """Text where it is text; bytes else."""
+    """Return text if the data is text, else bytes."""
     if data is None:
         return {}
     try:

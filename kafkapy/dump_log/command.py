@@ -1,6 +1,6 @@
-"""`kafkapy dump-log FILE…`: what lies in the files of a data directory.
+"""`kafkapy dump-log FILE…`: what is in the files of a data directory.
 
-Exit status: 0 shown; 1 something cannot be read, or with --verify is wrong; 2 wrong usage.
+Exit status: 0 everything was shown; 1 something cannot be read, or is wrong with --verify; 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ if TYPE_CHECKING:
 
 _DECODERS = ("auto", "none", "offsets", "transactions", "share-state", "cluster-metadata")
 _LINES = 1000
-"""Lines that are written at once."""
+"""How many lines are written at once."""
 
 
 @click.command("dump-log")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @click.option("--deep", is_flag=True, help="Show records too.")
 @click.option("--print-data", is_flag=True, help="Show keys and values too; implies --deep.")
-@click.option("--verify", is_flag=True, help="Show only what is wrong: CRCs, indexes against their log.")
+@click.option(
+    "--verify", is_flag=True, help="Show only what is wrong: CRCs, indexes that contradict the log."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("--offsets", metavar="FIRST-LAST", help="Only these: 100-200, 100-, -200 or 100.")
+@click.option("--offsets", metavar="FIRST-LAST", help="Show only these offsets: 100-200, 100-, -200 or 100.")
 @click.option(
     "--decoder",
     type=click.Choice(_DECODERS),
     default="auto",
     show_default=True,
-    help="What keys and values are; auto knows the broker's own topics by name.",
+    help="How to decode keys and values; auto knows the broker's own topics by name.",
 )
 def dump_log(
     paths: tuple[str, ...],
@@ -48,9 +50,9 @@ def dump_log(
     offsets: str | None,
     decoder: str,
 ) -> None:
-    """Show what is in FILE..., the files of a data directory: segments, indexes, checkpoints and all others.
+    """Show the files of a data directory: segments, indexes, checkpoints and all others.
 
-    A directory stands for the files in it. Nothing is changed; a broker may run.
+    A directory stands for the files in it. Nothing is changed; a broker may be running.
     """
     from kafkapy.dump_log.decoders import decoder_named
     from kafkapy.dump_log.dump import Options
@@ -88,7 +90,7 @@ def _range(text: str | None) -> Offsets:
 
 
 def _write(write: Any, paths: tuple[str, ...], options: Options) -> bool:
-    """Whether something is wrong."""
+    """Write the facts of all files, and return whether something is wrong."""
     from kafkapy.dump_log.dump import dump_file
     from kafkapy.dump_log.file_kinds import expand
     from kafkapy.log_source.read_only_files import ReadOnlyFiles
@@ -121,5 +123,5 @@ def _json_lines(path: str, fact: Fact) -> Iterator[str]:
 
 
 def _bytes(value: Any) -> dict[str, str]:
-    """Keys and values that are no text."""
+    """Return JSON for keys and values that are not text."""
     return {"base64": base64.b64encode(value).decode()}

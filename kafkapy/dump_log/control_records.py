@@ -1,7 +1,8 @@
-"""Control records: what coordinators and KRaft's leader write between the records of clients.
+"""Control records: what coordinators and KRaft's leader write between clients' records.
 
-The key is version and type, int16 each; the value a message of that type. Source: ControlRecordType,
-ControlRecordUtils.
+The key is version and type, int16 each. The value is a message of that type.
+
+Source: Kafka's ControlRecordType, ControlRecordUtils.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _KRAFT: dict[int, tuple[str, type[TopMessage]]] = {
     5: ("KRaftVersion", KRaftVersionRecord),
     6: ("KRaftVoters", VotersRecord),
 }
-"""By type: the name in the line, the message."""
+"""The name in the line and the message, by type."""
 
 
 def control_values(record: Record) -> Values:
-    """What a control record says, or why it cannot be read."""
+    """Return what a control record says, or why it cannot be read."""
     try:
         kind = parse_control_record_key(record.key)
         if kind in (ControlType.ABORT, ControlType.COMMIT):
@@ -49,7 +50,7 @@ def control_values(record: Record) -> Values:
 
 
 def _message(message_class: type[TopMessage], value: bytes) -> Values:
-    """Each begins with its version, which is also that of the schema as far as there is one."""
+    """Decode a message that begins with its version; a newer one is read as the last known one."""
     version = int.from_bytes(value[:2], "big", signed=True)
     first, last = message_class.VERSIONS
     version = min(max(version, first), last)

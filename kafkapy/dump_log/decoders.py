@@ -6,7 +6,7 @@
     __cluster_metadata
         value    unsigned varints: frame version 1, type, version; then the message. There are no keys.
 
-A record that cannot be decoded is shown as one line that says why, and the rest go on.
+A record that cannot be decoded is shown as one line that says why, and the next records follow.
 
 Source: CoordinatorRecordSerde, MetadataRecordSerde, and the parsers of Kafka's DumpLogSegments.
 """
@@ -37,7 +37,7 @@ from kafkapy.topic_names import (
 )
 
 Decoder: TypeAlias = Callable[[Record], tuple[Any, Any]]
-"""Key and value of a record as JSON, a line of text, or None for what is not there."""
+"""A function that returns key and value of a record: JSON, a line of text, or None."""
 
 _DELETE = "<DELETE>"
 _FRAME_VERSION = 1
@@ -50,12 +50,12 @@ _METADATA = ("metadata_records",)
 
 
 def decoder_named(name: str) -> Decoder:
-    """The decoder for an option of the command line."""
+    """Return the decoder for an option of the command line."""
     return _DECODERS[name]
 
 
 def decoder_for_topic(topic: str | None) -> Decoder | None:
-    """The decoder for the records of a topic; None where only its users know what they mean."""
+    """Return the decoder for a topic's records, or None if only its users know their format."""
     name = _TOPICS.get(topic or "")
     return None if name is None else _DECODERS[name]
 
@@ -83,7 +83,7 @@ def _decode_coordinator_record(record: Record, modules: tuple[str, ...]) -> tupl
     if key_class is None or value_class is None:
         return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
     try:
-        # The types of the two oldest records are versions of one schema, and bear their version as type.
+        # The two oldest record types are versions of one schema, with the version as type.
         shown_key = {"type": str(kind), "data": message_json(decode(key_class, key[_SHORT:], 0), 0)}
         return shown_key, _DELETE if record.value is None else _coordinator_value(value_class, record.value)
     except DecodeError as error:
@@ -114,7 +114,7 @@ def _known_version(message_class: type[TopMessage], version: int) -> int:
 
 
 def _show_inside(member: dict[str, Any], field: str, message_class: type[TopMessage]) -> None:
-    """Take apart what a member of a consumer group said; what it says otherwise stays base64."""
+    """Decode a field of a group member; one of another protocol stays base64."""
     import base64
 
     data = base64.b64decode(member[field])
@@ -139,7 +139,7 @@ def _decode_metadata_record(record: Record) -> tuple[Any, Any]:
             raise DecodeError(f"unknown metadata record type {kind}")
         message, end = decode_from(message_class, data, at, _known_version(message_class, version))
         if end != len(data):
-            raise DecodeError(f"{len(data) - end} bytes behind the record")
+            raise DecodeError(f"{len(data) - end} bytes after the record")
     except DecodeError as error:
         return None, f"Error at {record.offset}, skipping. {error}"
     name = schema.snake_case(message_class.__name__).upper()
@@ -160,7 +160,7 @@ def _unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
 
 @cache
 def _classes(modules: tuple[str, ...]) -> dict[tuple[str, int], type[TopMessage]]:
-    """The message classes of the modules, by kind and type."""
+    """Return the message classes of the modules by kind and type."""
     found: dict[tuple[str, int], type[TopMessage]] = {}
     for module in modules:
         messages = import_module(f"kafkapy.protocol.messages.{module}")

@@ -1,4 +1,4 @@
-"""One file of a data directory as facts, whatever it is."""
+"""The facts of one file of a data directory, whatever its kind."""
 
 from __future__ import annotations
 
@@ -23,20 +23,23 @@ _INDEXES = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is to be shown."""
+    """What to show."""
 
     deep: bool = False
     data: bool = False
     verify: bool = False
     decode: bool = True
-    """By the topic that a file's directory is named after."""
+    """Whether the decoder is chosen by the topic after which a file's directory is named."""
     decoder: Decoder | None = None
-    """Whatever the topic is."""
+    """The decoder for every topic."""
     offsets: Offsets = ALL
 
 
 def dump_file(files: ReadOnlyFiles, path: str, options: Options) -> Iterator[Fact]:
-    """The facts of one file; the first is about the file itself. With `verify` what is wrong, or `sane`."""
+    """Yield the facts of one file, first the one about the file itself.
+
+    With `verify` these are what is wrong, or `sane`.
+    """
     kind = file_kind(path)
     assert kind is not None, path
     yield Fact("file", {"file": path, "type": kind.value})
@@ -58,7 +61,7 @@ def _dump(files: ReadOnlyFiles, path: str, kind: FileKind, options: Options) -> 
             yield from _dump_batches(files, path, kind, options)
         elif kind in _INDEXES:
             if options.verify and log_is_missing(path):
-                yield error("there is no segment to hold it against")
+                yield error("there is no segment to compare it with")
             else:
                 yield from _INDEXES[kind](files, path, verify=options.verify, offsets=options.offsets)
         else:

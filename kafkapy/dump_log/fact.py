@@ -1,4 +1,4 @@
-"""One thing that a file says."""
+"""One fact that a file states."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Values: TypeAlias = dict[str, Any]
 
 @dataclass(slots=True)
 class Fact:
-    """`kind` says what it is about, `values` are by the names of kafka-dump-log and fit JSON.
+    """A fact of one `kind`, with `values` that have the names of kafka-dump-log and fit JSON.
 
-    Kinds: file, segment, kraftSnapshot, bootstrap, batch, record, gap, index, timeindex, abortedTxn, empty,
-    producer, offset, epoch, damage, properties; when a file is verified, sane; and two that say what is
-    wrong: error (a part of the file cannot be read) and mismatch (an index contradicts its log).
+    Kinds are file, segment, kraftSnapshot, bootstrap, batch, record, gap, index, timeindex, abortedTxn,
+    empty, producer, offset, epoch, damage and properties. A verified file may have sane. Two kinds say what
+    is wrong: error (a part of the file cannot be read) and mismatch (an index contradicts its log).
     """
 
     kind: str
@@ -26,5 +26,5 @@ class Fact:
 
 
 def error(what: str, **values: Any) -> Fact:
-    """A part of the file cannot be read."""
+    """Return the fact that a part of the file cannot be read."""
     return Fact("error", {"error": what, **values})

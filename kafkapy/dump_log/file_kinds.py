@@ -1,4 +1,4 @@
-"""Which file of a data directory is what, by its name alone, as Kafka's own loader decides it."""
+"""The kinds of files in a data directory, by their names, as Kafka's own loader decides."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ _SEGMENT_FILE = re.compile(
 _KRAFT_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint(?:\.(?:deleted|part))?")
 _RENAMED = re.compile(r"\.(deleted|cleaned|swap)$")
 _PARTITION = re.compile(r"(.+)-[0-9]+(?:\.[0-9a-f]{32}-(?:delete|future|stray))?")
-# Within a segment, and within a directory, in the order in which one reads them.
+# In reading order: the files of a segment, and the other files of a directory.
 _ORDER = list(FileKind)
 
 
 def file_kind(path: str) -> FileKind | None:
-    """None for a file that is none of Kafka's."""
+    """Return the kind of a file, or None if it is none of Kafka's."""
     name = os.path.basename(path)
     match = _SEGMENT_FILE.fullmatch(name)
     if match is not None:
@@ -81,47 +81,47 @@ def file_kind(path: str) -> FileKind | None:
 
 
 def base_offset(path: str) -> int:
-    """The number in the name of a segment's file."""
+    """Return the base offset in the name of a segment's file."""
     return int(os.path.basename(path)[:20])
 
 
 def sibling(path: str, suffix: str) -> str:
-    """The file of the same segment with another suffix, renamed as this one is where it was renamed."""
+    """Return the path of another file of the segment; if this one was renamed, so is that one."""
     directory, name = os.path.split(path)
     renamed = _RENAMED.search(name)
     return os.path.join(directory, f"{name[:20]}.{suffix}{renamed[0] if renamed else ''}")
 
 
 def kraft_snapshot_id(path: str) -> tuple[int, int] | None:
-    """End offset and epoch in the name of a KRaft snapshot; None of the one that `format` makes."""
+    """Return end offset and epoch in a KRaft snapshot's name, or None for that of `format`."""
     match = _KRAFT_SNAPSHOT.fullmatch(os.path.basename(path))
     return None if match is None else (int(match[1]), int(match[2]))
 
 
 def topic_of(path: str) -> str | None:
-    """The topic whose partition the file belongs to, by its directory's name."""
+    """Return the topic of the file's partition, by the name of its directory."""
     match = _PARTITION.fullmatch(os.path.basename(os.path.dirname(os.path.abspath(path))))
     return None if match is None else match[1]
 
 
 def expand(paths: Iterable[str]) -> Iterator[str]:
-    """The files themselves, and those of Kafka's files that lie in directories, also in partitions' ones.
+    """Yield the files, and Kafka's files in the directories and their partitions' directories.
 
     Raises:
-        UserError: a path is not there, is no file that Kafka writes, or a directory has none.
+        UserError: a path does not exist, is not a file that Kafka writes, or is a directory without any.
     """
     for path in paths:
         if os.path.isdir(path):
             found = list(_walk(path))
             if not found:
                 raise UserError(
-                    f"{path} holds no files of Kafka's: name a partition's directory or a data directory."
+                    f"{path} has no files of Kafka's: name a partition's directory or a data directory."
                 )
             yield from found
         elif not os.path.exists(path):
             raise UserError(f"there is no {path}.")
         elif file_kind(path) is None:
-            raise UserError(f"{path} is no file that Kafka writes, by its name.")
+            raise UserError(f"{path} is not a file that Kafka writes, by its name.")
         else:
             yield path
 

@@ -1,12 +1,12 @@
-"""The three indexes of a segment, shown, or with `verify` held against the segment.
+"""The three indexes of a segment: shown, or with `verify` compared with the segment.
 
     index       offset and position of each entry; the batch at the position must end with that offset
-    timeindex   timestamp and offset of each entry; a batch must end with that offset, its newest record have
-                that timestamp, and timestamps rise
+    timeindex   timestamp and offset of each entry; a batch must end with that offset, its newest record must
+                have that timestamp, and timestamps must rise
     txnindex    the aborted transactions
 
-The index of a segment that is written is preallocated with zeros: what follows the entries is not shown.
-`verify` also says whether the file would pass the check of a broker that starts, or be written anew.
+The index of the active segment is preallocated with zeros, which are not shown. `verify` also says whether
+the file would pass the check of a starting broker, or be rebuilt.
 
 Source: Kafka's DumpLogSegments.dumpIndex, dumpTimeIndex, dumpTxnIndex.
 """
@@ -100,7 +100,7 @@ def dump_time_index(files: ReadOnlyFiles, path: str, *, verify: bool, offsets: O
 
 
 def dump_txn_index(files: ReadOnlyFiles, path: str, *, verify: bool, offsets: Offsets) -> Iterator[Fact]:
-    """The aborted transactions; with `verify` only whether they can be.
+    """Yield the aborted transactions, or with `verify` only what is wrong with them.
 
     Raises:
         OSError: the disk failed.
@@ -114,7 +114,7 @@ def dump_txn_index(files: ReadOnlyFiles, path: str, *, verify: bool, offsets: Of
             if txn.first_offset <= offsets.last and txn.last_offset >= offsets.first:
                 yield Fact("abortedTxn", _aborted(txn))
         if surplus := files.size(path) % 34:
-            yield error(f"{surplus} bytes behind the last entry")
+            yield error(f"{surplus} bytes after the last entry")
     except CorruptTransactionIndexError as problem:
         yield error(str(problem))
     finally:
@@ -132,19 +132,19 @@ def _aborted(txn: AbortedTxn) -> dict[str, int]:
 
 
 def _check_sanity(files: ReadOnlyFiles, index: IndexFile, *, verify: bool) -> Iterator[Fact]:
-    """Count the entries, zeros behind them left out."""
+    """Count the entries without the zeros after them."""
     size = files.size(index.path)
     index.load_while_written()
     if size % index.entry_size:
         yield error(
-            f"{index.path} has {size} bytes, no multiple of {index.entry_size}: a broker writes it anew"
+            f"{index.path} has {size} bytes, not a multiple of {index.entry_size}: a broker rebuilds it"
         )
     elif not index.entries and not verify:
         yield Fact("empty")
 
 
 class _Log:
-    """The batches of the segment that an index is for."""
+    """The batches of the segment of an index."""
 
     def __init__(self, files: ReadOnlyFiles, index_path: str) -> None:
         self._files = files
@@ -152,7 +152,7 @@ class _Log:
         self.size = files.size_of(self._file)
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """The header of the batch at `position`; None where none can be."""
+        """Return the header of the batch at `position`, or None if there is none."""
         if not 0 <= position < self.size:
             return None
         try:
@@ -166,7 +166,7 @@ class _Log:
 
 
 def _newest_of(files: ReadOnlyFiles, path: str, offsets: list[int]) -> dict[int, tuple[int, int]]:
-    """For each offset: the last offset of the first batch that reaches it, and its newest timestamp."""
+    """Map each offset to last offset and newest timestamp of the first batch that reaches it."""
     found: dict[int, tuple[int, int]] = {}
     wanted = sorted(set(offsets))
     at = 0
@@ -180,14 +180,14 @@ def _newest_of(files: ReadOnlyFiles, path: str, offsets: list[int]) -> dict[int,
             if at == len(wanted):
                 break
     except (BadBatchError, DecodeError):
-        pass  # what is left has no batch
+        pass  # the remaining offsets have no batch
     finally:
         file.release()
     return found
 
 
 def _newest(header: BatchHeader, batch: memoryview) -> int:
-    """From the records, as the header may be wrong."""
+    """Return the newest timestamp of the records, since the header may be wrong."""
     try:
         records = decode_records(batch, 0, header, limit=_MAX_BATCH)
     except DecodeError:
@@ -196,5 +196,5 @@ def _newest(header: BatchHeader, batch: memoryview) -> int:
 
 
 def log_is_missing(path: str) -> bool:
-    """Whether an index has no segment to be held against."""
+    """Return whether an index has no segment to compare it with."""
     return not os.path.exists(sibling(path, "log"))

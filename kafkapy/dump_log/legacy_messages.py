@@ -18,7 +18,7 @@ _TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME
 
 
 def message_values(offset: int, message: memoryview, position: int) -> Values:
-    """A message as it lies in the file, a wrapper unopened; it need not be whole."""
+    """Return the values of a message as the file has it: wrappers unopened, perhaps torn."""
     magic, attributes = message[_CRC_FROM], message[_CRC_FROM + 1]
     timestamp = NO_TIMESTAMP
     if magic != MAGIC_0:
@@ -39,7 +39,7 @@ def message_values(offset: int, message: memoryview, position: int) -> Values:
 
 
 def messages_in(data: memoryview, *, limit: int) -> Iterator[tuple[Values, Record]]:
-    """The messages that consumers see: what is in a wrapper, with absolute offsets.
+    """Yield the messages that consumers see: those in wrappers, with absolute offsets.
 
     Raises:
         DecodeError: they cannot be read.
@@ -64,7 +64,7 @@ def _record_values(message: Message, stored: Message, timestamp_type: TimestampT
         "timestamp": message.timestamp,
         "keySize": -1 if message.key is None else len(message.key),
         "valueSize": -1 if message.value is None else len(message.value),
-        "isValid": True,  # one that is not is not read
+        "isValid": True,  # invalid messages are not read
         "crc": int.from_bytes(rebuilt[_CRC_AT:_CRC_FROM], "big"),
     }
 

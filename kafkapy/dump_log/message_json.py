@@ -1,7 +1,7 @@
-"""Any message of the protocol as JSON, as the JSON converters that Kafka generates write it.
+"""Any message of the protocol as JSON, in the form of Kafka's generated JSON converters.
 
-Names are Kafka's with a small first letter. Bytes are base64, ids URL-safe base64. A field that the version
-does not have is left out, and so is a tagged field at its default.
+Names are Kafka's with a lower-case first letter. Bytes are base64, ids are URL-safe base64. Fields that the
+version does not have and tagged fields at their default are left out.
 
 Source: Kafka's `JsonConverterGenerator`.
 """
@@ -19,7 +19,7 @@ from kafkapy.protocol.types import uuid_to_text
 
 
 def message_json(message: TopMessage, version: int) -> dict[str, Any]:
-    """The message as what `json.dumps` takes."""
+    """Return the message in a form that `json.dumps` takes."""
     return _struct(schema_of(type(message)).root, message, version)
 
 

@@ -1,7 +1,7 @@
-"""The small files of a data directory: producer snapshots, checkpoints, properties, marker of a clean stop.
+"""The small files of a data directory: snapshots, checkpoints, properties, the stop marker.
 
-Their formats are in storage/producer_snapshots.py and storage/checkpoints.py. kafka-dump-log knows the
-snapshots only.
+storage/producer_snapshots.py and storage/checkpoints.py describe their formats. kafka-dump-log knows only the
+producer snapshots.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SEQUENCES = 1 << 31
 
 
 def dump_small_file(files: ReadOnlyFiles, path: str, kind: FileKind, *, offsets: Offsets) -> Iterator[Fact]:
-    """What the file says, or one error.
+    """Yield what the file says, or one error.
 
     Raises:
         OSError: the disk failed.
@@ -95,14 +95,14 @@ def _partition_metadata(files: ReadOnlyFiles, path: str, _: Offsets) -> Iterator
 
 def _meta_properties(files: ReadOnlyFiles, path: str, _: Offsets) -> Iterator[Fact]:
     yield Fact("properties", dict(sorted(parse_properties(files.read(path).decode()).items())))
-    read_meta_properties(files, path)  # says what is missing
+    read_meta_properties(files, path)  # raises an error that says what is missing
 
 
 def _json_file(files: ReadOnlyFiles, path: str, _: Offsets) -> Iterator[Fact]:
     text = files.read(path).decode()
     found: Any = json.loads(text) if text.strip() else {}
     if not isinstance(found, dict):
-        raise CorruptCheckpointError(path, f"{text!r} is no JSON object")
+        raise CorruptCheckpointError(path, f"{text!r} is not a JSON object")
     yield Fact("properties", found)
 
 

@@ -13,7 +13,7 @@ _BATCH_FROM = ("position", "timestamp", "size", "magic", "compresscodec", "crc",
 
 
 def text(fact: Fact) -> str:
-    """One line, without its end."""
+    """Return one line, without its line end."""
     write = _WRITERS.get(fact.kind)
     return _pairs(fact.values) if write is None else write(fact.values)
 
@@ -33,7 +33,7 @@ def _shown(value: Any) -> str:
 
 
 def _optional(value: int | None) -> str:
-    """Java's OptionalLong, which kafka-dump-log prints as it is."""
+    """Return the text of Java's OptionalLong, which kafka-dump-log prints as it is."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
@@ -45,7 +45,7 @@ def _batch(values: Values) -> str:
 
 
 def _with_timestamp(values: Values) -> Values:
-    """`timestampType: CreateTime timestamp: 1` is printed as `CreateTime: 1`."""
+    """Merge `timestampType: CreateTime timestamp: 1` to `CreateTime: 1`, as it is printed."""
     shown: Values = {}
     for name, value in values.items():
         if name == "timestampType":

@@ -1,4 +1,4 @@
-"""Spark for kafkapy: a session with the right jars, topics as data frames, and a look at what is missing."""
+"""Spark for kafkapy: a session with the right jars, topics as data frames, and a doctor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    # On first use: the command line looks for what is missing before it imports pyspark.
+    # Imported on first use: the command line checks what is missing before it imports pyspark.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

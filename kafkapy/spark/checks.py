@@ -1,7 +1,7 @@
-"""What a session needs here, looked at without starting Spark.
+"""Checks what a session needs on this machine, without starting Spark.
 
-`doctor` looks at everything and tells what is wrong with each; `check_setup` stops at the first thing that
-would keep a session from starting.
+`doctor` checks everything and says what is wrong with each thing. `check_setup` stops at the first thing that
+keeps a session from starting.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NEEDED_MEMORY = 2_000  # MB: a driver's heap of 1 GB, and what Java and Python 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at; `remedy` is empty when it is as it should be."""
+    """One thing that was checked; `remedy` is empty if it is in order."""
 
     name: str
     ok: bool
@@ -35,7 +35,11 @@ class Check:
 
 
 def as_lakes(lake: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The lake formats of a `lake` argument, in the order of LAKES; raises SparkSetupError for others."""
+    """Return the lake formats of a `lake` argument, in the order of LAKES.
+
+    Raises:
+        SparkSetupError: it names another format.
+    """
     named = [] if lake is None else [lake] if isinstance(lake, str) else list(lake)
     for name in named:
         if name not in LAKES:
@@ -44,7 +48,7 @@ def as_lakes(lake: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def jars_folder(jars: str | Path | None) -> Path | None:
-    """The folder to take jars from: the argument, else the one that KAFKAPY_SPARK_JARS names."""
+    """Return the folder to take jars from: the argument, else KAFKAPY_SPARK_JARS."""
     named = jars or os.environ.get("KAFKAPY_SPARK_JARS")
     if not named:
         return None
@@ -71,7 +75,7 @@ def check_setup(lake: str | Sequence[str] | None = None, jars: str | Path | None
 
 
 def doctor(lake: str | Sequence[str] | None = None, *, bootstrap: str | None = None) -> list[Check]:
-    """Look at all that a session with these lake formats needs, and at the broker if one is named."""
+    """Check all that a session with these lake formats needs, and the broker if one is named."""
     lakes = as_lakes(lake)
     looks: dict[str, Callable[[], str]] = {
         "Java": _java,
@@ -131,7 +135,7 @@ def _worker_python() -> str:
 
 
 def _libraries() -> str:
-    """Of Spark itself (pyarrow) and of the code that runs on the executors."""
+    """Check the libraries of Spark itself (pyarrow) and of the code that runs on the executors."""
     found, missing = [], []
     for name, distribution in (
         ("pyarrow", "pyarrow"),
@@ -151,7 +155,7 @@ def _libraries() -> str:
 
 
 def _jars(lakes: Sequence[str]) -> str:
-    """Where the jars would come from: those of the Kafka connector, or those that one lake format adds."""
+    """Return the source of the jars: the Kafka connector's, or those that one lake format adds."""
     spark = find_spark()
     base = spark.packages(())
     wanted = [package for package in spark.packages(lakes) if package not in base] if lakes else base

@@ -30,7 +30,7 @@ class _Shown(logging.Handler):
 
 @contextlib.contextmanager
 def notes(*packages: str) -> Iterator[None]:
-    """Shows what these packages log at level INFO: what takes a while and would pass without a word."""
+    """Show what these packages log at level INFO, so that long work is not silent."""
     shown, former = _Shown(), {name: logging.getLogger(name).level for name in packages}
     for name in packages:
         logging.getLogger(name).addHandler(shown)
@@ -45,16 +45,16 @@ def notes(*packages: str) -> Iterator[None]:
 
 @click.group()
 def spark() -> None:
-    """See whether Spark can run here; fetch its jars."""
+    """Check whether Spark can run here, or fetch its jars."""
 
 
 @spark.command("doctor")
 @_lake
-@click.option("--bootstrap", metavar="HOST:PORT", help="See whether this broker answers, too.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="Also check whether this broker answers.")
 def doctor_command(lakes: tuple[str, ...], bootstrap: str | None) -> int:
-    """See what Spark lacks here, with the remedies.
+    """Check what Spark lacks here, and show the remedies.
 
-    Exit status 0 when all is well, 1 when something is missing.
+    The exit status is 0 if nothing is missing, else 1.
     """
     checks = doctor(lakes, bootstrap=bootstrap)
     width = max(len(check.name) for check in checks)

@@ -1,8 +1,8 @@
-"""The JVM of a session, its standard error relayed line by line.
+"""The JVM of a session, whose standard error is relayed line by line.
 
-Java announces the module that Spark uses for vectors on every start, whatever the log settings are; the relay
-drops that line. What the JVM says before it answers is held back: when it ends, one line of it is the reason,
-and the stack trace under it helps nobody.
+On every start Java announces the module that Spark uses for vectors, whatever the log settings are; the relay
+drops that line. What the JVM prints before it answers is held back: if the JVM ends, one of these lines is
+the reason, and the stack trace after it helps nobody.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ _NO_REASON = ("NOTE: ", "Picked up ", "WARNING")  # Java's words on options in i
 
 
 def launch(conf: SparkConf) -> Any:
-    """pyspark's gateway to a new JVM; raises SparkSetupError when that does not start."""
+    """Return pyspark's gateway to a new JVM.
+
+    Raises:
+        SparkSetupError: the JVM does not start.
+    """
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
 
@@ -46,7 +50,7 @@ def launch(conf: SparkConf) -> Any:
 
 
 def end_jvm() -> None:
-    """End the JVM that a stopped session has left, if any: its jars and its memory cannot be changed."""
+    """End the JVM that a stopped session has left: its jars and memory cannot be changed."""
     from pyspark import SparkContext
 
     left = SparkContext._gateway
@@ -59,7 +63,7 @@ def end_jvm() -> None:
 
 
 class _Relay(threading.Thread):
-    """Copies what comes from a pipe to standard error, from `release` on."""
+    """Copies a pipe to standard error, from `release` on."""
 
     def __init__(self, receiving: int) -> None:
         super().__init__(name="spark-stderr", daemon=True)
@@ -88,7 +92,7 @@ class _Relay(threading.Thread):
                 self._tell(line)
 
     def reason(self) -> str:
-        """The first line that was held back, without the name of an exception before it."""
+        """Return the first line that was held back, without the name of an exception before it."""
         with self._lock:
             lines = [line.decode(errors="replace").strip() for line in self._held or []]
         said = [line for line in lines if line and not line.startswith(_NO_REASON)]

@@ -1,8 +1,8 @@
 """What is installed here: pyspark, the Spark that it starts, and Java.
 
-The versions of everything else follow from pyspark's: the Kafka connector and spark-avro have its very
-version, the jars of a lake format are built for its minor version. Nothing here imports pyspark or starts a
-JVM, except `java -version`.
+All other versions follow from pyspark's: the Kafka connector and spark-avro have the same version, and the
+jars of a lake format are built for its minor version. Nothing here imports pyspark, or starts a JVM except
+for `java -version`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ JAVA_VERSIONS = range(17, 22)
 _DELTA = {"4.0": "4.4.0", "4.1": "4.4.0", "4.2": "4.4.0"}
 _ICEBERG = {"4.0": "1.11.0", "4.1": "1.11.0"}
 
-# What the tests run with. Others of Spark 4 may do, but a new one is on PyPI before any lake format has jars
-# for it, and at times before its own connector is in Maven Central.
+# The tests run with this version. Others of Spark 4 may work, but a new one is on PyPI before any lake format
+# has jars for it, and sometimes before its own connector is in Maven Central.
 PYSPARK = "pip install 'pyspark==4.0.0'"
 _JAVA = "install a Java runtime of version 17 or 21, or let JAVA_HOME name one"
 
 
 @dataclass(frozen=True)
 class Package:
-    """A jar of that Maven coordinate, and those that it needs.
+    """The jar of a Maven coordinate, and the jars that it needs.
 
-    `family` is how its file's name starts in every version. One of Spark's own must have Spark's `version`;
-    of a lake format any version will do that somebody has put beside Spark.
+    `family` is how its file's name starts in every version. A package of Spark itself must have Spark's
+    `version`. Of a lake format, any version serves that was installed with Spark.
     """
 
     organisation: str
@@ -49,7 +49,11 @@ class Package:
         return f"{self.organisation}:{self.artifact}:{self.version}"
 
     def among(self, jars: Iterable[Path]) -> Path | None:
-        """The jar that serves for this package; raises SparkSetupError when another version is there."""
+        """Return the jar that serves for this package, if any.
+
+        Raises:
+            SparkSetupError: there is only another version, or more than one.
+        """
         family = [jar for jar in jars if jar.name.startswith(self.family)]
         if self.organisation == "org.apache.spark":
             for jar in family:
@@ -67,7 +71,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Spark:
-    """pyspark's version and the folder of the Spark that it starts: SPARK_HOME, else its own."""
+    """The version of pyspark, and the folder of its Spark: SPARK_HOME, or else its own."""
 
     version: str
     home: Path
@@ -80,7 +84,7 @@ class Spark:
         return sorted((self.home / "jars").glob("*.jar"))
 
     def packages(self, lakes: Sequence[str]) -> list[Package]:
-        """What a session with these lake formats needs beside Spark itself."""
+        """Return what a session with these lake formats needs besides Spark itself."""
         spark = "org.apache.spark"
         wanted = [
             Package(spark, "spark-sql-kafka-0-10_2.13", self.version, "spark-sql-kafka-0-10_"),
@@ -105,7 +109,11 @@ class Spark:
 
 
 def find_spark() -> Spark:
-    """The Spark that pyspark starts; raises SparkSetupError when there is none that serves."""
+    """Return the Spark that pyspark starts.
+
+    Raises:
+        SparkSetupError: there is none that serves.
+    """
     found = importlib.util.find_spec("pyspark")
     if found is None or found.loader is None or not found.submodule_search_locations:
         raise SparkSetupError("pyspark is not installed", PYSPARK)
@@ -132,7 +140,11 @@ def find_spark() -> Spark:
 
 
 def find_java() -> tuple[Path, int]:
-    """The `java` that Spark will run and its major version; raises SparkSetupError when it does not serve."""
+    """Return the `java` that Spark will run, and its major version.
+
+    Raises:
+        SparkSetupError: it is missing or does not serve.
+    """
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home, "bin", "java")
         if not os.access(java, os.X_OK):

@@ -1,22 +1,22 @@
-"""The jars that a session needs beside Spark's own, and where they come from.
+"""The jars that a session needs besides Spark's own, and where they come from.
 
-In this order, each package for itself:
+For each package these places are tried in order:
 
-    installed   in the `jars` folder of the Spark that pyspark starts
-    folder      in a folder that `kafkapy spark jars --to DIR` has filled: nothing else is asked for then
+    installed   the `jars` folder of the Spark that pyspark starts
+    folder      a folder that `kafkapy spark jars --to DIR` has filled; then nothing is fetched
     fetched     by Ivy, whose jar Spark ships, into a cache of its own; afterwards no network is needed
 
 Ivy runs here and not inside Spark (`spark.jars.packages`), which would resolve at each start, print a page
-each time, and answer an unreachable repository with a stack trace. What pyspark ships is left out of what is
-fetched: of the Kafka connector 4 jars and 10 MB remain of 11 and 63.
+each time, and answer an unreachable repository with a stack trace. Jars that pyspark ships are not fetched:
+of the Kafka connector's 11 jars and 63 MB, 4 jars and 10 MB remain.
 
 The cache, by default `$XDG_CACHE_HOME/kafkapy/ivy`, else Spark's `spark.jars.ivy`:
 
     cache/                            Ivy's own: the jars and their metadata
     <artifact>-<version>.classpath    the jars of one package, one path a line; written last, by a rename
 
-Crash story: a package counts as fetched when its classpath file is there and so is each jar that it names;
-otherwise it is fetched again. A lock file keeps two fetches apart.
+Crash story: a package counts as fetched if its classpath file and each jar that it names exist; otherwise it
+is fetched again. A lock file keeps two fetches apart.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def default_cache() -> Path:
 def find_jars(
     spark: Spark, lakes: Sequence[str], folder: Path | None, cache: Path, settings: Path = IVY_SETTINGS
 ) -> list[Path]:
-    """The jars to give to Spark for a session with these lake formats; fetches what is missing.
+    """Return the jars for a session with these lake formats, and fetch what is missing.
 
-    Raises SparkSetupError when a package is in none of the places.
+    Raises:
+        SparkSetupError: a package is in none of the places.
     """
     shipped = spark.jars()
     missing = [package for package in spark.packages(lakes) if not package.among(shipped)]
@@ -77,7 +78,7 @@ def _in_folder(packages: Sequence[Package], folder: Path) -> list[Path]:
 
 
 def cached(package: Package, cache: Path) -> list[Path] | None:
-    """The jars of the package if all of them are in the cache."""
+    """Return the jars of the package if all of them are in the cache."""
     try:
         listed = _classpath_file(package, cache).read_text().splitlines()
     except OSError:
@@ -145,7 +146,7 @@ def _run_ivy(package: Package, spark: Spark, options: list[str | Path], listing:
 
 
 def _ivy_module(package: Package, spark: Spark) -> str:
-    """A module that depends on the package, without what is in Spark's own folder."""
+    """Return an Ivy module that depends on the package, without the jars that Spark ships."""
     shipped = {name for jar in spark.jars() if (name := _artifact(jar))} - {package.artifact}
     excluded = "\n".join(f'    <exclude module="{artifact}"/>' for artifact in sorted(shipped))
     return f"""<ivy-module version="2.0">

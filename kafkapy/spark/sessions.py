@@ -2,9 +2,9 @@
 
     spark = kafkapy.spark.session("delta")
 
-Most of what matters is fixed when the JVM starts: the jars, the SQL extensions, the Python of the workers,
-what is logged. So what is missing is looked for first. A session that already runs is taken when it can do
-what is asked; otherwise the error says what it lacks.
+Most settings are fixed when the JVM starts: the jars, the SQL extensions, the Python of the workers, what is
+logged. So the machine is checked first. A session that already runs is used if it has what is asked for;
+otherwise the error says what it lacks.
 
 Settings, each of which `conf` overrides:
 
@@ -61,13 +61,14 @@ def session(
     jars: str | Path | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session with the Kafka connector, spark-avro, the `kafkapy-log` source and these lake formats.
+    """Return a session with the Kafka connector, spark-avro, `kafkapy-log` and lake formats.
 
-    `lake` is "delta", "iceberg", several of them, or None. Without `master` Spark's own choice holds:
+    `lake` is "delta", "iceberg", several of them, or None. Without `master` Spark's own choice is used:
     spark-submit's, spark-defaults.conf's, else local[*]. `jars` is a folder that `kafkapy spark jars` filled,
-    by default the one that KAFKAPY_SPARK_JARS names; without one the jars are fetched once and kept.
+    by default KAFKAPY_SPARK_JARS; without one the jars are fetched once and kept.
 
-    Raises SparkSetupError, before Spark starts, when it cannot run here.
+    Raises:
+        SparkSetupError: Spark cannot run here; it has not been started.
     """
     lakes, settings = as_lakes(lake), dict(conf or {})
     if master is not None:
@@ -88,7 +89,7 @@ def session(
 
 
 def _running() -> SparkSession | None:
-    """The session of this process, whichever thread made it."""
+    """Return the session of this process, whichever thread created it."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -96,7 +97,7 @@ def _running() -> SparkSession | None:
 
 
 def _submitted() -> bool:
-    """Whether spark-submit has started the JVM, and gave it its jars."""
+    """Return whether spark-submit has started the JVM with its jars."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -126,7 +127,7 @@ def _start(
     try:
         if not _submitted():
             spark_conf = SparkConf().setAll(list(settings.items()))
-            # What the JVM is started with stands in its command line, for everybody on the machine.
+            # The options of the JVM are in its command line, which everybody on the machine can read.
             public = [(name, value) for name, value in settings.items() if not is_secret(name)]
             SparkContext(conf=spark_conf, gateway=launch(SparkConf().setAll(public)))
         started: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
@@ -141,7 +142,7 @@ def _start(
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what Spark says, for which Python adds the name of the call before it."""
+    """Return the first line of Spark's message, without the name of the call that Python adds."""
     thrown = getattr(error, "java_exception", None)
     told = str(error if thrown is None else thrown.getMessage() or thrown.getClass().getName())
     if "stopped SparkContext" in told:  # what stopped it was logged
@@ -162,7 +163,7 @@ def _defaults(spark: Spark, lakes: Sequence[str], master: str) -> dict[str, str]
     if master.startswith("local"):
         defaults["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
         defaults["spark.databricks.delta.snapshotPartitions"] = str(_cores(master))
-    # Not extraJavaOptions, which spark-defaults.conf may set and which come behind these.
+    # Not extraJavaOptions, which spark-defaults.conf may set and which come after these.
     defaults["spark.executor.defaultJavaOptions"] = _AVRO_LIMITS
     defaults["spark.driver.defaultJavaOptions"] = _AVRO_LIMITS
     if not (_conf_folder(spark) / "log4j2.properties").exists():
@@ -173,7 +174,7 @@ def _defaults(spark: Spark, lakes: Sequence[str], master: str) -> dict[str, str]
 def _jars(
     spark: Spark, lakes: Sequence[str], folder: Path | None, settings: Mapping[str, str]
 ) -> dict[str, str]:
-    """`spark.jars` with what is not installed; Spark's own settings for Ivy hold for fetching it."""
+    """Return `spark.jars` with what is not installed; Spark's own settings for Ivy apply."""
     cache = Path(settings.get("spark.jars.ivy") or default_cache())
     ivy_settings = Path(settings.get("spark.jars.ivySettings") or IVY_SETTINGS)
     found = [str(jar) for jar in find_jars(spark, lakes, folder, cache, ivy_settings)]
@@ -183,7 +184,7 @@ def _jars(
 
 
 def _default_master(spark: Spark) -> str:
-    """What Spark takes when none is set: spark-submit's arguments, spark-defaults.conf, local[*]."""
+    """Return Spark's default: from spark-submit's arguments, spark-defaults.conf, or local[*]."""
     arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
     for argument, value in itertools.pairwise(arguments):
         if argument == "--master":

@@ -3,9 +3,9 @@
 Columns: key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,
 timestampType INT, headers ARRAY<STRUCT<key STRING, value BINARY>>.
 
-Positions are "earliest", "latest", a time (epoch milliseconds as int, a datetime or its ISO text; UTC unless
-it names a zone) or offsets as {partition: offset}, which then must name every partition; there -2 is earliest
-and -1 latest. A stream's checkpoint wins over `starting`.
+A position is "earliest", "latest", a time (epoch milliseconds as int, a datetime or its ISO text; UTC unless
+it names a zone) or offsets as {partition: offset}. Offsets must name every partition; -2 is earliest and -1
+latest. A stream's checkpoint has precedence over `starting`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def read_topic(
     max_offsets_per_trigger: int | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The records of `topic` from `starting` to `ending`, or from `starting` on for a stream.
+    """Return the records of `topic` from `starting` to `ending`; a stream has no end.
 
-    `options` are the Kafka source's own (`kafka.` before those of the Java consumer) and win over all others.
+    `options` are those of the Kafka source (with the prefix `kafka.` for the Java consumer's), and have
+    precedence over all others.
     """
     if problem := why_invalid(topic):
         raise UserError(f"{problem[0].lower()}{problem[1:]}")
@@ -75,14 +76,14 @@ def read_topic(
 
 
 def _position(side: str, topic: str, position: Position) -> dict[str, str]:
-    """The options of the Kafka source for one side: startingOffsets, endingTimestamp and the like."""
+    """Return the Kafka source's options for a side, such as startingOffsets."""
     if isinstance(position, Mapping):
         return {f"{side}Offsets": json.dumps({topic: {str(key): value for key, value in position.items()}})}
     if isinstance(position, str) and position in ("earliest", "latest"):
         return {f"{side}Offsets": position}
     time = {f"{side}Timestamp": str(_milliseconds(side, position))}
     if side == "starting":
-        # A partition whose records are all older has nothing yet, which is no error.
+        # A partition whose records are all older has nothing to read yet, which is not an error.
         time["startingOffsetsByTimestampStrategy"] = "latest"
     return time
 
