@@ -1,8 +1,8 @@
-"""Finds a record of a batch by its timestamp, and looks at nothing else of the records.
+"""Finds a record of a batch by its timestamp, without decoding the records.
 
-Of each record only the head is read: its length, timestamp delta and offset delta. Compressed records stream
-through a piece at a time, so a small batch that decompresses to a large one takes no memory. Of the two twins
-the compiled one (`_walker.c`) is taken if it was built, as in record_walker.py.
+Only the head of each record is read: its length, timestamp delta and offset delta. Compressed records are
+streamed in pieces, so a small batch that decompresses to a large one takes no memory. The compiled twin
+(`_walker.c`) is used if it was built, as in record_walker.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PIECE = 1 << 20
 """Of records that are not compressed."""
 
 _MIN_RECORD_LENGTH = 6
-"""Attributes, timestamp delta, offset delta, null key, null value, header count: one byte each."""
+"""One byte each: attributes, timestamp and offset delta, null key and value, header count."""
 
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
