@@ -1,9 +1,9 @@
 """The broker: what it is made of, and the order in which the parts start and stop.
 
 Everything runs on one event loop. What blocks goes to a thread, in one of three ways and no other: syncs to
-the threads of their log directory (flusher.py), validation that takes long to threads that connections share
-fairly (validation.py), and all else to the pool behind `blocking`. So an acknowledgement waits for its disk,
-and for nothing else that blocks.
+the threads of their log directory (replicas/flusher.py), validation that takes long to threads that
+connections share fairly (process/validation.py), and all else to the pool behind `blocking`. So an
+acknowledgement waits for its disk, and for nothing else that blocks.
 
 Start, each step registering how it is undone (a start that fails half-way undoes what it had done):
 
@@ -32,39 +32,39 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
-from kafkapy.clock import Clock
-from kafkapy.config import BrokerConfig
+from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, hints
+from kafkapy.configs.changes import put_in_effect
+from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.adoption import FoundLog
-from kafkapy.controller.config_brokers import MIN_INSYNC_REPLICAS, hints
-from kafkapy.controller.configs import put_in_effect
-from kafkapy.fetch_sessions import FetchSessionCache
-from kafkapy.group_commit import GroupCommit
+from kafkapy.coordination.offsets_log import LocalOffsetsLog
+from kafkapy.fetch.sessions import FetchSessionCache
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.housekeeping import Housekeeping
-from kafkapy.log_cleaner import LogCleaner
-from kafkapy.log_mover import LogMover
-from kafkapy.log_start_saves import LogStartSaves
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import MetadataStoreError
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
-from kafkapy.offsets_log import LocalOffsetsLog
+from kafkapy.network.server import ListenError, Server
+from kafkapy.process.clock import Clock
+from kafkapy.process.timers import Timers
+from kafkapy.process.turns import Turns
+from kafkapy.process.validation import Validation, validation_threads
+from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.replicas import ReplicaManager
-from kafkapy.server import ListenError, Server
-from kafkapy.storage.files import ExhaustedError, StorageError, is_exhausted, what_is_lacking
-from kafkapy.storage.log_config import NEVER, LogConfig
-from kafkapy.storage.log_directory import LogDirectory, LogDirectoryError
-from kafkapy.storage.manager import LogManager
-from kafkapy.storage.open_files import share_descriptors
-from kafkapy.timers import Timers
-from kafkapy.turns import Turns
-from kafkapy.validation import Validation, validation_threads
-from kafkapy.waiters import Waiters
+from kafkapy.replicas.group_commit import GroupCommit
+from kafkapy.replicas.housekeeping import Housekeeping
+from kafkapy.replicas.log_cleaner import LogCleaner
+from kafkapy.replicas.log_mover import LogMover
+from kafkapy.replicas.log_start_saves import LogStartSaves
+from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.storage.directories.log_manager import LogManager
+from kafkapy.storage.disk.files import ExhaustedError, StorageError, is_exhausted, what_is_lacking
+from kafkapy.storage.disk.log_directory import LogDirectory, LogDirectoryError
+from kafkapy.storage.disk.open_files import share_descriptors
+from kafkapy.storage.log.log_config import NEVER, LogConfig
 
 DRAIN_SECONDS: Final = 5.0
 """How long requests in flight have to be answered when the broker stops."""

@@ -21,27 +21,35 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from kafkapy.collector import Collector
-from kafkapy.config_keys import ConfigError
+from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.listeners import parse_address
 from kafkapy.errors import UserError
-from kafkapy.line_writer import LineWriter
-from kafkapy.listeners import parse_address
-from kafkapy.logging_setup import EXIT_SECONDS, FORMATS, LEVELS, setup_logging
-from kafkapy.os_failure import end_with
+from kafkapy.process.collector import Collector
+from kafkapy.process.line_writer import LineWriter
+from kafkapy.process.logging_setup import EXIT_SECONDS, FORMATS, LEVELS, setup_logging
+from kafkapy.process.os_failure import end_with
 
 if TYPE_CHECKING:
-    from kafkapy.config import BrokerConfig
+    from kafkapy.configs.config import BrokerConfig
 
 logger = logging.getLogger(__name__)
 
 
 # name: the module with the click command of that name, the extra it needs, its line in `kafkapy --help`
 _GROUPS = {
-    "check": ("kafkapy.check_dir.command", None, "Look for damage in a data directory, without a broker."),
-    "dump-log": ("kafkapy.dump_log.command", None, "Show what is in the files of a data directory."),
-    "export": ("kafkapy.travel.export_command", None, "Make a data directory one that Apache Kafka opens."),
-    "import": ("kafkapy.travel.import_command", None, "Make a data directory of Apache Kafka kafkapy's."),
-    "pipeline": ("kafkapy.pipeline.cli", "spark", "Turn topics into tables on Spark, and back."),
+    "check": ("kafkapy.tools.check.command", None, "Look for damage in a data directory, without a broker."),
+    "dump-log": ("kafkapy.tools.dump_log.command", None, "Show what is in the files of a data directory."),
+    "export": (
+        "kafkapy.tools.migrate.export_command",
+        None,
+        "Make a data directory one that Apache Kafka opens.",
+    ),
+    "import": (
+        "kafkapy.tools.migrate.import_command",
+        None,
+        "Make a data directory of Apache Kafka kafkapy's.",
+    ),
+    "pipeline": ("kafkapy.pipeline.commands.cli", "spark", "Turn topics into tables on Spark, and back."),
     "spark": ("kafkapy.spark.cli", "spark", "See whether Spark can run here; fetch its jars."),
 }
 
@@ -123,7 +131,7 @@ def serve(
 
     Without options it listens on 127.0.0.1:9092 and keeps its data in ./kafkapy-data.
     """
-    from kafkapy.config import BrokerConfig
+    from kafkapy.configs.config import BrokerConfig
 
     try:
         overrides = _overrides(data, listen, settings)
@@ -132,7 +140,7 @@ def serve(
         _fail(str(error), code=2)
     errors, output = setup_logging(log_level, log_format), LineWriter(sys.stdout)
     _raise_open_files_limit()
-    from kafkapy.event_loop import new_event_loop
+    from kafkapy.process.event_loop import new_event_loop
 
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:

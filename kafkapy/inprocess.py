@@ -57,7 +57,7 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """`host:port` of the first listener, as clients want it."""
-        from kafkapy.listeners import format_address
+        from kafkapy.configs.listeners import format_address
 
         listener = self.core.server.listening[0]
         return format_address(listener.host or "127.0.0.1", listener.port)
@@ -118,14 +118,14 @@ class Broker:
             self._temporary = None
 
     def _run(self, started: Future[None]) -> None:
-        from kafkapy.event_loop import new_event_loop
+        from kafkapy.process.event_loop import new_event_loop
 
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(self._serve(started))
 
     async def _serve(self, started: Future[None]) -> None:
         from kafkapy.broker import BrokerCore
-        from kafkapy.config import BrokerConfig
+        from kafkapy.configs.config import BrokerConfig
 
         try:
             defaults = {**TEST_DEFAULTS, "log.dirs": str(self._directory())}

@@ -1,5 +1,5 @@
 /* The compiled twin of PureWalker in record_walker.py, with the same constructor, methods and verdicts. The
- * twins of follow_lengths in log_source/record_starts.py and of find_time in record_times.py are at the end.
+ * twins of follow_lengths in pipeline/log_source/record_starts.py and of find_time in record_times.py are at the end.
  *
  * A walker is fed the decompressed records of one batch in pieces of any size. Between pieces it keeps only its
  * state: the stage within a record, a varint that spans pieces, the bytes still to skip. Every read is bounded

@@ -15,10 +15,10 @@ from interop.dump_log.judge import dump, read_log
 from interop.support.kafka_jars import kafka_jars, program_command
 from interop.support.maven import JarsUnavailableError
 from kafkapy.protocol.records import decode_records, iter_headers
-from kafkapy.storage.log import PartitionLog
-from tests.storage.cleaning_harness import compact
+from kafkapy.storage.log.partition_log import PartitionLog
+from tests.storage.cleaning.harness import compact
+from tests.storage.cleaning.test_model import CONFIG, Life
 from tests.storage.log_harness import Logs, ManualClock
-from tests.storage.test_cleaning_model import CONFIG, Life
 
 pytestmark = pytest.mark.jvm
 

@@ -32,7 +32,7 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.server.raw_client import RawClient
+from tests.network.raw_client import RawClient
 
 Scenario = Callable[["Broker"], None]
 

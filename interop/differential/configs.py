@@ -8,8 +8,8 @@ from typing import Any
 
 from interop.differential.brokers import Broker
 from interop.support.waiting import wait_until
-from kafkapy.controller.config_kind import ResourceType
-from kafkapy.controller.configs import Operator
+from kafkapy.configs.changes import Operator
+from kafkapy.configs.kind import ResourceType
 from kafkapy.protocol.messages import alter_configs
 from kafkapy.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafkapy.protocol.messages.incremental_alter_configs import (

@@ -19,8 +19,8 @@ from interop.differential.configs import (
     shown,
 )
 from interop.support.waiting import wait_until
-from kafkapy.config_keys import client_metrics_keys, group_keys
-from kafkapy.controller.config_kind import ResourceType
+from kafkapy.configs.keys import client_metrics_keys, group_keys
+from kafkapy.configs.kind import ResourceType
 from kafkapy.protocol.messages.alter_configs import AlterConfigsRequest
 from kafkapy.protocol.messages.describe_configs import DescribeConfigsRequest
 

@@ -11,8 +11,8 @@ from interop.differential.brokers import Broker, Differs, Pair
 from interop.differential.configs import NODE, shown
 from interop.support.kafka_process import KafkaProcess
 from interop.support.kafkapy_process import KafkapyProcess
-from kafkapy.config_keys import broker_keys
-from kafkapy.controller.config_kind import ResourceType
+from kafkapy.configs.keys import broker_keys
+from kafkapy.configs.kind import ResourceType
 
 pytestmark = pytest.mark.jvm
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from interop.dump_log.topics import create_topics, fill
 from interop.support.kafka_process import KafkaProcess
 from interop.support.waiting import wait_until
-from kafkapy.check_dir.check import Check, Summary
-from kafkapy.check_dir.finding import Finding
+from kafkapy.tools.check.check import Check, Summary
+from kafkapy.tools.check.finding import Finding
 
 _SECONDS = 60
 _PROPERTIES = {

@@ -9,8 +9,8 @@ import pytest
 from interop.dump_log.kafka_directories import KafkaDirectories
 from interop.dump_log.topics import create_topics, fill
 from interop.support.kafkapy_process import KafkapyProcess
-from kafkapy.check_dir.check import Check
-from kafkapy.check_dir.finding import Finding, Severity
+from kafkapy.tools.check.check import Check
+from kafkapy.tools.check.finding import Finding, Severity
 
 pytestmark = pytest.mark.jvm
 

@@ -13,8 +13,8 @@ from interop.support.kafka_jars import kafka_jars
 from interop.support.maven import JarsUnavailableError
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.records import Compression, Record, build_batch
-from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.validate import AppendOrigin
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.validate import AppendOrigin
 from tests.storage.log_harness import START_MS, TP, Logs, ManualClock, append, fill, names
 
 pytestmark = pytest.mark.jvm

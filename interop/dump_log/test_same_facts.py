@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from interop.dump_log.judge import dump, dump_problems
 from interop.dump_log.kafka_directories import KafkaDirectories
-from kafkapy.dump_log.command import dump_log
 from kafkapy.protocol.legacy_records import build_message_set
 from kafkapy.protocol.records import Compression, Record
+from kafkapy.tools.dump_log.command import dump_log
 
 pytestmark = pytest.mark.jvm
 

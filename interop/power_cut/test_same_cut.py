@@ -19,7 +19,7 @@ from interop.dump_log.test_log_files import appends, new_logs, write_here
 from interop.support.kafka_jars import kafka_jars
 from interop.support.maven import JarsUnavailableError
 from kafkapy.protocol.records import iter_headers
-from kafkapy.storage.log import PartitionLog
+from kafkapy.storage.log.partition_log import PartitionLog
 from tests.crash.results import note
 from tests.storage.log_harness import TP, Logs, headers_in, read_bytes
 

@@ -14,8 +14,8 @@ import threading
 from interop.spark.conftest import SMALL
 from kafkapy.errors import UserError
 from kafkapy.pipeline import PipelineDefinition
-from kafkapy.pipeline.progress import Lines
-from kafkapy.pipeline.run import run
+from kafkapy.pipeline.run.progress import Lines
+from kafkapy.pipeline.run.run import run
 from kafkapy.spark import session
 
 

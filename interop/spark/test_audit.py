@@ -15,8 +15,8 @@ from interop.conftest import MakeTopic
 from interop.support.waiting import wait_until
 from kafkapy.cli import main
 from kafkapy.pipeline import Pipeline, PipelineError
-from kafkapy.pipeline.audit_report import AuditReport
-from kafkapy.pipeline.dead_letter_reader import dead_letters
+from kafkapy.pipeline.audit.report import AuditReport
+from kafkapy.pipeline.dead_letters.reader import dead_letters
 from kafkapy.pipeline.definition import TABLE_FORMATS, PipelineDefinition
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
@@ -26,7 +26,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pys
 from pyspark.sql import functions as f
 
 from interop.spark.damage import rewrite, rows_of
-from kafkapy.pipeline.audit import audit
+from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.reset import plan_reset, reset
 
 if TYPE_CHECKING:

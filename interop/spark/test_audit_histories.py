@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkapy.pipeline.audit_report import Bounds
+from kafkapy.pipeline.audit.report import Bounds
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
-from kafkapy.pipeline.audit_upsert import judge_upsert, key_findings
+from kafkapy.pipeline.audit.upsert import judge_upsert, key_findings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

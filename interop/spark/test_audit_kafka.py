@@ -19,7 +19,7 @@ from kafkapy.pipeline.topics import Topics
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
 from interop.spark.damage import rewrite, rows_of
-from kafkapy.pipeline.audit import audit
+from kafkapy.pipeline.audit.audit import audit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

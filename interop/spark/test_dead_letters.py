@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interop.conftest import MakeTopic
-from kafkapy.pipeline.dead_letter_reader import dead_letters
-from kafkapy.pipeline.dead_letter_replay import replay_dead_letters
-from kafkapy.pipeline.dead_letters import write_dead_letters
+from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
+from kafkapy.pipeline.dead_letters.reader import dead_letters
+from kafkapy.pipeline.dead_letters.replay import replay_dead_letters
 from kafkapy.pipeline.definition import FormatDefinition, PipelineDefinition, TableTarget
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.pipeline_error import PipelineError

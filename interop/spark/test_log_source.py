@@ -18,8 +18,8 @@ from interop.support.maven import JarsUnavailableError
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from kafkapy.protocol import types
-from kafkapy.storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, read_offsets
-from kafkapy.storage.files import FileSystem
+from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, read_offsets
+from kafkapy.storage.disk.files import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,7 +21,7 @@ from tests.pipeline.protobuf_messages import descriptor_set, order_file
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
-from kafkapy.pipeline.replay import replay
+from kafkapy.pipeline.replay.replay import replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

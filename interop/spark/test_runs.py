@@ -18,11 +18,12 @@ from confluent_kafka.admin import AdminClient
 from interop.conftest import MakeTopic
 from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
-from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
-from kafkapy.pipeline.audit import audit
-from kafkapy.pipeline.progress import BatchReport, Progress
+from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError
+from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.reset import plan_reset, reset
-from kafkapy.pipeline.run import RunResult, run
+from kafkapy.pipeline.run import checkpoint
+from kafkapy.pipeline.run.progress import BatchReport, Progress
+from kafkapy.pipeline.run.run import RunResult, run
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import open_table
 from kafkapy.pipeline.topics import Topics

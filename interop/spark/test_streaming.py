@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from kafkapy.pipeline import Pipeline, PipelineError, streaming
-from kafkapy.pipeline.batches import WrittenBatch
-from kafkapy.pipeline.progress import Progress
+from kafkapy.pipeline import Pipeline, PipelineError
+from kafkapy.pipeline.run import streaming
+from kafkapy.pipeline.run.batches import WrittenBatch
+from kafkapy.pipeline.run.progress import Progress
+from kafkapy.pipeline.run.stopping import Stopping
+from kafkapy.pipeline.run.stream_failures import explain
+from kafkapy.pipeline.run.streaming import Streaming
 from kafkapy.pipeline.state import State
-from kafkapy.pipeline.stopping import Stopping
-from kafkapy.pipeline.stream_failures import explain
-from kafkapy.pipeline.streaming import Streaming
 
 DEFINITION = Pipeline("orders").to_delta("/lake/orders").definition
 AWAY = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment"
@@ -53,7 +54,7 @@ def test_what_may_pass_is_tried_again_until_patience_ends(
 ) -> None:
     stream, _, notes, _ = run
     clock = itertools.count(0, 100)
-    monkeypatch.setattr("kafkapy.pipeline.streaming.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("kafkapy.pipeline.run.streaming.time.monotonic", lambda: float(next(clock)))
 
     def begin(write: Any) -> Any:
         raise Py4JError(AWAY)
@@ -69,7 +70,7 @@ def test_a_batch_that_was_written_renews_patience(
 ) -> None:
     stream, batches, notes, stopping = run
     clock = itertools.count(0, 100)
-    monkeypatch.setattr("kafkapy.pipeline.streaming.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("kafkapy.pipeline.run.streaming.time.monotonic", lambda: float(next(clock)))
 
     def begin(write: Any) -> Any:
         batches.last += 1

@@ -16,8 +16,8 @@ import pyarrow.dataset
 import pytest
 from click.testing import CliRunner
 
+from kafkapy.pipeline.commands.maintain import maintain
 from kafkapy.pipeline.definition import TableTarget
-from kafkapy.pipeline.maintain_command import maintain
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 

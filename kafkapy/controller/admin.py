@@ -21,19 +21,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kafkapy.clock import Clock
-from kafkapy.config import BrokerConfig
+from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, with_min_insync_replicas
+from kafkapy.configs.changes import ConfigAdmin
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.entries import ConfigDescriber
 from kafkapy.controller.adoption import FoundLog
-from kafkapy.controller.change_notices import ChangeNotices
 from kafkapy.controller.client_quotas import ClientQuotaAdmin
-from kafkapy.controller.config_brokers import MIN_INSYNC_REPLICAS, with_min_insync_replicas
-from kafkapy.controller.config_entries import ConfigDescriber
-from kafkapy.controller.configs import ConfigAdmin
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.controller.topics import TopicAdmin
-from kafkapy.controller.writer import ATTEMPTS, MetadataWriter
 from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import MetadataCache
+from kafkapy.metadata.change_notices import ChangeNotices
 from kafkapy.metadata.image import (
     NO_CONTROLLER,
     NO_LEADER,
@@ -54,7 +52,9 @@ from kafkapy.metadata.store import (
     SetData,
 )
 from kafkapy.metadata.tree_changes import TreeChanges
+from kafkapy.metadata.writer import ATTEMPTS, MetadataWriter
 from kafkapy.metadata.znodes import BrokerInfo, Endpoint, LeaderAndIsr
+from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.types import TopicPartition
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from kafkapy.controller.topic_plans import TopicPlanner
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.metadata.topic_names import is_internal
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
-from kafkapy.topic_names import is_internal
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kafkapy.config_keys import value_text
-from kafkapy.controller.change_notices import ChangeNotices
-from kafkapy.controller.writer import MetadataWriter
-from kafkapy.log_text import listed
+from kafkapy.configs.keys import value_text
+from kafkapy.metadata.change_notices import ChangeNotices
 from kafkapy.metadata.image import NO_NODE, MetadataImage
 from kafkapy.metadata.quotas import (
     CLIENT_ID,
@@ -33,7 +31,9 @@ from kafkapy.metadata.quotas import (
     user_above,
 )
 from kafkapy.metadata.store import Create, Delete, SetData
+from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.metadata.znodes import encode_config
+from kafkapy.process.log_text import listed
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

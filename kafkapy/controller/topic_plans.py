@@ -10,13 +10,18 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kafkapy.config import BrokerConfig
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.values import check_topic_configs
 from kafkapy.controller.assignment import assign_replicas, check_manual_replicas
-from kafkapy.controller.config_values import check_topic_configs
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.metadata.topic_names import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    collision_key,
+    why_invalid,
+)
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import random_uuid
-from kafkapy.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, collision_key, why_invalid
 
 DEFAULT = -1
 """A number of partitions or replicas that is left to the broker."""

@@ -20,10 +20,9 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kafkapy.config import BrokerConfig
+from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.adoption import FoundLog, adopt_logs
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic, TopicPlanner
-from kafkapy.controller.writer import MetadataWriter
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import NO_NODE, Topic
 from kafkapy.metadata.store import (
@@ -37,10 +36,11 @@ from kafkapy.metadata.store import (
     Operation,
     SetData,
 )
+from kafkapy.metadata.topic_names import collision_key
+from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.metadata.znodes import DamagedNodeError, LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
-from kafkapy.topic_names import collision_key
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from kafkapy.clock import Clock
 from kafkapy.groups.answer import Answer
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.environment import Timers
@@ -38,16 +37,17 @@ from kafkapy.groups.offsets import CommittedOffset, Offsets
 from kafkapy.groups.offsets_topic import Done, OffsetsLog, OffsetsTopic, coordinator_error
 from kafkapy.groups.rebalance import Rebalances
 from kafkapy.groups.sync import Syncs
-from kafkapy.log_text import shortened
 from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
+from kafkapy.process.clock import Clock
+from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.files import is_exhausted
-from kafkapy.topic_names import GROUP_METADATA_TOPIC
+from kafkapy.storage.disk.files import is_exhausted
 
 MAX_MEMBER_BYTES: Final = 4 << 20
 """What one member may say of itself: subscriptions to 10,000 topics are some 500 KiB for each assignor."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Timers(Protocol):
-    """Calls later, on the same thread (`kafkapy.timers.Timers`)."""
+    """Calls later, on the same thread (`kafkapy.process.timers.Timers`)."""
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Cancellable:
         """Call `call()` after `seconds`, unless the timer returned is cancelled before."""

@@ -24,7 +24,7 @@ from typing import Final
 from kafkapy.groups.group import Group, GroupState
 from kafkapy.groups.member import JoinReply, Member, Protocols
 from kafkapy.groups.rebalance import Rebalances
-from kafkapy.log_text import shortened
+from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kafkapy.groups.group import Group
 from kafkapy.groups.join import NO_MEMBER_ID
 from kafkapy.groups.rebalance import Rebalances
-from kafkapy.log_text import shortened
+from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
 

@@ -27,7 +27,7 @@ from kafkapy.protocol.errors import DecodeError, KafkaError
 from kafkapy.protocol.messages.group_records import GroupMetadataValue
 from kafkapy.protocol.records import BatchHeader, Record, decode_records, iter_headers
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.files import is_exhausted
+from kafkapy.storage.disk.files import is_exhausted
 
 logger = logging.getLogger(__name__)
 

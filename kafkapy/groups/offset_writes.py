@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from kafkapy.groups.offsets import CommittedOffset, Offsets
 from kafkapy.groups.offsets_topic import Done, OffsetsTopic
 from kafkapy.groups.records import encode_group_key, encode_offset_key, encode_offset_value
-from kafkapy.log_text import shortened
+from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import TopicPartition
 

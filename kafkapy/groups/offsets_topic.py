@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
-from kafkapy.clock import Clock
 from kafkapy.groups.group import Group
 from kafkapy.groups.records import encode_group_key, encode_group_value
+from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.records import Record, build_batch
 

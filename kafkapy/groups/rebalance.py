@@ -21,13 +21,13 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from kafkapy.clock import Clock
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.environment import GroupStore, Timers
 from kafkapy.groups.group import Group, GroupState
 from kafkapy.groups.member import Member
 from kafkapy.groups.sessions import Sessions
-from kafkapy.log_text import shortened
+from kafkapy.process.clock import Clock
+from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.sync_group import SyncGroupResponse
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kafkapy.clock import Clock
 from kafkapy.groups.environment import Timers
 from kafkapy.groups.group import Group
 from kafkapy.groups.member import Member
+from kafkapy.process.clock import Clock
 
 CLOSE_ENOUGH: Final = 0.001
 """Seconds by which a timer may come early."""

@@ -11,8 +11,8 @@ Version notes: v1 is flexible.
 
 from __future__ import annotations
 
-from kafkapy.context import RequestContext
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
+from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

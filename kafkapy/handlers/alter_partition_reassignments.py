@@ -12,8 +12,9 @@ Version notes: v1 can forbid that the number of replicas changes, which it canno
 
 from __future__ import annotations
 
-from kafkapy.context import RequestContext
 from kafkapy.controller.assignment import check_manual_replicas
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -22,7 +23,6 @@ from kafkapy.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from kafkapy.turns import Steps
 
 
 def handle(

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import asyncio
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
+from kafkapy.metadata.topic_names import is_valid
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -25,9 +27,7 @@ from kafkapy.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.future_log import future_name
-from kafkapy.topic_names import is_valid
-from kafkapy.turns import Steps
+from kafkapy.storage.directories.future_log import future_name
 
 
 async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:

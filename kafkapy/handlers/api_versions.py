@@ -20,7 +20,7 @@ from functools import cache
 from typing import Final
 
 from kafkapy import handlers
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.api_versions import (
     ApiVersion,

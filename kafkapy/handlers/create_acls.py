@@ -9,7 +9,7 @@ Version notes: v1 knows patterns of names (KIP-290), v2 is flexible, v3 knows us
 
 from __future__ import annotations
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.describe_acls import NO_AUTHORIZER
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse

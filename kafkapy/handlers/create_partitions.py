@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kafkapy.context import RequestContext
 from kafkapy.controller.topic_plans import MorePartitions
+from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

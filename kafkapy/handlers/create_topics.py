@@ -17,10 +17,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from kafkapy.context import RequestContext
-from kafkapy.controller.config_entries import ConfigEntry
+from kafkapy.configs.entries import ConfigEntry
 from kafkapy.controller.topic_plans import NewTopic
+from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import Topic
+from kafkapy.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_topics import (
     CreatableTopic,
@@ -29,8 +31,6 @@ from kafkapy.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kafkapy.topic_names import CLUSTER_METADATA_TOPIC
-from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_CONFIGS = 5
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kafkapy.context import RequestContext
 from kafkapy.groups.answer import Answer
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from kafkapy.turns import Steps
 
 
 def handle(

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
+from kafkapy.metadata.topic_names import is_internal
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -27,11 +29,9 @@ from kafkapy.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from kafkapy.topic_names import is_internal
-from kafkapy.turns import Steps
 
 if TYPE_CHECKING:
-    from kafkapy.partition import Partition
+    from kafkapy.replicas.partition import Partition
 
 INVALID_LOW_WATERMARK = -1
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_topics import (
     DeletableTopicResult,

@@ -9,7 +9,7 @@ Version notes: v1 knows patterns of names (KIP-290), v2 is flexible, v3 knows us
 
 from __future__ import annotations
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 

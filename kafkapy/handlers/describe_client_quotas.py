@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from kafkapy.context import RequestContext
 from kafkapy.controller.client_quotas import quotas
+from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.quotas import CLIENT_ID, IP, USER, QuotaEntity
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_client_quotas import (
     ComponentData,
@@ -25,7 +26,6 @@ from kafkapy.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from kafkapy.turns import Steps
 
 
 class MatchType(IntEnum):

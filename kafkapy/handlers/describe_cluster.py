@@ -10,8 +10,8 @@ Version notes: v2 adds fenced brokers, of which there are none: a broker that is
 
 from __future__ import annotations
 
-from kafkapy.authorized_operations import CLUSTER, NOT_ASKED
-from kafkapy.context import RequestContext
+from kafkapy.handlers.authorized_operations import CLUSTER, NOT_ASKED
+from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

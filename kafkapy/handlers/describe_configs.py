@@ -15,11 +15,13 @@ documentation (KIP-569).
 
 from __future__ import annotations
 
-from kafkapy import broker_loggers
-from kafkapy.config_keys import UNKNOWN
-from kafkapy.context import RequestContext
-from kafkapy.controller.config_entries import TYPES, ConfigEntry, Source
-from kafkapy.controller.config_kind import ALL_BROKERS, ResourceType
+from kafkapy.configs import loggers as broker_loggers
+from kafkapy.configs.entries import TYPES, ConfigEntry, Source
+from kafkapy.configs.keys import UNKNOWN
+from kafkapy.configs.kind import ALL_BROKERS, ResourceType
+from kafkapy.handlers.context import RequestContext
+from kafkapy.metadata.topic_names import why_invalid
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -29,8 +31,6 @@ from kafkapy.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from kafkapy.topic_names import why_invalid
-from kafkapy.turns import Steps
 
 
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkapy import authorized_operations
-from kafkapy.context import RequestContext
 from kafkapy.groups.group import Group, GroupState
+from kafkapy.handlers import authorized_operations
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -23,7 +24,6 @@ from kafkapy.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 6
 

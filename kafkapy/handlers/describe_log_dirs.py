@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from itertools import chain
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -25,8 +26,7 @@ from kafkapy.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from kafkapy.storage.log_directory import LogDirectory
-from kafkapy.turns import Steps
+from kafkapy.storage.disk.log_directory import LogDirectory
 
 UNKNOWN_LAG = -1
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafkapy.authorized_operations import TOPIC
-from kafkapy.context import RequestContext
+from kafkapy.handlers.authorized_operations import TOPIC
+from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import Topic
+from kafkapy.metadata.topic_names import is_internal, is_valid
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -23,8 +25,6 @@ from kafkapy.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from kafkapy.topic_names import is_internal, is_valid
-from kafkapy.turns import Steps
 
 
 def handle(

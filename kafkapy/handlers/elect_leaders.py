@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import MetadataImage, PartitionState
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -24,7 +25,6 @@ from kafkapy.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
-from kafkapy.turns import Steps
 
 
 class ElectionType(IntEnum):

@@ -9,27 +9,26 @@ transactions in what they read. If fewer than min bytes are there, the answer wa
 wait; an error, or a partition that goes away, is answered at once. A partition with an error gets its own
 code and the rest go on.
 
-Fetch sessions (KIP-227) are in fetch_sessions.py, the pass over the partitions is in fetch_read.py.
+Fetch sessions (KIP-227) are in fetch/sessions.py, the pass over the partitions is in fetch/read.py.
 
-Version notes: v0-3 are answered with message sets (message_set_read.py), v0-1 of magic 0 and v2-3 of magic 1,
-or with UNSUPPORTED_VERSION where `log.message.downconversion.enable` is false. v0-2 have no limit for the
+Version notes: v0-3 are answered with message sets (fetch/message_sets.py), v0-1 of magic 0 and v2-3 of magic
+1, or with UNSUPPORTED_VERSION where `log.message.downconversion.enable` is false. v0-2 have no limit for the
 whole answer, and each partition's is a hard one. Before v10 no client is sure to know zstd: a topic with
 `compression.type=zstd`, and in v0-3 a batch with it, is UNSUPPORTED_COMPRESSION_TYPE. v7 sessions, v9 leader
 epochs, v12 the epoch fetched last (a log that was cut answers where the epochs part), v13 topic ids instead
 of names. A replica id means a follower: this broker has none, and refuses it with NOT_LEADER_OR_FOLLOWER, so
-that
-no client can pass for one (CVE-2018-1288)."""
+that no client can pass for one (CVE-2018-1288)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kafkapy.context import RequestContext
-from kafkapy.fetch_read import FetchRead
-from kafkapy.message_set_read import MessageSetRead
+from kafkapy.fetch.message_sets import MessageSetRead
+from kafkapy.fetch.read import FetchRead
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse
-from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_BATCHES = 4
 

@@ -20,14 +20,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_KEYS: Final = 4
 GROUP: Final = 0

@@ -10,7 +10,7 @@ Version notes: v3 adds static membership.
 
 from __future__ import annotations
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 

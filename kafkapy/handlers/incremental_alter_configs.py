@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from kafkapy import broker_loggers
-from kafkapy.context import RequestContext
-from kafkapy.controller.config_kind import ResourceType, check_broker_id
-from kafkapy.controller.configs import Change
+from kafkapy.configs import loggers as broker_loggers
+from kafkapy.configs.changes import Change
+from kafkapy.configs.kind import ResourceType, check_broker_id
+from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,

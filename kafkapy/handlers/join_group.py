@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
-from kafkapy.context import RequestContext
 from kafkapy.groups.coordinator import MAX_PROTOCOLS
 from kafkapy.groups.join import Joining
+from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 

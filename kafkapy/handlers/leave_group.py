@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -21,7 +22,6 @@ from kafkapy.protocol.messages.leave_group import (
     MemberIdentity,
     MemberResponse,
 )
-from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_MEMBERS: Final = 3
 

@@ -9,15 +9,15 @@ type that does not exist is refused.
 
 from __future__ import annotations
 
-from kafkapy.context import RequestContext
-from kafkapy.controller.config_kind import ResourceType
+from kafkapy.configs.kind import ResourceType
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from kafkapy.turns import Steps
 
 
 def handle(

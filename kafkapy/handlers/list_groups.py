@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from kafkapy.turns import Steps
 
 CLASSIC: Final = "classic"
 

@@ -13,8 +13,8 @@ Behaviour: each partition asks for a timestamp (the first record at or after it)
 
 Offsets that a consumer could not read yet are answered as unknown (-1). A partition that is named twice is
 INVALID_REQUEST each time. Earliest and latest are answered from memory: Spark asks for both at every poll of
-every partition. Records are looked for in a thread, when it is the connection's turn (validation.py); where a
-batch decompresses to more than max.decompressed.message.bytes, the answer is MESSAGE_TOO_LARGE.
+every partition. Records are looked for in a thread, when it is the connection's turn (process/validation.py);
+where a batch decompresses to more than max.decompressed.message.bytes, the answer is MESSAGE_TOO_LARGE.
 
 Version notes: v0 knows the time of segments, not of records: it answers at most as many offsets as the client
 wants, the latest first, of what is not newer than the timestamp: the base offsets of segments, whose time is
@@ -28,7 +28,9 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
+from kafkapy.process.validation import TURN_SECONDS
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -37,9 +39,7 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kafkapy.storage.timestamp_search import LogChangedError, TimestampSearch
-from kafkapy.turns import Steps
-from kafkapy.validation import TURN_SECONDS
+from kafkapy.storage.log.timestamp_search import LogChangedError, TimestampSearch
 
 LATEST = -1
 EARLIEST = -2

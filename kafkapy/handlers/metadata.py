@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Collection
 
-from kafkapy.authorized_operations import CLUSTER, NOT_ASKED, TOPIC
-from kafkapy.context import RequestContext
+from kafkapy.handlers.authorized_operations import CLUSTER, NOT_ASKED, TOPIC
+from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import Topic
+from kafkapy.metadata.topic_names import is_internal, is_valid
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.metadata import (
     MetadataRequest,
@@ -32,8 +34,6 @@ from kafkapy.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kafkapy.protocol.types import ZERO_UUID, Uuid
-from kafkapy.topic_names import is_internal, is_valid
-from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6

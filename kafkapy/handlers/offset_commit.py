@@ -21,9 +21,10 @@ from collections.abc import Awaitable, Sequence
 from itertools import islice
 from typing import Final
 
-from kafkapy.context import RequestContext
 from kafkapy.groups.answer import Answer
 from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -32,7 +33,6 @@ from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kafkapy.context import RequestContext
 from kafkapy.groups.answer import Answer
 from kafkapy.groups.group import GroupState
 from kafkapy.groups.subscription import CONSUMER_PROTOCOL_TYPE
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -23,7 +24,6 @@ from kafkapy.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.turns import Steps
 
 
 def handle(

@@ -20,9 +20,10 @@ import contextlib
 from collections.abc import Awaitable, Mapping
 from typing import Final
 
-from kafkapy.context import RequestContext
 from kafkapy.groups.offsets import CommittedOffset
+from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import MetadataImage
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -36,7 +37,6 @@ from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.turns import Steps
 
 FIRST_VERSION_WITH_GROUP_ERROR: Final = 2
 FIRST_VERSION_WITH_GROUPS: Final = 8

@@ -10,7 +10,8 @@ fenced; v3 the replica id."""
 
 from __future__ import annotations
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -19,7 +20,6 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from kafkapy.turns import Steps
 
 
 def handle(

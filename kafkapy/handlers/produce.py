@@ -10,11 +10,11 @@ the log, or deletes records, right after its acknowledgement would miss its own 
 producer does. While an answer waits, the connection's next requests are handled; answers keep their order.
 
 Requests whose validation takes long (large or many compressed batches, those that decompress to much,
-recompression) are validated in a worker thread when it is the connection's turn (validation.py); the
+recompression) are validated in a worker thread when it is the connection's turn (process/validation.py); the
 connection's next request waits for that, so that a producer's batches stay in order.
 
 Version notes: v0-2 carry message sets (of magic 0 or 1 in any of them), which become a record batch
-(storage/up_conversion.py); one without a whole message stores nothing and is answered with offset -1. v7
+(storage/log/up_conversion.py); one without a whole message stores nothing and is answered with offset -1. v7
 allows zstd, v8 adds record errors, v10 the current leader, v12 is for transactions, v13 has topic ids instead
 of
 names."""
@@ -26,8 +26,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable
 
-from kafkapy.context import Pipelined, RequestContext
-from kafkapy.partition import Partition
+from kafkapy.handlers.context import Pipelined, RequestContext
+from kafkapy.metadata.topic_names import is_internal
+from kafkapy.process.turns import Steps
+from kafkapy.process.validation import TURN_SECONDS
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.produce import (
@@ -39,8 +41,9 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kafkapy.storage.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
-from kafkapy.storage.validate import (
+from kafkapy.replicas.partition import Partition
+from kafkapy.storage.log.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
+from kafkapy.storage.log.validate import (
     SLOW_AT_ONCE,
     AppendOrigin,
     DecompressedTooLargeError,
@@ -52,9 +55,6 @@ from kafkapy.storage.validate import (
     prepare_batches,
     slow_bytes,
 )
-from kafkapy.topic_names import is_internal
-from kafkapy.turns import Steps
-from kafkapy.validation import TURN_SECONDS
 
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_STORAGE_ERROR = 4

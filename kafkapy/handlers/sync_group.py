@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
-from kafkapy.context import RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

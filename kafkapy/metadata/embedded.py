@@ -37,7 +37,7 @@ from kafkapy.metadata.store import (
 )
 
 if TYPE_CHECKING:
-    from kafkapy.storage.log_directory import LogDirectory
+    from kafkapy.storage.disk.log_directory import LogDirectory
 
 _MAX_GROUP = 256
 """Requests that share one commit: a bound on what a failing commit takes down with it."""

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from kafkapy.metadata import znodes
 from kafkapy.metadata.quotas import ClientQuotas, read_quotas
 from kafkapy.metadata.store import Node
+from kafkapy.metadata.topic_names import collision_key
 from kafkapy.metadata.znodes import DamagedNodeError, Endpoint, ReplicaAssignment
 from kafkapy.protocol.types import Uuid
-from kafkapy.topic_names import collision_key
 
 NO_LEADER = -1
 NO_CONTROLLER = -1

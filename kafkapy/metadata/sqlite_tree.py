@@ -40,7 +40,7 @@ from kafkapy.metadata.store import (
     WatchEvent,
     split_path,
 )
-from kafkapy.storage.files import is_exhausted, what_is_lacking
+from kafkapy.storage.disk.files import is_exhausted, what_is_lacking
 
 _APPLICATION_ID = 0x6B61666B
 _FORMAT = 2

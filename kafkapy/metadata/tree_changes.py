@@ -31,8 +31,8 @@ from kafkapy.metadata.image import (
     read_topic,
 )
 from kafkapy.metadata.store import MetadataStore, Node, NoNodeError, WatchEvent
+from kafkapy.metadata.topic_names import why_invalid
 from kafkapy.metadata.znodes import DamagedNodeError, ReplicaAssignment
-from kafkapy.topic_names import why_invalid
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ Importing this package imports neither Spark nor a Kafka client: both come when 
     dead_letter*.py                 records that could not become rows: written, read, replayed
     audit*.py                       table against topic
     replay*.py                      rows back into a topic
-    export*.py                      segment files to Parquet, by kafkapy/log_source
+    export*.py                      segment files to Parquet, by kafkapy/pipeline/log_source
     *_failures.py                   what Spark and Java say, as one line with a remedy
 """
 

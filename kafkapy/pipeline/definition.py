@@ -42,6 +42,7 @@ from typing import Any, Final
 
 import yaml
 
+from kafkapy.metadata.topic_names import why_invalid
 from kafkapy.pipeline.client_options import misspelt
 from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
@@ -56,7 +57,6 @@ from kafkapy.pipeline.secret_options import (
     secrets_of,
     with_absolute_files,
 )
-from kafkapy.topic_names import why_invalid
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 TABLE_FORMATS: Final = ("delta", "iceberg", "parquet")

@@ -16,8 +16,8 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafkapy.pipeline.audit import AuditReport
-    from kafkapy.pipeline.run import RunResult
+    from kafkapy.pipeline.audit.audit import AuditReport
+    from kafkapy.pipeline.run.run import RunResult
     from kafkapy.pipeline.status import Status
 
 Pathlike = str | os.PathLike[str]
@@ -141,7 +141,7 @@ class Pipeline:
 
         Without `spark` a session is made, and stopped at the end.
         """
-        from kafkapy.pipeline.run import run
+        from kafkapy.pipeline.run.run import run
 
         return run(self.definition, once=once, every=every, spark=spark)
 
@@ -152,7 +152,7 @@ class Pipeline:
 
     def audit(self, *, spark: SparkSession | None = None) -> AuditReport:
         """Compares the table with the topic, offset by offset."""
-        from kafkapy.pipeline.audit import audit
+        from kafkapy.pipeline.audit.audit import audit
 
         return audit(self.definition, spark)
 

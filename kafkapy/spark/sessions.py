@@ -16,7 +16,7 @@ Settings, each of which `conf` overrides:
     spark.driver.defaultJavaOptions    log4j2.properties beside this file; Spark's default logs warnings
     spark.*.defaultJavaOptions         no Avro string of more than 100 MB: a damaged length ends the JVM else
     spark.ui.showConsoleProgress       false: the bar would be drawn into the caller's output
-    spark.redaction.regex              what Spark's own outputs hide, by the names in secret_names.py
+    spark.redaction.regex              what Spark's own outputs hide, by the names in configs/secret_names.py
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkapy.secret_names import SECRET_NAMES, is_secret
+from kafkapy.configs.secret_names import SECRET_NAMES, is_secret
 from kafkapy.spark.checks import as_lakes, check_setup, jars_folder
 from kafkapy.spark.installation import Spark, find_spark
 from kafkapy.spark.jars import IVY_SETTINGS, default_cache, find_jars
@@ -82,7 +82,7 @@ def session(
     else:
         _adjust(running, settings)
     _require(running, lakes)
-    from kafkapy.log_source import register
+    from kafkapy.pipeline.log_source import register
 
     register(running)
     return running

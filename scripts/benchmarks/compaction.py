@@ -27,12 +27,12 @@ from confluent_kafka.admin import (
 
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
-from kafkapy.clock import Clock
+from kafkapy.process.clock import Clock
 from kafkapy.protocol.records import Compression, Record, build_batch
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.manager import LogManager
-from kafkapy.storage.validate import AppendOrigin
+from kafkapy.storage.directories.log_manager import LogManager
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.validate import AppendOrigin
 from scripts.benchmarks.load import Figures
 from scripts.benchmarks.meter import Meter, Stopwatch, percentile
 

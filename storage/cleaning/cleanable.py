@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kafkapy.storage.cleaning.plan import CleaningPlan, SourceSegment
-from kafkapy.storage.log import PartitionLog
-from kafkapy.storage.segment import Segment
+from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.log.segment import Segment
 
 logger = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkapy.storage.cleaning.task import CleaningTask
-from kafkapy.storage.files import Buffer, File, FileSystem
-from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
-from kafkapy.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from kafkapy.storage.time_index import TimeIndex
-from kafkapy.storage.txn_index import AbortedTxn, TransactionIndex
+from kafkapy.storage.disk.files import Buffer, File, FileSystem
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from kafkapy.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from kafkapy.storage.log.time_index import TimeIndex
+from kafkapy.storage.log.txn_index import AbortedTxn, TransactionIndex
 
 CLEANED_SUFFIX = ".cleaned"
 

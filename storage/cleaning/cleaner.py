@@ -30,11 +30,11 @@ from kafkapy.storage.cleaning.task import CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
 from kafkapy.storage.cleaning.transactions import CleanedTransactions
 from kafkapy.storage.cleaning.workspace import SegmentChunks, Workspace
-from kafkapy.storage.files import File, FileSystem
-from kafkapy.storage.index_file import CorruptIndexError
-from kafkapy.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
-from kafkapy.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from kafkapy.storage.survey import starts_at
+from kafkapy.storage.damage.survey import starts_at
+from kafkapy.storage.disk.files import File, FileSystem
+from kafkapy.storage.log.index_file import CorruptIndexError
+from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from kafkapy.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 
 class Cleaner:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkapy.storage.cleaning.offset_map import LOAD_FACTOR
-from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.producers import ProducerEntry
-from kafkapy.storage.txn_index import AbortedTxn
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.producers import ProducerEntry
+from kafkapy.storage.log.txn_index import AbortedTxn
 
 _LARGEST_BATCH = 2**31 - 1
 

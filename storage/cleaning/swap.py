@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING
 
 from kafkapy.storage.cleaning.cleaned_segment import CLEANED_SUFFIX, CleanedSegment
 from kafkapy.storage.cleaning.task import CleaningAbortedError, CleaningTask
-from kafkapy.storage.files import FileSystem
-from kafkapy.storage.segment import Segment, segment_stem
+from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.log.segment import Segment, segment_stem
 
 if TYPE_CHECKING:
     from kafkapy.storage.cleaning.plan import SourceSegment
-    from kafkapy.storage.log import PartitionLog
+    from kafkapy.storage.log.partition_log import PartitionLog
 
 SWAP_SUFFIX = ".swap"
 

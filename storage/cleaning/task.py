@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafkapy.storage.files import FileSystem
+from kafkapy.storage.disk.files import FileSystem
 
 
 class CleaningAbortedError(Exception):

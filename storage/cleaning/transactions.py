@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from kafkapy.protocol.control_records import ControlType, parse_control_record_key
 from kafkapy.protocol.records import BatchHeader, decode_records
-from kafkapy.storage.txn_index import AbortedTxn
+from kafkapy.storage.log.txn_index import AbortedTxn
 
 
 class CleanedTransactions:

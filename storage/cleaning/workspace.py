@@ -6,14 +6,14 @@ import struct
 
 from kafkapy.protocol.compression import Buffer, decompress
 from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
-from kafkapy.storage.batches import BadBatchError
 from kafkapy.storage.cleaning.key_index import SPECIAL, look
 from kafkapy.storage.cleaning.pace import Pace
 from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningPlan, CleaningStats, SourceSegment
 from kafkapy.storage.cleaning.task import CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
-from kafkapy.storage.files import File, FileSystem
-from kafkapy.storage.segment import LOG_SUFFIX, segment_stem
+from kafkapy.storage.disk.files import File, FileSystem
+from kafkapy.storage.log.batches import BadBatchError
+from kafkapy.storage.log.segment import LOG_SUFFIX, segment_stem
 
 CHUNK = 1 << 20
 """What is read at once."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kafkapy
-from kafkapy.config import BrokerConfig
+from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.adoption import FoundLog, adopt_logs
 from kafkapy.controller.topic_plans import TopicPlanner
 from kafkapy.metadata.image import MetadataImage, Topic
@@ -17,7 +17,7 @@ from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.types import TopicPartition, random_uuid
-from tests.server.raw_client import RawClient
+from tests.network.raw_client import RawClient
 
 
 def ask(broker: kafkapy.Broker, request: TopMessage, version: int) -> Any:

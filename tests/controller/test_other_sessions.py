@@ -14,12 +14,11 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from kafkapy import Broker
+from kafkapy.configs.changes import Change, Operator
+from kafkapy.configs.kind import ResourceType
 from kafkapy.controller import admin as cluster_admin
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
-from kafkapy.controller.config_kind import ResourceType
-from kafkapy.controller.configs import Change, Operator
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic
-from kafkapy.controller.writer import ATTEMPTS
 from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
@@ -34,6 +33,7 @@ from kafkapy.metadata.store import (
     WatchEvent,
 )
 from kafkapy.metadata.tree_changes import PARTITIONS_AT_ONCE
+from kafkapy.metadata.writer import ATTEMPTS
 from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import random_uuid

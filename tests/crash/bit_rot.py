@@ -17,12 +17,12 @@ from kafkapy.protocol.control_records import ControlType, control_record_key, en
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import Compression, Record, build_batch, decode_records, iter_headers
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.files import StorageError
-from kafkapy.storage.log import PartitionLog
-from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.log_directory import LogDirectoryError
-from kafkapy.storage.manager import LogManager
-from kafkapy.storage.txn_index import AbortedTxn
+from kafkapy.storage.directories.log_manager import LogManager
+from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.log_directory import LogDirectoryError
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.log.txn_index import AbortedTxn
 from tests.crash.storage_workload import NOW, StoppedClock
 
 CLUSTER = "bHVzdGVyLW9mLWJpdC1yb3"

@@ -15,7 +15,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafkapy.storage.files import Buffer, File, FileSystem
+from kafkapy.storage.disk.files import Buffer, File, FileSystem
 
 SECTORS = (512, 4096)
 

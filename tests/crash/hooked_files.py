@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kafkapy.storage.files import Buffer, File
+from kafkapy.storage.disk.files import Buffer, File
 from tests.crash.disk_trace import TracingFiles
 
 Hook = Callable[[str], None]

@@ -14,12 +14,12 @@ from unittest import mock
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.records import Record, build_batch, decode_records
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
-from kafkapy.storage import epoch_saves
-from kafkapy.storage.files import StorageError
-from kafkapy.storage.log import PartitionLog
-from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.manager import LogManager
-from kafkapy.storage.validate import AppendOrigin
+from kafkapy.storage.directories import epoch_saves
+from kafkapy.storage.directories.log_manager import LogManager
+from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.log.validate import AppendOrigin
 from tests.crash.disk_trace import TracingFiles
 
 CLUSTER = "cluster-of-crash-tests"

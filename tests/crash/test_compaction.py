@@ -14,15 +14,15 @@ import pytest
 
 from kafkapy.protocol.records import Compression, Record, build_batch
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.files import StorageError
-from kafkapy.storage.log import PartitionLog
-from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.manager import LogManager
-from kafkapy.storage.validate import AppendOrigin
+from kafkapy.storage.directories.log_manager import LogManager
+from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.log.validate import AppendOrigin
 from tests.crash.disk_trace import Disk, TracingFiles
 from tests.crash.hooked_files import HookedFiles
 from tests.crash.storage_workload import NOW, StoppedClock
-from tests.storage.cleaning_harness import compact, compact_fully, records_of
+from tests.storage.cleaning.harness import compact, compact_fully, records_of
 
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
 STATES = int(os.environ.get("KAFKAPY_COMPACTION_STATES", "150"))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.errors import KafkaError
-from kafkapy.storage.batches import BadBatchError
-from kafkapy.storage.files import File
+from kafkapy.storage.disk.files import File
+from kafkapy.storage.log.batches import BadBatchError
 from tests.crash.disk_trace import Disk, TracingFiles
 from tests.crash.results import note
 from tests.crash.storage_workload import Promises, Workload, check_recovered, promised_at

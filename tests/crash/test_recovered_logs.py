@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkapy.storage.files import StorageError
-from kafkapy.storage.log_config import LogConfig
+from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.log.log_config import LogConfig
 from tests.storage.log_harness import NO_SPACE, Fault, Logs, fill, offsets
 
 SEGMENTS_OF_5 = LogConfig(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)

@@ -13,8 +13,8 @@ from kafkapy.protocol.errors import DecodeError, KafkaError
 from kafkapy.protocol.legacy_records import build_message_set, decode_message_set
 from kafkapy.protocol.record_walker import walk_batch
 from kafkapy.protocol.records import LOG_OVERHEAD, Record, build_batch, decode_records, read_header
-from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.up_conversion import prepare_messages
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.up_conversion import prepare_messages
 from tests.fuzz.fuzz_records import LIMIT, some_records
 from tests.fuzz.fuzzing import Target
 from tests.protocol.record_strategies import fix_crc

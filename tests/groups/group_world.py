@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kafkapy.clock import Clock
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.group import Group, GroupState
 from kafkapy.groups.join import Joining, Joins
@@ -17,6 +16,7 @@ from kafkapy.groups.member import Protocols
 from kafkapy.groups.rebalance import Rebalances
 from kafkapy.groups.records import decode_group_value, encode_group_value
 from kafkapy.groups.sync import Syncs
+from kafkapy.process.clock import Clock
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_protocol import ConsumerProtocolSubscription

@@ -10,10 +10,10 @@ from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.loading import LoadedPartition, PartitionFold
 from kafkapy.groups.offsets_topic import Done
 from kafkapy.metadata.image import MetadataImage, Topic
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import read_header, stamp_batch
 from kafkapy.protocol.types import random_uuid
-from kafkapy.topic_names import GROUP_METADATA_TOPIC
 from tests.groups.group_world import TurnedClock, TurnedTimers
 
 

@@ -14,22 +14,22 @@ from types import GeneratorType, SimpleNamespace
 from typing import Any, cast
 
 from kafkapy import handlers
-from kafkapy.clock import Clock
-from kafkapy.config import BrokerConfig
-from kafkapy.context import RequestContext
+from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
+from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
+from kafkapy.process.clock import Clock
+from kafkapy.process.turns import Turns
 from kafkapy.protocol.codec import decode, encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.files import FileSystem
-from kafkapy.storage.log_config import LogConfig
-from kafkapy.turns import Turns
+from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.log.log_config import LogConfig
 
 NODE_ID = 1
 

@@ -31,7 +31,7 @@ from kafkapy.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from tests.server.raw_client import RawClient
+from tests.network.raw_client import RawClient
 
 SUBSCRIPTION = b"\x00\x00" + encode(ConsumerProtocolSubscription(topics=["t"]), 0)
 FIRST_WITH_REQUIRED_ID = 4

@@ -24,7 +24,7 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceData,
 )
 from kafkapy.protocol.records import Record, build_batch, decode_records, iter_headers
-from tests.server.raw_client import RawClient
+from tests.network.raw_client import RawClient
 
 PRODUCE_VERSION = 9
 """The last version before topic ids and with compact types."""

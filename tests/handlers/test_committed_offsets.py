@@ -26,7 +26,7 @@ from kafkapy.protocol.messages.offset_delete import (
 from kafkapy.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.handlers.group_client import commit, committed, fetch_offsets, find_coordinator, join, sync
 from tests.handlers.produce_client import create_topic
-from tests.server.raw_client import RawClient, eventually
+from tests.network.raw_client import RawClient, eventually
 
 NONE = ErrorCode.NONE
 UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -213,7 +213,7 @@ async def test_a_group_that_nobody_has_made_shows_the_defaults(world: Any) -> No
 
 
 async def test_levels_of_loggers_change_and_show(world: Any) -> None:
-    name = "kafkapy.controller.configs"
+    name = "kafkapy.configs.changes"
     logger = logging.getLogger(name)
     assert await change(world, alter(LOGGER, "1", (name, SET, "ERROR"))) == [ErrorCode.NONE]
     try:

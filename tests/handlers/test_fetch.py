@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import kafkapy
-from kafkapy.fetch_read import FetchRead
-from kafkapy.fetch_sessions import FetchTarget
+from kafkapy.fetch.read import FetchRead
+from kafkapy.fetch.sessions import FetchTarget
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -33,7 +33,7 @@ from tests.handlers.produce_client import (
     produce,
     values,
 )
-from tests.server.raw_client import RawClient
+from tests.network.raw_client import RawClient
 
 WAIT_MS = 20_000
 """Longer than any test may take: what waits for so long waits for ever."""
@@ -263,7 +263,7 @@ def test_what_changes_while_other_partitions_are_read_ends_the_wait(
     client: RawClient, kafka_broker: kafkapy.Broker, monkeypatch: pytest.MonkeyPatch, min_bytes: int
 ) -> None:
     create_topic(client, "orders", 100)
-    monkeypatch.setattr("kafkapy.turns.TURN_SECONDS", 0)
+    monkeypatch.setattr("kafkapy.process.turns.TURN_SECONDS", 0)
     begun, read = threading.Event(), FetchRead._read
 
     def watched(self: FetchRead, target: FetchTarget) -> tuple[PartitionData, int]:

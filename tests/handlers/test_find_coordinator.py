@@ -9,7 +9,7 @@ import pytest
 import kafkapy
 from kafkapy.protocol.errors import ErrorCode
 from tests.handlers.group_client import find_coordinator
-from tests.server.raw_client import RawClient
+from tests.network.raw_client import RawClient
 
 TRANSACTION, SHARE = 1, 2
 

@@ -22,7 +22,7 @@ from tests.handlers.group_client import (
     sync,
 )
 from tests.handlers.produce_client import create_topic
-from tests.server.raw_client import RawClient
+from tests.network.raw_client import RawClient
 
 NO_OPERATIONS = -(2**31)
 

@@ -16,7 +16,7 @@ from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupRequestProtocol
 from kafkapy.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.handlers.group_client import find_coordinator, join, join_request, receive, send, sync
-from tests.server.raw_client import RawClient, eventually
+from tests.network.raw_client import RawClient, eventually
 
 
 @pytest.fixture

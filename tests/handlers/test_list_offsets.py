@@ -25,7 +25,7 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from tests.handlers.produce_client import batch, create_topic, produce
-from tests.server.raw_client import RawClient
+from tests.network.raw_client import RawClient
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 

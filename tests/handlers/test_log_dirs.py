@@ -39,7 +39,7 @@ from kafkapy.protocol.messages.list_offsets import (
 )
 from kafkapy.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.server.raw_client import RawClient, eventually
+from tests.network.raw_client import RawClient, eventually
 
 DIRS = ("one", "two", "three")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkapy
+from kafkapy.process.turns import Turns
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import (
@@ -32,12 +33,11 @@ from kafkapy.protocol.messages import (
     offset_fetch,
     offset_for_leader_epoch,
 )
-from kafkapy.turns import Turns
 from tests.handlers.group_client import commit
 from tests.handlers.group_client import find_coordinator as find
 from tests.handlers.produce_client import batch, create_topic, fetch_request, produce_request
-from tests.server.loop_watch import LIMIT, LoopWatch
-from tests.server.raw_client import RawClient
+from tests.network.loop_watch import LIMIT, LoopWatch
+from tests.network.raw_client import RawClient
 
 MANY = 50
 NAMES = [f"n{number}" for number in range(MANY)]
@@ -245,7 +245,7 @@ def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
 def test_a_request_about_many_things_is_handled_in_turns(
     client: RawClient, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
 ) -> None:
-    monkeypatch.setattr("kafkapy.turns.TURN_SECONDS", 0)
+    monkeypatch.setattr("kafkapy.process.turns.TURN_SECONDS", 0)
     turns, give = 0, Turns._give
 
     def count(self: Turns) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import kafkapy
 from kafkapy.broker import BrokerCore
-from kafkapy.message_set_read import ENOUGH_BYTES, LEAST_BYTES
+from kafkapy.fetch.message_sets import ENOUGH_BYTES, LEAST_BYTES
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import ErrorCode
@@ -36,9 +36,9 @@ from kafkapy.protocol.messages.list_offsets import (
 )
 from kafkapy.protocol.records import Record, TimestampType, build_batch, decode_records
 from kafkapy.protocol.types import ApiKey
-from kafkapy.replicas import ReplicaManager
-from kafkapy.storage.segment import Segment
-from kafkapy.storage.validate import AppendOrigin, prepare_batches
+from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.storage.log.segment import Segment
+from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
 from tests.handlers.produce_client import (
     batch,
     create_topic,
@@ -48,8 +48,8 @@ from tests.handlers.produce_client import (
     stored,
     values,
 )
+from tests.network.raw_client import RawClient, api_versions, correlation_ids
 from tests.protocol.record_strategies import plain
-from tests.server.raw_client import RawClient, api_versions, correlation_ids
 
 START = 1_700_000_000_000
 CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]

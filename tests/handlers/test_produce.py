@@ -22,8 +22,8 @@ from kafkapy.protocol.messages.list_offsets import (
 )
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Compression
-from kafkapy.storage.files import FileSystem
-from kafkapy.storage.validate import SLOW_AT_ONCE
+from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.log.validate import SLOW_AT_ONCE
 from tests.handlers.produce_client import (
     PRODUCE_VERSION,
     batch,
@@ -35,7 +35,7 @@ from tests.handlers.produce_client import (
     stored,
     values,
 )
-from tests.server.raw_client import RawClient, api_versions, correlation_ids
+from tests.network.raw_client import RawClient, api_versions, correlation_ids
 
 
 @pytest.fixture

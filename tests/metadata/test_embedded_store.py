@@ -15,8 +15,8 @@ import pytest
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.sqlite_tree import SqliteTree
 from kafkapy.metadata.store import Create, Delete, MetadataStoreError, NodeExistsError, WatchEvent
-from kafkapy.storage.files import FileSystem
-from kafkapy.storage.log_directory import LogDirectory
+from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.disk.log_directory import LogDirectory
 from tests.storage.descriptors import no_descriptors_left
 from tests.storage.log_harness import ManualClock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from kafkapy.pipeline.audit_report import AuditReport, Bounds, Example, Finding
+from kafkapy.pipeline.audit.report import AuditReport, Bounds, Example, Finding
 
 BOUNDS = (Bounds(partition=0, start=0, committed=2_000, planned=2_000, log_start=5, end=2_010),)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kafkapy.pipeline.cli import pipeline
+from kafkapy.pipeline.commands.cli import pipeline
 
 COMMANDS = ["audit", "create", "dlq", "export", "maintain", "replay", "reset", "run", "status"]
 
@@ -37,7 +37,7 @@ def test_every_command_is_listed_and_is_there() -> None:
 
 def test_asking_for_help_imports_no_spark() -> None:
     program = (
-        "import sys; from click.testing import CliRunner; from kafkapy.pipeline.cli import pipeline\n"
+        "import sys; from click.testing import CliRunner; from kafkapy.pipeline.commands.cli import pipeline\n"
         "for name in sys.argv[1:]:\n"
         "    result = CliRunner().invoke(pipeline, [name, '--help']); assert not result.exception, name\n"
         "print(CliRunner().invoke(pipeline, ['--help']).output.count('\\n'), 'pyspark' in sys.modules)"

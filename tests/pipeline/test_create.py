@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kafkapy.pipeline.cli import pipeline
+from kafkapy.pipeline.commands.cli import pipeline
 from kafkapy.pipeline.definition import PipelineDefinition
 from tests.pipeline.conftest import MakeTopic
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kafkapy.pipeline.cli import pipeline
-from kafkapy.pipeline.dead_letter_replay import replay_dead_letters
-from kafkapy.pipeline.dead_letters import make_topic as make_dead_letter_topic
+from kafkapy.pipeline.commands.cli import pipeline
+from kafkapy.pipeline.dead_letters.dead_letters import make_topic as make_dead_letter_topic
+from kafkapy.pipeline.dead_letters.replay import replay_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition, TableTarget
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State

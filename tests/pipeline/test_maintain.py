@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kafkapy.pipeline.maintain_command import maintain
+from kafkapy.pipeline.commands.maintain import maintain
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkapy.pipeline.progress import Bar, BatchReport, Lines, Progress, progress_for
+from kafkapy.pipeline.run.progress import Bar, BatchReport, Lines, Progress, progress_for
 
 BATCH = BatchReport(batch=3, rows=1_500, dead_letters=2, seconds=0.5, read=4_502, lag=1_000)
 

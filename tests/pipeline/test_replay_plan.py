@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkapy.pipeline.replay_plan import plan_replay
+from kafkapy.pipeline.replay.plan import plan_replay
 
 
 def test_without_a_rate_each_partition_has_a_task_of_its_own() -> None:

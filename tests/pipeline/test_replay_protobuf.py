@@ -10,7 +10,7 @@ from google.protobuf import json_format
 
 from kafkapy.pipeline.formats.protobuf_decoder import Decoder
 from kafkapy.pipeline.formats.protobuf_descriptors import message_class
-from kafkapy.pipeline.replay_protobuf import ProtobufEncoder
+from kafkapy.pipeline.replay.protobuf import ProtobufEncoder
 from tests.pipeline.protobuf_messages import descriptor_set, order_file
 
 ORDERS = descriptor_set(order_file())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import kafkapy
-from kafkapy.pipeline.replay_task import COLUMNS, Pace, ReplayTask
+from kafkapy.pipeline.replay.task import COLUMNS, Pace, ReplayTask
 from kafkapy.pipeline.topics import Topics
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from kafkapy.errors import UserError
 from kafkapy.pipeline import Pipeline, PipelineError
-from kafkapy.pipeline import run as run_module
+from kafkapy.pipeline.commands.run import run as run_command
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.progress import Progress
-from kafkapy.pipeline.run import RunResult, run
-from kafkapy.pipeline.run_command import run as run_command
+from kafkapy.pipeline.run import run as run_module
+from kafkapy.pipeline.run.progress import Progress
+from kafkapy.pipeline.run.run import RunResult, run
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 from tests.pipeline.conftest import MakeTopic, delete_records

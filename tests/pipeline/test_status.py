@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from kafkapy.pipeline.cli import pipeline
+from kafkapy.pipeline.commands.cli import pipeline
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline import Pipeline
 from kafkapy.pipeline.pipeline_error import PipelineError

@@ -17,13 +17,13 @@ from kafkapy.protocol.records import (
     iter_headers,
 )
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.append import AppendInfo
-from kafkapy.storage.files import TEMPORARY, Buffer, File, FileSystem, SyncFailedError
-from kafkapy.storage.log import PartitionLog
-from kafkapy.storage.log_config import LogConfig
-from kafkapy.storage.log_directory import Durability
-from kafkapy.storage.manager import LogManager
-from kafkapy.storage.validate import AppendOrigin
+from kafkapy.storage.directories.log_manager import LogManager
+from kafkapy.storage.disk.files import TEMPORARY, Buffer, File, FileSystem, SyncFailedError
+from kafkapy.storage.disk.log_directory import Durability
+from kafkapy.storage.log.append import AppendInfo
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.log.validate import AppendOrigin
 
 TP = TopicPartition("events", 0)
 TOPIC_ID = bytes(range(16))

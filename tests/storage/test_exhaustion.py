@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.control_records import ControlType
-from kafkapy.storage import log_loading
-from kafkapy.storage.checkpoints import CLEAN_SHUTDOWN
-from kafkapy.storage.files import (
+from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN
+from kafkapy.storage.disk.files import (
     ExhaustedError,
     StorageError,
     SyncFailedError,
     is_exhausted,
     what_is_lacking,
 )
-from kafkapy.storage.log_config import LogConfig
-from tests.storage.cleaning_harness import put_transaction
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.recovery import log_loading
+from tests.storage.cleaning.harness import put_transaction
 from tests.storage.log_harness import (
     START_MS,
     TOPIC_ID,

@@ -1,0 +1,195 @@
+"""Settings of brokers that change while they run: which may, and where they are kept.
+
+A broker's own settings come before those of all brokers, and these before the file's. Names that nobody
+knows are kept too, as in Kafka, where plug-ins read them. `min.insync.replicas` is a setting of all brokers
+alone, and there is always one: eligible leader replicas (KIP-966) rely on it. Source: Kafka's
+DynamicBrokerConfig, ConfigAdminManager, ConfigurationControlManager (KIP-226).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from kafkapy.configs.config import BrokerConfig, nearest
+from kafkapy.configs.keys import UNKNOWN, ConfigError, ConfigKey, broker_key, broker_keys, listener_setting
+from kafkapy.configs.kind import ALL_BROKERS, ConfigKind, check_broker_id
+from kafkapy.configs.unsupported import without_effect
+from kafkapy.configs.values import value_error
+from kafkapy.metadata import znodes
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.process.log_text import listed
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+
+HINTED: Final = 5
+"""For how many unknown names the nearest known one is looked for, which takes 1 ms."""
+
+_FILE_ONLY: Final = frozenset(
+    {"listeners", "listener.security.protocol.map", "advertised.listeners", "config.providers"}
+)
+"""Kafka changes these while it runs; this broker reads them when it starts."""
+_OF_ALL_LISTENERS: Final = frozenset(
+    {"max.connections", "max.connection.creation.rate", "num.network.threads"}
+)
+"""What the setting of a single listener may be for all brokers."""
+_NETWORK_THREADS: Final = "num.network.threads"
+_THREAD_COUNTS: Final = (
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    _NETWORK_THREADS,
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
+)
+"""What may only change by half or double at once: Kafka's DynamicThreadPool and LogCleaner."""
+
+
+class BrokerConfigs(ConfigKind):
+    """The dynamic settings of one broker, by its id, and of all brokers."""
+
+    def __init__(self, config: BrokerConfig, node_id: int) -> None:
+        self._config = config
+        self._node_id = node_id
+
+    def check_name(self, name: str) -> None:
+        if name != ALL_BROKERS:
+            check_broker_id(name, self._node_id)
+
+    def list_key(self, setting: str) -> ConfigKey | None:
+        return broker_keys().get(setting)
+
+    def no_list(self, operation: str, setting: str) -> str:
+        if setting not in broker_keys():
+            return f"Unknown config name: {setting}"
+        return f"Config value {operation.lower()} is not allowed for config key: {setting}"
+
+    def configs(self, image: MetadataImage, name: str) -> Mapping[str, str] | None:
+        return image.broker_configs.get(name)
+
+    def check(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], touched: Collection[str]
+    ) -> None:
+        """As Kafka, answer INVALID_REQUEST to wrong broker settings (KAFKA-13609)."""
+        _check_names(configs, for_all=name == ALL_BROKERS)
+        for setting, text in configs.items():
+            message = value_error(broker_key(setting), text)
+            if message is not None:
+                raise _refused(message)
+        before = image.broker_configs
+        levels = {level: before.get(level, {}) for level in (ALL_BROKERS, str(self._node_id))}
+        levels[name] = configs
+        settings = {**self._config.originals, **levels[ALL_BROKERS], **levels[str(self._node_id)]}
+        try:
+            new = BrokerConfig(settings)
+        except ConfigError as error:
+            raise _refused(str(error)) from None
+        self._check_thread_counts(new, before.get(name, {}), configs)
+        _check_min_insync_replicas(name, before.get(name, {}), configs, touched)
+
+    def path(self, name: str) -> str:
+        return znodes.broker_config_path(name)
+
+    def changed_image(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], version: int
+    ) -> MetadataImage:
+        return image.with_broker_config(name, configs).with_settings_versions({self.path(name): version})
+
+    def tell(self, name: str, changed: Collection[str]) -> None:
+        unknown = [setting for setting in changed if broker_key(setting).type == UNKNOWN]
+        if unknown:
+            logger.warning("These broker settings are not known and have no effect: %s", hints(unknown))
+        if idle := without_effect(set(changed).difference(unknown)):
+            logger.warning("These broker settings have no effect in this broker: %s", listed(sorted(idle)))
+
+    def _check_thread_counts(
+        self, new: BrokerConfig, before: Mapping[str, str], configs: Mapping[str, str]
+    ) -> None:
+        for name in _THREAD_COUNTS:
+            _check_thread_count(name, new[name], self._config[name])
+        for name, text in configs.items():
+            if listener_setting(name) == _NETWORK_THREADS:
+                now = before.get(name, str(self._config[_NETWORK_THREADS]))
+                _check_thread_count(name, int(text), int(now))
+
+
+def with_min_insync_replicas(
+    configs: Mapping[str, Mapping[str, str]], number: str
+) -> dict[str, Mapping[str, str]]:
+    """What has to change for min.insync.replicas to be a setting of all brokers alone.
+
+    `configs` are the dynamic settings by resource name, `number` is the value where there is none yet. Kafka
+    does the same where eligible leader replicas are switched on, or a cluster is made with them.
+    """
+    changed: dict[str, Mapping[str, str]] = {
+        name: {setting: value for setting, value in own.items() if setting != MIN_INSYNC_REPLICAS}
+        for name, own in configs.items()
+        if name != ALL_BROKERS and MIN_INSYNC_REPLICAS in own
+    }
+    everyone = configs.get(ALL_BROKERS, {})
+    if MIN_INSYNC_REPLICAS not in everyone:
+        changed[ALL_BROKERS] = {**everyone, MIN_INSYNC_REPLICAS: number}
+    return changed
+
+
+def hints(names: Sequence[str]) -> str:
+    """Unknown names for a log line, the first of them with the known one that is most like it."""
+    first = [f"{name} (did you mean {near}?)" if (near := nearest(name)) else name for name in names[:HINTED]]
+    return listed([*first, *names[HINTED:]])
+
+
+def _check_names(configs: Mapping[str, str], *, for_all: bool) -> None:
+    """Refuse settings that only the file may have, or not all brokers at once."""
+    known = broker_keys()
+    fixed = [name for name in configs if name in known and (not known[name].dynamic or name in _FILE_ONLY)]
+    if fixed:
+        raise _refused(f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]")
+    security = [name for name in configs if name in known and name.startswith("ssl.")]
+    if security:
+        raise _refused(
+            "These security configs can be dynamically updated only per-listener using the listener "
+            f"prefix: [{', '.join(sorted(security))}]"
+        )
+    if not for_all:
+        return
+    single = [
+        name
+        for name in configs
+        if (setting := listener_setting(name)) is not None and setting not in _OF_ALL_LISTENERS
+    ]
+    if single:
+        raise _refused(
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            f"[{', '.join(sorted(single))}]"
+        )
+
+
+def _check_thread_count(name: str, new: int, now: int) -> None:
+    failed = f"Dynamic thread count update validation failed for {name}={new}, value should "
+    if new < now // 2:
+        raise _refused(f"{failed}be at least half the current value {now}")
+    if new > now * 2:
+        raise _refused(f"{failed}not be greater than double the current value {now}")
+
+
+def _check_min_insync_replicas(
+    name: str, before: Mapping[str, str], after: Mapping[str, str], touched: Collection[str]
+) -> None:
+    if name != ALL_BROKERS and MIN_INSYNC_REPLICAS in touched:
+        message = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    if name == ALL_BROKERS and MIN_INSYNC_REPLICAS in before.keys() - after.keys():
+        message = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,287 @@
+"""The broker's settings by Kafka's names, from a file, `--set` and dynamic changes.
+
+`config["log.retention.ms"]` is the typed value in effect: a dynamic value, else the configured one, else
+the default. Settings that stand for one another are resolved there, as Kafka's KafkaConfig does:
+log.retention.ms, then .minutes, then .hours; log.roll.ms, then .hours; log.dirs, then log.dir; node.id,
+then broker.id. `config.text(name)` is the setting as it was written, for DescribeConfigs.
+
+Names that are not known are kept and have no effect, as in Kafka: a file may hold what is another program's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kafkapy.configs.keys import UNKNOWN, ConfigError, broker_key, broker_keys, topic_keys, value_text
+from kafkapy.configs.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
+from kafkapy.configs.properties import read_properties
+from kafkapy.configs.unsupported import check_supported, without_effect
+from kafkapy.network.connection_limits import parse_overrides
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+NO_LIMIT: Final = 2**63 - 1
+MISSPELT: Final = 0.8
+"""How alike (difflib) an unknown name and a known one are when the known one must have been meant."""
+LONGEST_MISSPELT: Final = 100
+"""No known name is nearly as long."""
+CANDIDATES: Final = 8
+"""How many known names are compared in full: those that share most of their beginning and end."""
+CLEANER_THREAD_BYTES: Final = 1024 * 1024
+"""Each cleaner thread needs more than this of log.cleaner.dedupe.buffer.size."""
+
+FALLBACKS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
+    "log.retention.ms": (("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)),
+    "log.roll.ms": (("log.roll.hours", HOUR_MS),),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", HOUR_MS),),
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
+}
+"""Where a setting is null, the first of these that is set, times a factor, else the last one's default."""
+
+_TOPIC_SYNONYMS: Final = {
+    "retention.ms": "log.retention.ms",
+    "segment.ms": "log.roll.ms",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "flush.ms": "log.flush.interval.ms",
+}
+"""Synonyms that the table of topic settings leaves out because they have fallbacks of their own."""
+
+
+def broker_synonym(topic_setting: str) -> str | None:
+    """The broker setting that a topic setting defaults to, None where there is none."""
+    key = topic_keys()[topic_setting]
+    if key.synonyms:
+        return key.synonyms[0]
+    if topic_setting in _TOPIC_SYNONYMS:
+        return _TOPIC_SYNONYMS[topic_setting]
+    return topic_setting if topic_setting in broker_keys() else None
+
+
+class BrokerConfig(Mapping[str, Any]):
+    """The settings in effect. Reading one is a dictionary lookup."""
+
+    def __init__(self, originals: Mapping[str, str]) -> None:
+        """Raises ConfigError for a wrong setting."""
+        self.originals = dict(originals)
+        """What was configured, as text, by name."""
+        self._dynamic: dict[str, str] = {}
+        self._listening: list[Callable[[], object]] = []
+        for name, text in self.originals.items():
+            check_supported(broker_key(name), text)
+        self._values = self._resolve()
+        self._validate()
+
+    @classmethod
+    def from_properties(
+        cls, source: Path | Mapping[str, str] | None = None, overrides: Mapping[str, str] | None = None
+    ) -> BrokerConfig:
+        """The settings of a file or mapping, with `overrides` over them.
+
+        Raises:
+            ConfigError: a setting is wrong, or the name of an override looks misspelt.
+        """
+        for name in overrides or ():
+            _check_spelling(name)
+        if isinstance(source, Path):
+            try:
+                source = read_properties(source)
+            except OSError as error:
+                raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from None
+            except ValueError as error:
+                raise ConfigError(f"cannot read {source}: {error}") from None
+        return cls({**(source or {}), **(overrides or {})})
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def text(self, name: str) -> str | None:
+        """The setting as it was written, dynamically or in the file, else its default; no fallbacks."""
+        if name in self._dynamic:
+            return self._dynamic[name]
+        return self.originals[name] if name in self.originals else broker_key(name).default
+
+    def set_dynamic(self, values: Mapping[str, str]) -> None:
+        """Replace the dynamic settings, at once; whoever asked with `on_change` is told.
+
+        Raises ConfigError and changes nothing if one is wrong or does not fit the others.
+        """
+        previous = self._dynamic, self._values
+        try:
+            self._dynamic = dict(values)
+            self._values = self._resolve()
+            self._validate()
+        except ConfigError:
+            self._dynamic, self._values = previous
+            raise
+        for call in self._listening:
+            call()
+
+    def on_change(self, call: Callable[[], object]) -> None:
+        """Have `call()` called after each change of dynamic settings."""
+        self._listening.append(call)
+
+    @property
+    def node_id(self) -> int:
+        """node.id or broker.id; -1 where neither is set."""
+        node_id: int = self["node.id"]
+        return node_id if node_id >= 0 else int(self["broker.id"])
+
+    @property
+    def log_dirs(self) -> tuple[Path, ...]:
+        """The data directories."""
+        return tuple(Path(directory) for directory in self["log.dirs"])
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Where to listen; KRaft's controller listeners are left out, as there is no quorum to talk to."""
+        return self._broker_listeners("listeners")
+
+    @property
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """What clients are told to connect to, where that is set; port 0 stands for the listener's own."""
+        return self._broker_listeners("advertised.listeners")
+
+    def without_effect(self) -> list[str]:
+        """The configured settings that this broker accepts and does nothing with."""
+        return without_effect(
+            name
+            for name in self.originals
+            if broker_key(name).type != UNKNOWN and self.text(name) not in ("", broker_key(name).default)
+        )
+
+    def unknown(self) -> list[str]:
+        """The configured settings that nobody knows."""
+        return [name for name in self.originals if broker_key(name).type == UNKNOWN]
+
+    def topic_defaults(self) -> dict[str, str]:
+        """Every topic setting as a topic that overrides nothing has it, as text."""
+        defaults = {}
+        for name, key in topic_keys().items():
+            synonym = broker_synonym(name)
+            value = key.default if synonym is None else value_text(self[synonym])
+            if value is not None:
+                defaults[name] = value
+        return defaults
+
+    def _broker_listeners(self, setting: str) -> tuple[Listener, ...]:
+        controllers = {name.upper() for name in self["controller.listener.names"]}
+        return tuple(
+            listener
+            for listener in parse_listeners(setting, self[setting] or ())
+            if listener.name not in controllers
+        )
+
+    def _resolve(self) -> dict[str, Any]:
+        texts = {**self.originals, **self._dynamic}
+        values = {
+            name: key.parse(texts.get(name, key.default))
+            for name, key in broker_keys().items()
+            if key.default != "(required)"
+        }
+        for name in texts.keys() - values.keys():
+            broker_key(name).parse(texts[name])
+        for name, fallbacks in FALLBACKS.items():
+            if values[name] is None:
+                values[name] = next(
+                    (values[other] * factor for other, factor in fallbacks if other in texts),
+                    values[fallbacks[-1][0]] * fallbacks[-1][1],
+                )
+        if values["log.retention.ms"] < 0:
+            values["log.retention.ms"] = -1
+        if values["log.flush.interval.ms"] < 0:
+            values["log.flush.interval.ms"] = NO_LIMIT
+        if values["log.dirs"] is None:
+            values["log.dirs"] = values["log.dir"]
+        return values
+
+    def _validate(self) -> None:
+        if "broker" not in self["process.roles"]:
+            raise ConfigError("process.roles: a broker is needed; there is no separate controller")
+        if self["log.retention.ms"] == 0:
+            raise self._wrong("log.retention.ms", "must be -1, for no limit, or at least 1")
+        self._require_at_least("log.roll.ms", 1)
+        self._require_at_least("log.roll.jitter.ms", 0)
+        self._validate_cleaner()
+        self._validate_connection_limits()
+        if not self["log.dirs"] or not all(self["log.dirs"]):
+            raise ConfigError("log.dirs: name at least one directory, without empty entries")
+        limit = self["queued.max.request.bytes"]
+        if 0 < limit < self["socket.request.max.bytes"]:
+            raise ConfigError(
+                f"queued.max.request.bytes={limit}: must be -1 or at least socket.request.max.bytes"
+            )
+        if self["group.min.session.timeout.ms"] > self["group.max.session.timeout.ms"]:
+            raise ConfigError("group.min.session.timeout.ms: must not be above group.max.session.timeout.ms")
+        check_listeners(
+            self.listeners,
+            self.advertised_listeners,
+            parse_protocol_map(self["listener.security.protocol.map"]),
+        )
+
+    def _validate_cleaner(self) -> None:
+        self._require_at_least("log.cleaner.threads", 1)
+        if self["log.cleaner.dedupe.buffer.size"] // self["log.cleaner.threads"] <= CLEANER_THREAD_BYTES:
+            raise self._wrong(
+                "log.cleaner.dedupe.buffer.size",
+                f"must be above {CLEANER_THREAD_BYTES} for each of log.cleaner.threads "
+                f"({self['log.cleaner.threads']})",
+            )
+        if self["log.cleaner.io.buffer.load.factor"] <= 0:
+            raise self._wrong("log.cleaner.io.buffer.load.factor", "must be above 0")
+
+    def _validate_connection_limits(self) -> None:
+        """No limit may shut out everyone: nobody could connect to change it."""
+        self._require_at_least("max.connections", 1)
+        self._require_at_least("max.connection.creation.rate", 1)
+        if (
+            not parse_overrides(self["max.connections.per.ip.overrides"])
+            and not self["max.connections.per.ip"]
+        ):
+            raise self._wrong(
+                "max.connections.per.ip",
+                "must be at least 1 where max.connections.per.ip.overrides is not set",
+            )
+
+    def _require_at_least(self, name: str, low: int) -> None:
+        if self[name] < low:
+            raise self._wrong(name, f"must be at least {low}")
+
+    def _wrong(self, name: str, reason: str) -> ConfigError:
+        """The error for the value of `name`, under the name by which it was set."""
+        names = (name, *(other for other, _ in FALLBACKS.get(name, ())))
+        written = next((each for each in names if each in self._dynamic or each in self.originals), name)
+        return ConfigError(f"{written}={self.text(written)}: {reason}")
+
+
+def _check_spelling(name: str) -> None:
+    """Refuse an unknown name that is nearly a known one. Raises ConfigError."""
+    if broker_key(name).type == UNKNOWN and (known := nearest(name, MISSPELT)) is not None:
+        raise ConfigError(f"unknown setting {name}: did you mean {known}?")
+
+
+def nearest(name: str, likeness: float = 0.6) -> str | None:
+    """The known broker setting whose name is most like `name`, None where none is (difflib)."""
+    if len(name) > LONGEST_MISSPELT:
+        return None
+
+    def shared_ends(known: str) -> int:
+        return _shared_start(name, known) + _shared_start(name[::-1], known[::-1])
+
+    # difflib takes 10 ms for all of them.
+    candidates = heapq.nlargest(CANDIDATES, broker_keys(), key=shared_ends)
+    return next(iter(difflib.get_close_matches(name, candidates, n=1, cutoff=likeness)), None)
+
+
+def _shared_start(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))

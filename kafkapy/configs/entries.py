@@ -1,0 +1,237 @@
+"""Settings as DescribeConfigs shows them: the value in effect, where it comes from, and what else could say
+so.
+
+A *synonym* is a place that gives the setting a value: the topic or group, the broker's own dynamic setting,
+that of all brokers, the file, the default; and for some settings other names (log.retention.ms, then
+.minutes, then .hours; of a listener's setting the one of all listeners). They are listed in order of
+precedence, and the first is the setting's source. Source: Kafka's ConfigHelper,
+DynamicBrokerConfig.brokerConfigSynonyms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from kafkapy.configs.config import FALLBACKS, BrokerConfig, broker_synonym
+from kafkapy.configs.docs import documentation
+from kafkapy.configs.keys import (
+    UNKNOWN,
+    ConfigKey,
+    broker_key,
+    broker_keys,
+    client_metrics_keys,
+    group_keys,
+    listener_setting,
+    topic_keys,
+    value_text,
+)
+from kafkapy.configs.kind import ALL_BROKERS
+from kafkapy.metadata.cache import MetadataCache
+
+
+class Source(IntEnum):
+    """Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+TYPES: Final = {
+    UNKNOWN: 0,
+    "BOOLEAN": 1,
+    "STRING": 2,
+    "INT": 3,
+    "SHORT": 4,
+    "LONG": 5,
+    "DOUBLE": 6,
+    "LIST": 7,
+    "CLASS": 8,
+    "PASSWORD": 9,
+}
+"""DescribeConfigsResponse.ConfigType."""
+
+
+_SHOWN_WHERE_SET: Final = frozenset(
+    {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""Kafka has them for dynamic changes alone, and shows no default (DynamicConfig.Broker)."""
+
+_IDS: Final = ("broker.id", "node.id")
+"""Two names of one setting: whichever is given, both are."""
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: Source
+
+
+class ConfigEntry(NamedTuple):
+    """One setting. `value` is None for null and for what must not be shown."""
+
+    name: str
+    value: str | None
+    source: Source
+    read_only: bool
+    sensitive: bool
+    type: int
+    synonyms: list[Synonym]
+    documentation: str | None
+
+
+class ConfigDescriber:
+    """Shows settings of topics, groups, client metrics and of this broker."""
+
+    def __init__(self, config: BrokerConfig, cache: MetadataCache, node_id: int) -> None:
+        self._config = config
+        self._cache = cache
+        self._node_id = node_id
+        self._static = dict(config.originals)
+        """What the broker was given when it started."""
+        if any(name in self._static for name in _IDS):
+            self._static.update(dict.fromkeys(_IDS, str(node_id)))
+        self._plain_topic: dict[str, ConfigEntry] = {}
+        """The settings of a topic that sets none; empty until needed. Each CreateTopics answer shows them."""
+        config.on_change(self._plain_topic.clear)
+
+    def _places(self, name: str) -> list[Synonym]:
+        """What gives the broker setting `name` its value, by whatever name, the first one in effect."""
+        names = _names(name)
+        dynamic = self._cache.image.broker_configs
+        levels = (
+            (Source.DYNAMIC_BROKER, dynamic.get(str(self._node_id), {})),
+            (Source.DYNAMIC_DEFAULT_BROKER, dynamic.get(ALL_BROKERS, {})),
+            (Source.STATIC_BROKER, self._static),
+        )
+        found = [
+            Synonym(each, None if broker_key(each).sensitive else level[each], source)
+            for source, level in levels
+            for each in names
+            if each in level
+        ]
+        return found + [
+            Synonym(each, default, Source.DEFAULT)
+            for each in names
+            if each not in _SHOWN_WHERE_SET and (default := broker_key(each).default) is not None
+        ]
+
+    def topic_entries(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+        """All settings of a topic that sets `overrides`, by name."""
+        if not self._plain_topic:
+            defaults = self._config.topic_defaults()
+            for name, key in sorted(topic_keys().items()):
+                broker_name = broker_synonym(name)
+                places = [] if broker_name is None else self._places(broker_name)
+                # As it is: what a broker's setting may be, a topic's own may not always.
+                entry = _entry(key, defaults.get(name), _from(broker_name, places), read_only=False)
+                # log.retention.hours is where retention.ms comes from, though not listed as its synonym.
+                self._plain_topic[name] = entry._replace(
+                    source=places[0].source if places else Source.DEFAULT
+                )
+        entries = self._plain_topic
+        if overrides:
+            entries = dict(entries)
+            for name in overrides:
+                entries[name] = _override(entries[name], topic_keys()[name], overrides, Source.TOPIC)
+        return list(entries.values())
+
+    def broker_entries(self) -> list[ConfigEntry]:
+        """All settings of this broker, by name, with those that nobody knows."""
+        dynamic = self._cache.image.broker_configs
+        given = {*self._static, *dynamic.get(ALL_BROKERS, {}), *dynamic.get(str(self._node_id), {})}
+        entries = []
+        for name in sorted((broker_keys().keys() - _SHOWN_WHERE_SET) | given):
+            key = broker_key(name)
+            value = value_text(key.parse(self._text(name)))
+            entries.append(_entry(key, value, _from(name, self._places(name)), read_only=not key.dynamic))
+        return entries
+
+    def _text(self, name: str) -> str | None:
+        """A setting as it was written; the broker's id is known even where it is set nowhere."""
+        return str(self._node_id) if name in _IDS else self._config.text(name)
+
+    def cluster_entries(self) -> list[ConfigEntry]:
+        """What is set dynamically for all brokers, by name."""
+        entries = []
+        for name, value in sorted(self._cache.image.broker_configs.get(ALL_BROKERS, {}).items()):
+            synonyms = [s for s in self._places(name) if s.source is Source.DYNAMIC_DEFAULT_BROKER]
+            key = broker_key(name)
+            read_only = name not in broker_keys()
+            entries.append(_entry(key, value, synonyms, read_only=read_only))
+        return entries
+
+    def group_entries(self, group: str) -> list[ConfigEntry]:
+        """All settings of a group, by name; it need not exist."""
+        overrides = self._cache.image.group_configs.get(group, {})
+        entries = []
+        for name, key in sorted(group_keys().items()):
+            if key.synonyms:
+                places = self._places(key.synonyms[0])
+            else:
+                places = [Synonym(name, key.default, Source.DEFAULT)]
+            entry = _entry(key, value_text(key.parse(places[0].value)), places, read_only=False)
+            entries.append(_override(entry, key, overrides, Source.GROUP))
+        return entries
+
+    def client_metrics_entries(self, subscription: str) -> list[ConfigEntry]:
+        """All settings of a subscription to metrics of clients, by name."""
+        overrides = self._cache.image.client_metrics_configs.get(subscription, {})
+        return [
+            _override(_entry(key, key.default, [], read_only=False), key, overrides, Source.CLIENT_METRICS)
+            for _, key in sorted(client_metrics_keys().items())
+        ]
+
+
+def _override(
+    entry: ConfigEntry, key: ConfigKey, overrides: Mapping[str, str], source: Source
+) -> ConfigEntry:
+    """The entry of a resource that may set it itself."""
+    if key.name not in overrides:
+        return entry
+    value = value_text(key.parse(overrides[key.name]))
+    synonyms = [Synonym(key.name, value, source), *entry.synonyms]
+    return entry._replace(value=value, source=source, synonyms=synonyms)
+
+
+def _entry(key: ConfigKey, value: str | None, synonyms: list[Synonym], *, read_only: bool) -> ConfigEntry:
+    return ConfigEntry(
+        key.name,
+        None if key.sensitive else value,
+        synonyms[0].source if synonyms else Source.DEFAULT,
+        read_only,
+        key.sensitive,
+        TYPES[key.type],
+        synonyms,
+        documentation(key.name),
+    )
+
+
+def _from(name: str | None, places: list[Synonym]) -> list[Synonym]:
+    """The synonyms to show: Kafka begins with the first by the setting's own name."""
+    start = next((index for index, place in enumerate(places) if place.name == name), len(places))
+    return places[start:]
+
+
+def _names(name: str) -> tuple[str, ...]:
+    """The setting's name and those that can stand for it, in order of precedence."""
+    if (setting := listener_setting(name)) is not None:
+        return (name, setting)
+    for first, fallbacks in FALLBACKS.items():
+        names = (first, *(other for other, _ in fallbacks))
+        # Kafka does not take log.flush.scheduler.interval.ms for a synonym in the other direction.
+        if name == first or (name in names and first != "log.flush.interval.ms"):
+            return names
+    return (name,)

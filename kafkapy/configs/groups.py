@@ -1,0 +1,191 @@
+"""Settings of groups and of subscriptions to metrics of clients.
+
+They are kept, and answered as Kafka answers them.
+What they are for is not served yet: consumer groups of KIP-848, share groups, streams groups, and metrics
+that clients push (KIP-714). A group need not exist to have settings. Source: Kafka's GroupConfig,
+ClientMetricsConfigs, ControllerConfigurationValidator.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.keys import ConfigKey, broker_keys, client_metrics_keys, group_keys
+from kafkapy.configs.kind import ConfigKind
+from kafkapy.configs.values import value_error
+from kafkapy.metadata import znodes
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.process.log_text import listed, shortened
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_MS: Final = (100, 3_600_000)
+"""How often a client may be asked for its metrics."""
+
+_CLIENT_PROPERTIES: Final = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+"""What `match` can ask of a client."""
+_PROTOCOLS: Final = ("consumer", "share", "streams")
+"""The first words of groups' settings."""
+_LIMITS_OF_OTHER_NAMES: Final = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
+
+
+class _KeptConfigs(ConfigKind):
+    """Settings of resources that are there while they have settings; no list grows."""
+
+    keeps_empty = False
+
+    def list_key(self, setting: str) -> ConfigKey | None:
+        return None
+
+    def no_list(self, operation: str, setting: str) -> str:
+        return f"Can't {operation} to key {setting} because its type is not LIST."
+
+    @abstractmethod
+    def keys(self) -> Mapping[str, ConfigKey]:
+        """The settings that there are."""
+
+    def check_values(self, configs: Mapping[str, str]) -> None:
+        """Raises KafkaError INVALID_CONFIG for a value that its setting cannot have."""
+        for name, text in configs.items():
+            message = value_error(self.keys()[name], text)
+            if message is not None:
+                raise _invalid(message)
+
+
+class GroupConfigs(_KeptConfigs):
+    """The settings of groups, each within the limits that the broker's settings name."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+
+    def keys(self) -> Mapping[str, ConfigKey]:
+        return group_keys()
+
+    def check_name(self, name: str) -> None:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+
+    def configs(self, image: MetadataImage, name: str) -> Mapping[str, str] | None:
+        return image.group_configs.get(name)
+
+    def check(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], touched: Collection[str]
+    ) -> None:
+        for setting in configs:
+            if setting not in group_keys():
+                raise _invalid(f"Unknown group config name: {setting}")
+        self.check_values(configs)
+        for setting in configs:
+            self._check_limits(setting, self._number(configs, setting))
+        for protocol in _PROTOCOLS:
+            session, heartbeat = f"{protocol}.session.timeout.ms", f"{protocol}.heartbeat.interval.ms"
+            if self._number(configs, session) <= self._number(configs, heartbeat):
+                raise _invalid(f"{session} must be greater than {heartbeat}")
+
+    def path(self, name: str) -> str:
+        return znodes.group_config_path(name)
+
+    def changed_image(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], version: int
+    ) -> MetadataImage:
+        return image.with_group_config(name, configs).with_settings_versions({self.path(name): version})
+
+    def tell(self, name: str, changed: Collection[str]) -> None:
+        logger.warning(
+            "Group %s: these settings are kept, and the group protocols they are for are not served yet: %s",
+            shortened(name),
+            listed(changed),
+        )
+
+    def _number(self, configs: Mapping[str, str], setting: str) -> int:
+        """The value in effect of a setting that is a number; for others 0."""
+        key = group_keys()[setting]
+        if key.type != "INT":
+            return 0
+        number: int = key.parse(configs[setting]) if setting in configs else self._config[key.synonyms[0]]
+        return number
+
+    def _check_limits(self, setting: str, number: int) -> None:
+        protocol, _, rest = setting.partition(".")
+        low = f"group.{protocol}.min.{rest}"
+        high = _LIMITS_OF_OTHER_NAMES.get(setting, f"group.{protocol}.max.{rest}")
+        if low in broker_keys() and number < self._config[low]:
+            raise _invalid(f"{setting} must be greater than or equal to {low}")
+        if high in broker_keys() and number > self._config[high]:
+            raise _invalid(f"{setting} must be less than or equal to {high}")
+
+
+class ClientMetricsConfigs(_KeptConfigs):
+    """The settings of subscriptions to metrics of clients."""
+
+    def keys(self) -> Mapping[str, ConfigKey]:
+        return client_metrics_keys()
+
+    def check_name(self, name: str) -> None:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+
+    def configs(self, image: MetadataImage, name: str) -> Mapping[str, str] | None:
+        return image.client_metrics_configs.get(name)
+
+    def check(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], touched: Collection[str]
+    ) -> None:
+        keys = client_metrics_keys()
+        for setting in configs:
+            if setting not in keys:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {setting}"
+                )
+        self.check_values(configs)
+        values = {setting: keys[setting].parse(text) for setting, text in configs.items()}
+        for setting in ("match", "metrics"):
+            if "" in values.get(setting, ()):
+                raise _invalid(f"Configuration '{setting}' values must not be empty.")
+        low, high = INTERVAL_MS
+        if not low <= values.get("interval.ms", low) <= high:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Invalid value {values['interval.ms']} for interval.ms, "
+                f"interval must be between {low} and {high} (1 hour)",
+            )
+        for pattern in values.get("match", ()):
+            # What follows = is a regular expression of Java's, which nothing here evaluates.
+            name, *rest = (part.strip() for part in pattern.split("="))
+            if name not in _CLIENT_PROPERTIES or len(rest) != 1 or not rest[0]:
+                raise _invalid(f"Illegal client matching pattern: {pattern}")
+
+    def path(self, name: str) -> str:
+        return znodes.client_metrics_config_path(name)
+
+    def changed_image(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], version: int
+    ) -> MetadataImage:
+        return image.with_client_metrics_config(name, configs).with_settings_versions(
+            {self.path(name): version}
+        )
+
+    def tell(self, name: str, changed: Collection[str]) -> None:
+        logger.warning(
+            "Client metrics %s: these settings are kept, and no client is asked for metrics yet: %s",
+            shortened(name),
+            listed(changed),
+        )
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

@@ -1,0 +1,84 @@
+"""Levels of the broker's loggers, as clients see and change them (BROKER_LOGGER, KIP-412).
+
+Loggers have the names of the modules that log. `root` stands for `kafkapy`, which is above all of them: what
+else logs in the process of a broker is not for its clients. Levels go from TRACE to FATAL, which is Python's
+CRITICAL; Python has no TRACE, 5 stands for it. A changed level lasts until the broker stops. Source: Kafka's
+RuntimeLoggerManager, LoggingController.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kafkapy.configs.changes import Change, Operator, check_changes
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+
+ROOT: Final = "root"
+LEVELS: Final = {
+    "TRACE": 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+_PARENT: Final = "kafkapy"
+
+
+def levels() -> dict[str, str]:
+    """The level in effect of each logger, by name."""
+    return {name: _level(logger) for name, logger in sorted(_loggers().items())}
+
+
+def alter(changes: Sequence[Change], *, validate_only: bool = False) -> None:
+    """Change the levels of some loggers, all or none.
+
+    A deleted level is that of the logger above.
+
+    Raises:
+        KafkaError: refused.
+    """
+    check_changes(changes)
+    loggers = _loggers()
+    for change in changes:
+        _check(change, loggers)
+    if validate_only:
+        return
+    for name, operator, level in changes:
+        loggers[name].setLevel(LEVELS[level or ""] if operator == Operator.SET else logging.NOTSET)
+
+
+def _check(change: Change, loggers: Mapping[str, logging.Logger]) -> None:
+    name, operator, level = change
+    if operator not in (Operator.SET, Operator.DELETE):
+        message = f"{Operator(operator).name} operation is not allowed for the BROKER_LOGGER resource"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    if name not in loggers:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if operator == Operator.DELETE and name == ROOT:
+        message = "Removing the log level of the root logger is not allowed"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    if operator == Operator.SET and level not in LEVELS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(sorted(LEVELS))}",
+        )
+
+
+def _loggers() -> dict[str, logging.Logger]:
+    """The loggers that are there, by the names that clients know them by."""
+    found = {
+        name: logger
+        for name, logger in logging.root.manager.loggerDict.items()
+        if isinstance(logger, logging.Logger) and name.startswith(f"{_PARENT}.")
+    }
+    return {ROOT: logging.getLogger(_PARENT), **found}
+
+
+def _level(logger: logging.Logger) -> str:
+    """The highest of the levels that a logger's own reaches."""
+    number = logger.getEffectiveLevel()
+    return next((name for name, each in reversed(LEVELS.items()) if number >= each), "TRACE")

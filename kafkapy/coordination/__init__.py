@@ -1,0 +1,1 @@
+"""Internal topics as the memory of coordinators."""

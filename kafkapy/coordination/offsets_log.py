@@ -1,0 +1,141 @@
+"""The partitions of `__consumer_offsets` on this broker, as the group coordinator uses them.
+
+Appends of a partition are reported in their order, each when it is committed, however long that takes: an
+append that was given up and is committed after all would leave the coordinator with less than its log holds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kafkapy.groups.offsets_topic import Done
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.storage.damage.damage import DamagedOffsetsError
+from kafkapy.storage.disk.files import TransientStorageError
+from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from kafkapy.broker import BrokerCore
+    from kafkapy.replicas.partition import Partition
+
+WATCH_SECONDS: Final = 60.0
+"""After which a watch that nothing has woken is renewed."""
+
+READ_BYTES: Final = 1 << 20
+
+logger = logging.getLogger(__name__)
+
+
+class LocalOffsetsLog:
+    """Reads and appends through this broker's own replicas (`kafkapy.groups.offsets_topic.OffsetsLog`)."""
+
+    def __init__(self, broker: BrokerCore) -> None:
+        self._broker = broker
+        self._waiting: dict[int, deque[tuple[int, Done]]] = {}
+        """By partition: appends that are not committed yet, the offset behind each and who is to be told."""
+
+    def partition_count(self) -> int:
+        """How many partitions the topic has; 0 while it does not exist."""
+        topic = self._broker.metadata.image.topics.get(GROUP_METADATA_TOPIC)
+        return 0 if topic is None else len(topic.partitions)
+
+    async def create(self) -> None:
+        """Make the topic if it is not there. Raises KafkaError."""
+        await self._broker.admin.ensure_internal_topic(GROUP_METADATA_TOPIC)
+
+    def is_empty(self, partition: int) -> bool:
+        """Whether there is nothing to read in the partition."""
+        log = self._broker.replicas.partition(GROUP_METADATA_TOPIC, partition).log
+        return log.log_start_offset == log.log_end_offset
+
+    def append(self, partition: int, batch: bytearray, done: Done) -> None:
+        """Append a batch; `done` is called once, when it is committed or has failed, possibly at once."""
+        now_ms = self._broker.clock.now_ms()
+        origin = AppendOrigin.COORDINATOR
+        try:
+            target = self._broker.replicas.partition(GROUP_METADATA_TOPIC, partition)
+            prepared = prepare_batches(
+                memoryview(batch), config=target.log.config, origin=origin, now_ms=now_ms
+            )
+            info = target.append(prepared, origin=origin, now_ms=now_ms)
+            end_offset = info.last_offset + 1
+            waiting = self._waiting.get(partition)
+            if waiting is not None:
+                waiting.append((end_offset, done))
+                return
+            if not target.is_committed(end_offset):
+                self._waiting[partition] = deque([(end_offset, done)])
+                self._watch(partition, target)
+                return
+        except (TransientStorageError, MemoryError):
+            # The partition is as it was, and takes writes again when there is space, or a descriptor.
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        except KafkaError as error:
+            done(error.code)
+            return
+        done(ErrorCode.NONE)
+
+    def _watch(self, partition: int, target: Partition) -> None:
+        """Look again when the partition's high watermark moves."""
+        end_offset, _ = self._waiting[partition][0]
+        committed = target.watch_commit(end_offset, WATCH_SECONDS)
+        committed.add_done_callback(partial(self._report, partition, target))
+
+    def _report(self, partition: int, target: Partition, committed: asyncio.Future[bool]) -> None:
+        if committed.cancelled():
+            return
+        error = committed.exception()
+        waiting = self._waiting[partition]
+        if error is not None:
+            del self._waiting[partition]
+            code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+            for _, done in waiting:
+                done(code)
+            return
+        while waiting and waiting[0][0] <= target.log.high_watermark:
+            _, done = waiting.popleft()
+            done(ErrorCode.NONE)
+        if waiting:
+            self._watch(partition, target)
+        else:
+            del self._waiting[partition]
+
+    async def read(self, partition: int) -> AsyncIterator[bytes]:
+        """All batches of a partition, whole and in order. Raises KafkaError where they cannot be read.
+
+        What a coordinator before this one has written may still be on its way to the disk: that is waited
+        for. Damaged offsets are passed by: what they said is lost, and groups are as they were before.
+        """
+        target = self._broker.replicas.partition(GROUP_METADATA_TOPIC, partition)
+        log = target.log
+        while log.high_watermark < log.log_end_offset:
+            await target.watch_commit(log.log_end_offset, WATCH_SECONDS)
+        offset = log.log_start_offset
+        while True:
+            try:
+                found = log.read(offset, READ_BYTES, upper_bound=log.high_watermark)
+            except DamagedOffsetsError as error:
+                logger.error(
+                    "__consumer_offsets-%d: groups that offsets %d to %d were about are as they were before",
+                    *(partition, offset, error.end_offset - 1),
+                )
+                offset = error.end_offset
+                continue
+            if found is None:
+                return
+            try:
+                data = await self._broker.blocking(found.slice.read)
+            except (OSError, MemoryError) as error:
+                raise log.translated("reading", error) from error
+            finally:
+                found.slice.release()
+            offset = found.end_offset
+            yield data

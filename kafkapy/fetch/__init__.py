@@ -1,0 +1,1 @@
+"""Reading for consumers: fetch sessions, and one pass over the partitions of a request."""

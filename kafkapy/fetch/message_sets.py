@@ -1,0 +1,169 @@
+"""Fetch v0-3: the same pass over the partitions, answered with message sets of magic 0 or 1.
+
+What was read as file slices is converted (protocol/down_conversion.py) in worker threads, a few requests at a
+time: converting takes some four microseconds a record, and the threads also sync files. A request is given
+about `ENOUGH_BYTES`, divided evenly among its partitions, whatever it asks for; it comes back for more. With
+very many partitions it is given more, up to `MOST_BYTES`.
+
+A partition's message set has as many bytes as the batches that were read for it, or as its first batch
+becomes: it may end within a message. v0-2 count on a hard limit: of a batch that is larger than the
+partition's max bytes they get that many bytes, where Apache Kafka answers nothing and the client asks for
+ever.
+
+Batches of which nothing is left (transaction markers) are passed over, and the request goes on waiting for
+others. Apache Kafka answers with the beginning of a message that does not exist, which clients take for one
+that is too large.
+
+Source: KafkaApis.handleFetchRequest, LazyDownConversionRecords; KIP-283.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from kafkapy.fetch.read import FetchRead
+from kafkapy.fetch.sessions import FetchContext, FetchTarget
+from kafkapy.handlers.context import RequestContext
+from kafkapy.protocol.down_conversion import ZstdBatchError, down_convert
+from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.legacy_records import MAGIC_0, MAGIC_1
+from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from kafkapy.storage.disk.files import FileSlice
+from kafkapy.storage.log.log_config import LogConfig
+
+FIRST_VERSION_WITH_MAGIC_1: Final = 2
+FIRST_VERSION_WITH_SOFT_LIMIT: Final = 3
+
+ENOUGH_BYTES: Final = 4 << 20
+"""Bytes of batches that are converted for a request, but for the least that its partitions are given."""
+LEAST_BYTES: Final = 64 << 10
+"""What a partition is given however many there are, until they are `MOST_BYTES` together."""
+MOST_BYTES: Final = 16 << 20
+
+
+class _Piece(NamedTuple):
+    """Batches of one partition, to be converted."""
+
+    place: int
+    target: FetchTarget
+    data: PartitionData
+    slice: FileSlice
+    end_offset: int
+
+
+class MessageSetRead(FetchRead):
+    """One request of a client that knows only message sets."""
+
+    __slots__ = ("_hard_limit", "_magic", "_share")
+
+    def __init__(self, context: RequestContext, request: FetchRequest, fetch: FetchContext) -> None:
+        super().__init__(context, request, fetch)
+        self._magic = MAGIC_1 if context.api_version >= FIRST_VERSION_WITH_MAGIC_1 else MAGIC_0
+        self._hard_limit = context.api_version < FIRST_VERSION_WITH_SOFT_LIMIT
+        self._max_bytes = min(self._max_bytes, MOST_BYTES)
+        self._share = max(ENOUGH_BYTES // max(len(fetch.targets), 1), LEAST_BYTES)
+        # Whole batches fill at least half of a share, if there are as many: waiting would not make it more.
+        self.enough_bytes = min(self.enough_bytes, self._share // 2)
+
+    async def answer(self) -> FetchResponse:
+        """Read, wait if it is too little, convert; again where nothing is left of what was read."""
+        loop, turns = asyncio.get_running_loop(), self._context.broker.turns
+        deadline = loop.time() + self._request.max_wait_ms / 1000
+        try:
+            while True:
+                await turns.finish(self.run())
+                left = deadline - loop.time()
+                if left > 0 and not self.is_enough and self._fetch.targets:
+                    self.release()
+                    await self.wait(left)
+                if self.nbytes == 0 or await self._convert():
+                    return await turns.finish(self.response())
+        except BaseException:
+            self.release()
+            raise
+
+    async def _convert(self) -> bool:
+        """Put message sets in the place of batches; False where nothing is left of any of them.
+
+        Then the partitions are read on behind what was converted.
+        """
+        pieces = []
+        for place, (target, data) in enumerate(zip(self._fetch.targets, self.results, strict=True)):
+            if data is not None and isinstance(data.records, FileSlice):
+                pieces.append(_Piece(place, target, data, data.records, self.end_offsets[place]))
+                data.records = b""
+        outcomes = await self._in_thread(pieces)
+        for piece, outcome in zip(pieces, outcomes, strict=True):
+            if isinstance(outcome, bytes):
+                piece.data.records = outcome
+            else:
+                code = self._translated(piece.target, outcome)
+                self.results[piece.place] = self._error(piece.target, code)
+                self.failed = True
+        if self.failed or any(piece.data.records for piece in pieces):
+            return True
+        for piece in pieces:
+            piece.target.fetch_offset = piece.end_offset
+        return False
+
+    async def _in_thread(self, pieces: list[_Piece]) -> list[bytes | Exception]:
+        """What became of each piece; the slices are released even if the client goes away meanwhile."""
+        broker = self._context.broker
+        max_decompressed: int = broker.config["max.decompressed.message.bytes"]
+
+        def convert_all() -> list[bytes | Exception]:
+            return [self._converted(piece, max_decompressed) for piece in pieces]
+
+        async def convert_and_release() -> list[bytes | Exception]:
+            try:
+                return await broker.blocking(convert_all)
+            finally:
+                broker.conversions.release()
+                release()
+
+        def release() -> None:
+            for piece in pieces:
+                piece.slice.release()
+
+        try:
+            await broker.conversions.acquire()
+        except BaseException:
+            release()
+            raise
+        # A thread cannot be stopped, and the files must stay open as long as it reads them.
+        return await asyncio.shield(asyncio.ensure_future(convert_and_release()))
+
+    def _converted(self, piece: _Piece, max_decompressed: int) -> bytes | Exception:
+        size, target = piece.slice.nbytes, piece.target
+        try:
+            messages = down_convert(
+                piece.slice.read(),
+                self._magic,
+                target.fetch_offset,
+                limit=size,
+                max_decompressed=max_decompressed,
+            )
+        except (DecodeError, OSError, ZstdBatchError) as error:
+            return error
+        if self._hard_limit and size > target.max_bytes:
+            del messages[target.max_bytes :]
+        return bytes(messages)
+
+    def _translated(self, target: FetchTarget, error: Exception) -> ErrorCode:
+        if isinstance(error, ZstdBatchError):
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        try:
+            return self._partition(target).log.translated("reading", error).code
+        except KafkaError as gone:
+            return gone.code
+
+    def _limits(self, target: FetchTarget, room: int) -> tuple[int, bool]:
+        max_bytes = min(target.max_bytes, room)
+        min_one_batch = max_bytes > 0 if self._hard_limit else self.nbytes == 0
+        return min(max_bytes, self._share), min_one_batch or self._share < max_bytes
+
+    def _require_format(self, config: LogConfig) -> None:
+        if not self._context.broker.config["log.message.downconversion.enable"]:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        super()._require_format(config)

@@ -1,0 +1,41 @@
+"""Notices in `/config/changes`, from which other brokers learn what to read anew."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from kafkapy.metadata import znodes
+from kafkapy.metadata.store import Create, Delete, Operation
+from kafkapy.metadata.writer import MetadataWriter
+from kafkapy.process.clock import Clock
+
+NOTICE_LIFETIME_MS: Final = 15 * 60 * 1000
+"""How long a notice stays (Kafka's ZkNodeChangeNotificationListener)."""
+
+
+class ChangeNotices:
+    """Commits changes of settings with their notices, and drops notices that are old."""
+
+    def __init__(self, writer: MetadataWriter, clock: Clock) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._made: deque[tuple[int, str]] = deque()
+
+    async def commit(self, operations: Sequence[Operation], paths: Sequence[str]) -> None:
+        """Commit `operations`, which change the settings in `paths`. Raises as the writer does."""
+        now = self._clock.now_ms()
+        notices = [
+            Create(
+                znodes.CONFIG_CHANGE_PREFIX,
+                znodes.encode_config_change(path.removeprefix(f"{znodes.CONFIG}/")),
+                sequence=True,
+            )
+            for path in paths
+        ]
+        old = []
+        while self._made and self._made[0][0] <= now - NOTICE_LIFETIME_MS:
+            old.append(Delete(self._made.popleft()[1]))
+        done = await self._writer.commit([*notices, *operations, *old])
+        self._made.extend((now, str(notice)) for notice in done[: len(notices)])

@@ -1,0 +1,86 @@
+"""How many connections there may be: in all, from one address, and new ones in a second.
+
+`max.connections`, `max.connections.per.ip` (with `.overrides`) and `max.connection.creation.rate`. A
+connection beyond the first two is accepted and closed at once, so that its client knows; Apache Kafka
+leaves those beyond max.connections unanswered in the accept queue. Beyond the rate nothing is accepted
+until the next tenth of a second; a burst of BURST_SECONDS' worth is let through. Source: Kafka's
+ConnectionQuotas.
+
+max.connections counts as far as there are descriptors for so many: sockets must not take those that the logs
+need (storage/disk/open_files.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kafkapy.configs.keys import ConfigError
+from kafkapy.storage.disk.open_files import share_descriptors
+
+BURST_SECONDS: Final = 2.0
+
+
+class ConnectionLimits:
+    """Counts connections against the limits; the settings are read anew by `configure`."""
+
+    def __init__(self, config: Mapping[str, Any], now: float) -> None:
+        self._by_address: dict[str, int] = {}
+        self._total = 0
+        self.configure(config)
+        self._tokens = self._rate * BURST_SECONDS
+        self._refilled = now
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        """Take over changed settings."""
+        self._overrides = parse_overrides(config["max.connections.per.ip.overrides"])
+        self._max_total: int = config["max.connections"]
+        self._total_reached = "max.connections is reached"
+        room = share_descriptors(config["log.max.open.files"]).connections
+        if room < self._max_total:
+            self._max_total = room
+            self._total_reached = (
+                f"the limit of open files (ulimit -n) leaves no room for more than {room:,} connections"
+            )
+        self._max_per_address: int = config["max.connections.per.ip"]
+        self._rate: int = config["max.connection.creation.rate"]
+
+    def may_accept(self, now: float) -> bool:
+        """Whether the rate allows another connection now; counts it if so."""
+        self._tokens = min(self._tokens + (now - self._refilled) * self._rate, self._rate * BURST_SECONDS)
+        self._refilled = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def add(self, address: str) -> str | None:
+        """Count a connection from `address`, or return why there must not be another."""
+        if self._total >= self._max_total:
+            return self._total_reached
+        count = self._by_address.get(address, 0)
+        if count >= self._overrides.get(address, self._max_per_address):
+            return "max.connections.per.ip is reached"
+        self._total += 1
+        self._by_address[address] = count + 1
+        return None
+
+    def remove(self, address: str) -> None:
+        """A counted connection is closed."""
+        self._total -= 1
+        count = self._by_address[address] - 1
+        if count:
+            self._by_address[address] = count
+        else:
+            del self._by_address[address]
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """`address:limit` pairs, separated by commas. Raises ConfigError."""
+    overrides = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        address, _, limit = item.rpartition(":")
+        if not address or not limit.isdecimal():
+            raise ConfigError(f"max.connections.per.ip.overrides={item}: expected ADDRESS:LIMIT")
+        overrides[address.strip("[]")] = int(limit)
+    return overrides

@@ -1,0 +1,310 @@
+"""The listening sockets and what all connections share: limits, the receive buffer, the sweep.
+
+One coarse timer replaces timers of each connection. Every SWEEP_SECONDS (less where a limit is shorter) it
+closes
+
+- connections whose incomplete request is overdue: request.receive.timeout.ms from its first byte, and a
+  second more for each RECEIVE_RATE bytes, so that a slow line can send a large batch and a trickler cannot
+  hold a connection;
+- connections on which nothing came or went for connections.max.idle.ms and whose client waits for no
+  answer;
+
+and lets go of buffers that were kept for a next request which did not come. While unsent answers hold as many
+files of logs as may be open, it closes the connection that holds the most, each time: its client does not
+read, and others can neither read nor write for it.
+
+Received bytes that are not handled are bounded in all (queued.max.request.bytes): above it, connections
+whose buffers would have to grow stop reading, in turn, until others' requests are handled or overdue. Small
+requests, which are handled in the shared buffer, still are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.listeners import Listener, format_address
+from kafkapy.network.cold_reads import ColdReads
+from kafkapy.network.connection import Connection
+from kafkapy.network.connection_limits import ConnectionLimits
+from kafkapy.process.timers import STALL_SECONDS
+from kafkapy.storage.disk.files import is_exhausted, what_is_lacking
+
+if TYPE_CHECKING:
+    from kafkapy.broker import BrokerCore
+
+SHARED_BUFFER: Final = 256 << 10
+SWEEP_SECONDS: Final = 0.5
+RECEIVE_RATE: Final = 16 << 10
+ACCEPTS_AT_ONCE: Final = 64
+_PAUSE_SECONDS: Final = 0.1
+_RETAINED_FRACTION: Final = 4
+"""Kept buffers may take this part of queued.max.request.bytes."""
+
+logger = logging.getLogger(__name__)
+
+
+class ListenError(OSError):
+    """A listener's address cannot be used; the message is one line for the operator."""
+
+
+class Server:
+    """All connections of one broker."""
+
+    def __init__(self, broker: BrokerCore, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
+        self.broker = broker
+        self.loop = loop
+        self.now = loop.time()
+        """The time of the last sweep: what needs no better clock reads it for free."""
+        self.connections: set[Connection] = set()
+        self.incomplete: set[Connection] = set()
+        """Connections in the middle of a request."""
+        self.listening: tuple[Listener, ...] = ()
+        """The listeners, with the ports they were given."""
+        self.buffered_bytes = 0
+        """What the connections' own buffers take, and the requests that handlers keep."""
+        self._config = config
+        self._sockets: list[socket.socket] = []
+        self._limits = ConnectionLimits(config, self.now)
+        self._waiting_for_memory: dict[Connection, None] = {}
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._accept_timer: asyncio.TimerHandle | None = None
+        self._refused = 0
+        self._cannot_accept = False
+        """That is in the log, and the clients wait."""
+        self.cold_reads = ColdReads(loop)
+        """For what the page cache does not have."""
+        self.lacks_files: Callable[[], bool] = lambda: False
+        """Whether unsent answers hold more files of logs than they may."""
+        self._gone: asyncio.Event | None = None
+        """Set when draining has closed the last connection."""
+        self.replace_receive_buffer()
+        self.configure()
+
+    def configure(self) -> None:
+        """Take over the settings, at start and when they have changed."""
+        config = self._config
+        self._limits.configure(config)
+        self.max_frame_bytes: int = config["socket.request.max.bytes"]
+        limit: int = config["queued.max.request.bytes"]
+        self._max_buffered = limit if limit > 0 else 1 << 62
+        self._idle_seconds: float = config["connections.max.idle.ms"] / 1000
+        self._receive_seconds: float = config["request.receive.timeout.ms"] / 1000
+
+    # --- listening ----------------------------------------------------------------------------------------
+
+    def bind(self, listeners: Iterable[Listener]) -> None:
+        """Open the listeners; clients queue until `accept` starts. Raises ListenError."""
+        try:
+            for listener in listeners:
+                sock = _listen(listener, self._config)
+                self._sockets.append(sock)
+                bound = Listener(listener.name, listener.host, sock.getsockname()[1])
+                self.listening = (*self.listening, bound)
+        except ListenError:
+            self.stop_accepting()
+            raise
+
+    def accept(self) -> None:
+        """Start to accept clients."""
+        self._sweep()
+        self._watch_listeners()
+
+    def stop_accepting(self) -> None:
+        """Close the listeners; the connections stay."""
+        if self._accept_timer is not None:
+            self._accept_timer.cancel()
+        for sock in self._sockets:
+            self.loop.remove_reader(sock.fileno())
+            sock.close()
+        self._sockets.clear()
+
+    def _watch_listeners(self) -> None:
+        self._accept_timer = None
+        for sock, listener in zip(self._sockets, self.listening, strict=True):
+            self.loop.add_reader(sock.fileno(), partial(self._accept, sock, listener))
+
+    def _pause_accepting(self) -> None:
+        for sock in self._sockets:
+            self.loop.remove_reader(sock.fileno())
+        self._accept_timer = self.loop.call_later(_PAUSE_SECONDS, self._watch_listeners)
+
+    def _accept(self, listening: socket.socket, listener: Listener) -> None:
+        now = self.loop.time()
+        for _ in range(ACCEPTS_AT_ONCE):
+            if not self._limits.may_accept(now):
+                self._pause_accepting()
+                return
+            try:
+                sock, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # Typically EMFILE: the pending client stays pending, so look again later, not at once.
+                if not self._cannot_accept:
+                    self._cannot_accept = True
+                    why = what_is_lacking(error) if is_exhausted(error) else f"{error.strerror}."
+                    logger.error("Cannot accept connections: %s They wait.", why)
+                self._pause_accepting()
+                return
+            if self._cannot_accept:
+                self._cannot_accept = False
+                logger.info("Connections are accepted again")
+            host = address[0].removeprefix("::ffff:")
+            why_not = self._limits.add(host)
+            if why_not is not None:
+                if not self._refused:
+                    logger.warning("Refusing connections, the last of them from %s: %s", host, why_not)
+                self._refused += 1
+                sock.close()
+                continue
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                self.connections.add(Connection(self, listener, sock, host, address[1]))
+            except OSError:  # it is gone already, or the kernel cannot watch one more
+                self._limits.remove(host)
+                sock.close()
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has closed itself."""
+        self.connections.discard(connection)
+        self._waiting_for_memory.pop(connection, None)
+        self._limits.remove(connection.peer_host)
+        if self._gone is not None and not self.connections:
+            self._gone.set()
+
+    # --- memory -------------------------------------------------------------------------------------------
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether connections' own buffers may grow."""
+        return self.buffered_bytes < self._max_buffered
+
+    @property
+    def may_retain(self) -> bool:
+        """Whether a connection may keep an empty buffer for its next request."""
+        return self.buffered_bytes < self._max_buffered // _RETAINED_FRACTION
+
+    def wait_for_memory(self, connection: Connection) -> None:
+        """Have `connection` resumed when there is memory again."""
+        self._waiting_for_memory[connection] = None
+
+    def release_memory(self, nbytes: int) -> None:
+        """A connection's own buffer, or a request that a handler kept, is gone."""
+        self.buffered_bytes -= nbytes
+        if self._waiting_for_memory and self.has_memory:
+            self.loop.call_soon(self._resume_waiting)
+
+    def _resume_waiting(self) -> None:
+        for connection in tuple(self._waiting_for_memory):
+            if not self.has_memory:
+                return
+            del self._waiting_for_memory[connection]
+            connection.resume_reading()
+
+    def replace_receive_buffer(self) -> None:
+        """Receive into a new buffer from now on: a handler keeps the current one."""
+        self.receive_view = memoryview(bytearray(SHARED_BUFFER))
+
+    # --- the sweep ----------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        before, self.now = self.now, self.loop.time()
+        now = self.now
+        shortest = min(self._receive_seconds, self._idle_seconds if self._idle_seconds > 0 else 1e9)
+        interval = min(SWEEP_SECONDS, shortest / 10)
+        self._sweep_timer = self.loop.call_later(interval, self._sweep)
+        if now - before > SWEEP_SECONDS + STALL_SECONDS:
+            return  # what came during a stall is not read yet
+        enough = self._receive_seconds * RECEIVE_RATE
+        for connection in tuple(self.incomplete):
+            if connection.receiving_since < now - self._receive_seconds:
+                if connection.received_since() < enough:
+                    connection.close(f"its request did not come within {self._receive_seconds:g} s")
+                else:
+                    connection.watch_progress()
+        for connection in tuple(self.connections):
+            quiet = now - connection.last_active
+            if quiet >= SWEEP_SECONDS:
+                connection.release_idle_buffer()
+                if quiet > self._idle_seconds > 0 and not connection.waits_for_answer:
+                    connection.close("idle", level=logging.DEBUG)
+        if self.connections and self.lacks_files():
+            hog = max(self.connections, key=lambda each: each.held_files)
+            if hog.held_files:
+                hog.close(f"its unsent answers hold {hog.held_files} files, and others need some")
+        if self._refused > 1:
+            logger.warning("Refused %d connections", self._refused)
+        self._refused = 0
+
+    # --- stopping -----------------------------------------------------------------------------------------
+
+    async def drain(self, seconds: float) -> None:
+        """Close the connections as soon as their requests in flight are answered; all after `seconds`."""
+        self._gone = asyncio.Event()
+        for connection in tuple(self.connections):
+            connection.finish()
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), seconds)
+
+    def close(self) -> None:
+        """Close everything at once."""
+        self.stop_accepting()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for connection in tuple(self.connections):
+            connection.close()
+        self.cold_reads.close()
+
+
+def _listen(listener: Listener, config: BrokerConfig) -> socket.socket:
+    where = format_address(listener.host or "*", listener.port)
+    try:
+        if listener.host:
+            found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM)
+            # As Java does: of a name with addresses of both families, such as localhost, the IPv4 one.
+            family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
+        elif socket.has_dualstack_ipv6():
+            family, address = socket.AF_INET6, ("::", listener.port)
+        else:
+            family, address = socket.AF_INET, ("", listener.port)
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(listener.host)))
+            # Accepted sockets inherit these.
+            for option, setting in (
+                (socket.SO_RCVBUF, "socket.receive.buffer.bytes"),
+                (socket.SO_SNDBUF, "socket.send.buffer.bytes"),
+            ):
+                if config[setting] > 0:
+                    sock.setsockopt(socket.SOL_SOCKET, option, config[setting])
+            sock.setblocking(False)
+            sock.bind(address)
+            sock.listen(config["socket.listen.backlog.size"])
+        except BaseException:
+            sock.close()
+            raise
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ListenError(
+                f"cannot listen on {where}: the port is in use; stop what uses it or choose another"
+            ) from None
+        remedy = (
+            "choose a port above 1023" if error.errno == errno.EACCES else "give an address of this machine"
+        )
+        if is_exhausted(error):
+            raise ListenError(f"cannot listen on {where}: {what_is_lacking(error)}") from None
+        raise ListenError(f"cannot listen on {where}: {error.strerror or error}; {remedy}") from None
+    return sock

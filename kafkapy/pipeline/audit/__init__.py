@@ -1,0 +1,1 @@
+"""Comparing a table with its topic."""

@@ -1,0 +1,225 @@
+"""Compares a table with its topic, offset by offset, while the pipeline may go on writing.
+
+    1. the committed batch, from the checkpoint: everything below its end must be in the table
+    2. the table's offsets, kept aside, so that all comparisons see the same rows
+    3. the planned batch: a plan is written before its batch, so nothing in the table may lie beyond it
+    4. the topic's start and end, and its records from the pipeline's first start to the plan
+
+What the table must have are the offsets that the pipeline has read, before resets too (`read_ranges.py`).
+In this order no batch that is written meanwhile can look missing or beyond the end. Records are read by the
+pipeline's own isolation, read_committed. Should retention take records while they are read, the comparison
+is made again from the new start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkapy.pipeline.audit.report import NOTES, AuditReport, Bounds, Finding
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.positions import created_anew
+from kafkapy.pipeline.read_ranges import Ranges, gaps, with_present
+from kafkapy.pipeline.run import checkpoint
+from kafkapy.pipeline.sessions import spark_for
+from kafkapy.pipeline.spark_failures import spark_failures
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafkapy.pipeline.audit.sides import AuditSides
+
+__all__ = ["AuditReport", "audit"]
+
+_ATTEMPTS = 3
+
+
+def audit(
+    definition: PipelineDefinition | str,
+    spark: SparkSession | None = None,
+    *,
+    examples: int = 10,
+    deep: bool = False,
+) -> AuditReport:
+    """The report, with the first `examples` of each finding; PipelineError when there is nothing to compare.
+
+    `definition` may be the path of a table or of a YAML file. Without `spark` a session is made, and stopped
+    at the end. `deep` also compares the content of the rows with what the records hold.
+    """
+    if isinstance(definition, str):
+        definition = PipelineDefinition.load(definition)
+    state = State(definition.table.location)
+    start = _start(definition, state)
+    topics = Topics(definition.bootstrap, definition.kafka_options)
+    topics.partitions(definition.topic)  # fails before Spark starts
+    if problem := created_anew(definition, state, topics):
+        raise problem
+    with spark_for(definition, spark) as session, spark_failures(definition):
+        return _audit(definition, session, state, topics, start, examples, deep)
+
+
+def _start(definition: PipelineDefinition, state: State) -> dict[int, int]:
+    start = checkpoint.initial_offsets(state)
+    if start is None:
+        reset = state.incarnation is not None and state.incarnation.starting_offsets is not None
+        since = " since it was reset" if reset else ""
+        raise PipelineError(
+            f"pipeline {definition.name} has not run{since}: nothing to compare; run it first"
+        )
+    return start
+
+
+def _audit(
+    definition: PipelineDefinition,
+    spark: SparkSession,
+    state: State,
+    topics: Topics,
+    start: dict[int, int],
+    examples: int,
+    deep: bool,
+) -> AuditReport:
+    from kafkapy.pipeline.audit.sides import AuditSides
+
+    incarnation = state.incarnation
+    policy = topics.cleanup_policy(definition.topic)
+    former = state.definition  # the policy may have been changed since; the table is as it was written
+    mode = definition.mode or (former and former.mode) or definition.mode_for(policy)
+    sides = AuditSides(definition, spark, topics, upsert=mode == "upsert", deep=deep)
+    batch = checkpoint.committed_batch(state)
+    committed = checkpoint.committed_offsets(state) or start
+    # Neither recomputed, which would show a later table, nor in the cache of queries, which others would hit.
+    rows = sides.rows().localCheckpoint()
+    planned = checkpoint.planned_offsets(state) or committed
+    read = with_present({} if incarnation is None else incarnation.read, start, committed)
+    for attempt in range(_ATTEMPTS):
+        bounds = _bounds(topics, definition.topic, read, committed, planned)
+        comparison = _Comparison(
+            sides, rows, bounds, topic=definition.topic, compacted="compact" in policy, examples=examples
+        )
+        try:
+            notes, findings = comparison.upserts() if mode == "upsert" else comparison.appends()
+            if deep:
+                findings += comparison.changes()
+        except Exception:
+            now = topics.start_offsets(definition.topic)
+            expired = any(now.get(each.partition, 0) > each.log_start for each in bounds)
+            if expired and attempt + 1 < _ATTEMPTS:
+                continue
+            raise
+        break
+    if state.incarnation != incarnation:
+        raise PipelineError(f"pipeline {definition.name} was reset during the audit; audit it again")
+    return AuditReport(
+        pipeline=definition.name,
+        table=str(definition.table),
+        topic=definition.topic,
+        mode=mode,
+        batch=batch,
+        bounds=bounds,
+        notes=notes,
+        findings=findings,
+    )
+
+
+def _bounds(
+    topics: Topics, topic: str, read: Ranges, committed: dict[int, int], planned: dict[int, int]
+) -> tuple[Bounds, ...]:
+    """Of every partition; of one that the topic got since nothing is read yet."""
+    log_start, end = topics.start_offsets(topic), topics.end_offsets(topic)
+    bounds = []
+    for partition in sorted(end):
+        done, ranges = committed.get(partition, 0), read.get(partition, ())
+        bounds.append(
+            Bounds(
+                partition=partition,
+                start=min(ranges[0][0], done) if ranges else done,
+                committed=done,
+                planned=max(done, planned.get(partition, 0)),
+                log_start=log_start.get(partition, 0),
+                end=end[partition],
+                skipped=gaps(ranges, done),
+            )
+        )
+    return tuple(bounds)
+
+
+class _Comparison:
+    """One attempt at comparing: notes and findings."""
+
+    def __init__(
+        self,
+        sides: AuditSides,
+        rows: DataFrame,
+        bounds: tuple[Bounds, ...],
+        *,
+        topic: str,
+        compacted: bool,
+        examples: int,
+    ) -> None:
+        self._sides, self._rows, self._bounds = sides, rows, bounds
+        self._topic, self._compacted, self._examples = topic, compacted, examples
+
+    def appends(self) -> tuple[dict[str, int], tuple[Finding, ...]]:
+        from kafkapy.pipeline.audit.append import judge_append, range_findings
+
+        judged = judge_append(
+            self._rows,
+            self._sides.records(self._bounds, self._earliest()),
+            self._sides.dead_letters(),
+            self._bounds,
+            topic=self._topic,
+            compacted=self._compacted,
+        )
+        counts, records = _counted(judged, "has_record")
+        notes = self._notes(counts, no_record=sum(b.compared for b in self._bounds) - records)
+        return notes, range_findings(judged, counts, self._examples)
+
+    def upserts(self) -> tuple[dict[str, int], tuple[Finding, ...]]:
+        from kafkapy.pipeline.audit.upsert import judge_upsert, key_findings
+
+        dead = self._sides.dead_letters()
+        judged = judge_upsert(
+            self._rows,
+            self._sides.records(self._bounds, {}),
+            dead,
+            self._bounds,
+            topic=self._topic,
+            compacted=self._compacted,
+        )
+        counts, _ = _counted(judged)
+        notes = self._notes(counts, dead_letters=dead.count())
+        return notes, key_findings(judged, counts, self._examples)
+
+    def changes(self) -> tuple[Finding, ...]:
+        """Rows with another content than the record of their offset."""
+        from kafkapy.pipeline.audit.append import range_findings
+
+        records = self._sides.records(self._bounds, self._earliest())
+        changed = (
+            self._rows.where(f"topic = '{self._topic}'")
+            .join(records.selectExpr("partition", "offset", "digest AS expected"), ["partition", "offset"])
+            .where("digest <> expected")
+            .selectExpr("'changed' AS verdict", "topic", "partition", "offset")
+        )
+        return range_findings(changed, _counted(changed)[0], self._examples)
+
+    def _earliest(self) -> dict[int, int]:
+        """The lowest offset in the table, by partition: it may have rows of before the known start."""
+        found = self._rows.where("partition IS NOT NULL AND offset >= 0").groupBy("partition").min("offset")
+        return dict(found.collect())
+
+    def _notes(self, counts: dict[str, int], **more: int) -> dict[str, int]:
+        expired, not_read = sum(b.expired for b in self._bounds), sum(b.not_read for b in self._bounds)
+        lost = sum(end - first for b in self._bounds for first, end in b.lost)
+        noted = {**counts, "lost": lost, "expired_offsets": expired, "not_read": not_read, **more}
+        return {kind: noted[kind] for kind in NOTES if noted.get(kind)}
+
+
+def _counted(judged: DataFrame, flag: str = "false") -> tuple[dict[str, int], int]:
+    """How many offsets or keys have each verdict, and how many in all have `flag`."""
+    from pyspark.sql import functions as f
+
+    found = judged.groupBy("verdict").agg(f.count(f.lit(1)), f.count_if(f.expr(flag))).collect()
+    return {verdict: count for verdict, count, _ in found if verdict}, sum(flagged for *_, flagged in found)

@@ -1,0 +1,167 @@
+"""What an audit compares: a table's rows, a topic's records and its dead letters, as data frames of offsets.
+
+    rows          topic, partition, offset; for upsert tables key (of the record) and identity
+    records       partition, offset; for upsert tables key, identity, deleted and unparsed
+    dead letters  partition, offset
+
+`identity` is what the pipeline matches rows by: the record key, or a struct of columns of the value. A deep
+audit adds `digest`, a hash of the content, to rows and records; it reads the values as the pipeline would
+read them now, so after a change of the schema older rows may differ rightly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+from kafkapy.pipeline.audit.report import Bounds
+from kafkapy.pipeline.dead_letters.dead_letters import PIPELINE, SOURCE, TABLE_ID, TOPIC_ID
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.formats import open_format
+from kafkapy.pipeline.formats.json_parsing import parse_json
+from kafkapy.pipeline.formats.spark_types import struct_of
+from kafkapy.pipeline.state import Incarnation, State
+from kafkapy.pipeline.tables import open_table
+from kafkapy.pipeline.tables.table import RECORD_COLUMNS
+from kafkapy.pipeline.topics import Topics
+from kafkapy.spark import read_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+class AuditSides:
+    def __init__(
+        self,
+        definition: PipelineDefinition,
+        spark: SparkSession,
+        topics: Topics,
+        *,
+        upsert: bool,
+        deep: bool,
+    ) -> None:
+        self._definition, self._spark, self._topics = definition, spark, topics
+        self._upsert, self._deep = upsert, deep
+
+    def rows(self) -> DataFrame:
+        table = open_table(self._spark, self._definition.table, partition_by=self._definition.partition_by)
+        if not table.exists():
+            # The first good record makes the table; as many columns of the same types, and no rows.
+            return self.records((), {}).limit(0).withColumn("topic", f.lit(None).cast("string"))
+        content = table.read()
+        columns = [f.col(f"_{name}").alias(name) for name in ("topic", "partition", "offset")]
+        if self._upsert:
+            columns += [f.col("_key").alias("key"), self._identity("_key", "{}").alias("identity")]
+        if self._deep:
+            columns.append(
+                _digest(
+                    "_key",
+                    "_timestamp",
+                    [name for name in content.columns if name not in RECORD_COLUMNS.names],
+                    "{}",
+                )
+            )
+        return content.select(*columns)
+
+    def records(self, bounds: Sequence[Bounds], earliest: Mapping[int, int]) -> DataFrame:
+        """From the first that can be compared, or from `earliest` if that is less, up to the planned end.
+
+        For upserts up to the topic's end.
+        """
+        first = {
+            b.partition: max(b.log_start, min(b.start, earliest.get(b.partition, b.start))) for b in bounds
+        }
+        last = {
+            b.partition: max(first[b.partition], b.end if self._upsert else min(b.planned, b.end))
+            for b in bounds
+        }
+        records = self._read(self._definition.topic, starting=first, ending=last)
+        by_columns = self._upsert and bool(self._definition.key)
+        if by_columns or self._deep:
+            records = self._parsed(records)
+        columns: list[Column | str] = ["partition", "offset"]
+        if self._upsert:
+            unparsed = f.col("_error").isNotNull() if by_columns else f.lit(False)
+            columns += [
+                "key",
+                self._identity("key", "_data.{}").alias("identity"),
+                f.col("value").isNull().alias("deleted"),
+                unparsed.alias("unparsed"),
+            ]
+        if self._deep:
+            parsed = records.schema["_data"].dataType.fieldNames()
+            columns.append(_digest("key", "timestamp", parsed, "_data.{}"))
+        return records.select(*columns)
+
+    def dead_letters(self) -> DataFrame:
+        """Those of this pipeline; another one with the same topic may read other values as good."""
+        definition, state = self._definition, State(self._definition.table.location)
+        places, incarnation = set(state.dead_letter_places), state.begin()
+        if definition.dead_letter is not None:
+            places.add((definition.dead_letter, definition.name))
+        found = self._spark.sql("SELECT int(0) AS partition, bigint(0) AS offset WHERE false")
+        for topic in sorted({topic for topic, _ in places}):
+            if self._topics.exists(topic):
+                names = [name for one, name in places if one == topic]
+                found = found.union(self._dead_letters_in(topic, names, incarnation))
+        return found.distinct()
+
+    def _dead_letters_in(self, topic: str, names: Sequence[str], incarnation: Incarnation) -> DataFrame:
+        """Told by the same headers as in `dead_letter_reader`."""
+        place = r"^(.+)-(\d+)-(\d+)$"
+        source, table_id, topic_id = _header(SOURCE), _header(TABLE_ID), _header(TOPIC_ID)
+        own = f.when(table_id.isNull(), _header(PIPELINE).isin(*names)).otherwise(
+            table_id == f.lit(incarnation.table_id)
+        )
+        if incarnation.topic_id is not None:
+            own &= topic_id.isNull() | topic_id.isin(incarnation.topic_id, *incarnation.copied_from)
+        return (
+            self._read(topic)
+            .where(own)
+            .where(f.regexp_extract(source, place, 1) == self._definition.topic)
+            .select(
+                f.regexp_extract(source, place, 2).cast("int").alias("partition"),
+                f.regexp_extract(source, place, 3).cast("bigint").alias("offset"),
+            )
+        )
+
+    def _read(
+        self,
+        topic: str,
+        *,
+        starting: str | dict[int, int] = "earliest",
+        ending: str | dict[int, int] = "latest",
+    ) -> DataFrame:
+        return read_topic(
+            self._spark,
+            topic,
+            bootstrap=self._definition.bootstrap,
+            starting=starting,
+            ending=ending,
+            options={f"kafka.{name}": value for name, value in self._definition.kafka_options.items()},
+        )
+
+    def _parsed(self, records: DataFrame) -> DataFrame:
+        state = State(self._definition.table.location)
+        if self._definition.format.kind == "json" and self._definition.format.schema is None:
+            # The format itself would look for further columns, and write them to the state.
+            return parse_json(records, state.schema or struct_of([]), None)
+        return open_format(self._definition, state).parse(records)
+
+    def _identity(self, key: str, column: str) -> Column:
+        if not self._definition.key:
+            return f.col(key)
+        return f.struct(*[f.col(column.format(f"`{name}`")).alias(name) for name in self._definition.key])
+
+
+def _header(name: str) -> Column:
+    return f.expr(f"string(get(filter(headers, each -> each.key = '{name}'), 0).value)")
+
+
+def _digest(key: str, timestamp: str, parsed: Sequence[str], column: str) -> Column:
+    """Of the JSON, which leaves out nulls: a column that was added later changes nothing."""
+    content = [f.col(key).alias("_key"), f.col(timestamp).alias("_timestamp")]
+    content += [f.col(column.format(f"`{name}`")).alias(name) for name in sorted(parsed)]
+    return f.md5(f.to_json(f.struct(*content))).alias("digest")

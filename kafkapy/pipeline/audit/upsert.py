@@ -1,0 +1,188 @@
+"""The audit of an upsert table: one row a key, made from the last record of that key.
+
+The last record of a key is found per partition: only within one does the order of records mean anything. A
+key whose records lie in several partitions (its topic was given more of them) may rightly show any of their
+last records, or none if one of them deletes it.
+
+A key is what the pipeline matches rows by: the record key, or columns of the value (`identity`). A tombstone
+names no columns: it deletes the rows that came from records with its record key.
+
+Records that were skipped decide nothing, but one of them may be why another was compacted away.
+
+Keys that have records of batches after the committed one are not judged, so that an audit may run beside the
+pipeline. That a row's record is not in the topic any more is fine where it has expired, or where the topic is
+compacted and has a later record with that record key: compaction keeps the last, unless it is a tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kafkapy.pipeline.audit.append import SKIPPED, bounds_frame
+from kafkapy.pipeline.audit.report import FINDINGS, Bounds, Example, Finding
+
+
+def judge_upsert(
+    rows: DataFrame,
+    records: DataFrame,
+    dead_letters: DataFrame,
+    bounds: Sequence[Bounds],
+    *,
+    topic: str,
+    compacted: bool,
+) -> DataFrame:
+    """(verdict, topic, partition, offset, key, expected), one row a key that the table or the topic has.
+
+    `rows` has topic, partition, offset, key (of the record) and identity of every row of the table;
+    `records` partition, offset, key, identity, deleted and `unparsed` of the topic's records from the first
+    that can be compared up to its end: a record that is still to be read may be why another was compacted
+    away. Only values that parse need an identity. `dead_letters` has partition and offset.
+    """
+    limits = bounds_frame(rows, bounds)
+    records = (
+        records.join(limits.select("partition", "committed", "planned", "skipped"), "partition")
+        .join(
+            dead_letters.select("partition", "offset", f.lit(True).alias("dead")),
+            ["partition", "offset"],
+            "left",
+        )
+        .withColumn("dead_letter", f.expr("unparsed OR coalesce(dead, false)"))
+        .withColumn("read", f.expr(f"offset < planned AND NOT {SKIPPED}"))
+        .drop("skipped")
+    )
+    by_key = _by_key(records)
+    lasts = _last_values(records.where("NOT deleted AND NOT dead_letter AND read"), by_key)
+    present = (
+        rows.join(by_key, "key", "left")
+        .groupBy("identity")
+        .agg(
+            f.count(f.lit(1)).alias("times"),
+            f.expr(
+                "max_by(struct(topic, partition, offset, tombstones, tombstone_later, newest), offset)"
+            ).alias("row"),
+        )
+        .select("identity", "times", "row.*")
+    )
+    lasts = lasts.withColumnRenamed("identity", "last_identity")
+    joined = present.join(lasts, f.expr("identity <=> last_identity"), "full").join(
+        limits, "partition", "left"
+    )
+    own = "get(filter(lasts, each -> each.partition = partition), 0)"
+    judged = joined.select(
+        "*",
+        f.expr(own).alias("own"),
+        f.expr("coalesce(identity, last_identity)").alias("either_identity"),
+        f.expr("coalesce(later, false) OR coalesce(tombstone_later, false)").alias("unsettled"),
+    )
+    verdict = f"""
+        CASE
+        WHEN times IS NULL AND unsettled THEN 'later'
+        WHEN times IS NULL AND forall(lasts, each -> NOT each.dead AND NOT each.elsewhere) THEN 'missing'
+        WHEN times IS NULL THEN 'deleted'
+        WHEN start IS NULL OR topic <> '{topic}' OR offset IS NULL OR offset < 0 THEN 'foreign'
+        WHEN offset >= end THEN 'beyond_end'
+        WHEN times > 1 THEN 'duplicated'
+        WHEN unsettled OR offset >= committed THEN 'later'
+        WHEN offset < own.offset THEN if(own.dead, 'undeleted', 'stale')
+        WHEN offset = own.offset THEN if(own.dead, 'undeleted', 'matching')
+        WHEN tombstones[partition] > offset THEN 'undeleted'
+        WHEN offset < log_start THEN 'expired'
+        WHEN offset < start OR {SKIPPED} THEN 'earlier'
+        WHEN {compacted} AND (newest[partition] > offset OR exists(skipped, each -> each.behind > offset))
+            THEN 'compacted'
+        WHEN {compacted} AND lasts IS NULL THEN 'undeleted'
+        ELSE 'foreign'
+        END
+    """
+    first = "get(lasts, 0)"
+    return judged.select(
+        f.expr(verdict).alias("verdict"),
+        f.coalesce(f.col("topic"), f.lit(topic)).alias("topic"),
+        f.expr(f"coalesce(partition, {first}.partition)").alias("partition"),
+        f.expr(f"coalesce(offset, {first}.offset)").alias("offset"),
+        f.col("either_identity").alias("key"),
+        f.expr("nullif(greatest(own.offset, tombstones[partition]), offset)").alias("expected"),
+    )
+
+
+def _by_key(records: DataFrame) -> DataFrame:
+    """(key, tombstones, tombstone_later, newest), one row a record key.
+
+    `tombstones` has the offset of the last committed one by partition, `newest` that of the last record of
+    any sort, read or not.
+    """
+    tombstone = "deleted AND NOT dead_letter AND read"
+    return (
+        records.where("key IS NOT NULL")
+        .groupBy("key", "partition")
+        .agg(
+            f.expr(f"max(offset) FILTER (WHERE {tombstone} AND offset < committed)").alias("offset"),
+            f.expr(f"coalesce(bool_or({tombstone} AND offset >= committed), false)").alias("later"),
+            f.max("offset").alias("newest"),
+        )
+        .groupBy("key")
+        .agg(
+            f.expr(
+                "map_from_entries(collect_list(struct(partition, offset)) FILTER (WHERE offset IS NOT NULL))"
+            ).alias("tombstones"),
+            f.expr("bool_or(later)").alias("tombstone_later"),
+            f.expr("map_from_entries(collect_list(struct(partition, newest)))").alias("newest"),
+        )
+    )
+
+
+def _last_values(values: DataFrame, by_key: DataFrame) -> DataFrame:
+    """(identity, lasts, later), one row a key: its last committed values, one a partition.
+
+    `dead`: a later tombstone of the same partition deletes it; `elsewhere`: one of another partition may.
+    """
+    dead = "coalesce(tombstones[partition] > offset, false)"
+    elsewhere = "coalesce(size(map_filter(tombstones, (p, o) -> p <> partition)) > 0, false)"
+    return (
+        values.groupBy("identity", "partition")
+        .agg(
+            f.expr("max(offset) FILTER (WHERE offset < committed)").alias("offset"),
+            f.expr("max_by(key, offset) FILTER (WHERE offset < committed)").alias("key"),
+            f.expr("bool_or(offset >= committed)").alias("later"),
+        )
+        .join(by_key, "key", "left")
+        .groupBy("identity")
+        .agg(
+            f.expr(
+                f"collect_list(struct(partition, offset, {dead} AS dead, {elsewhere} AS elsewhere))"
+                " FILTER (WHERE offset IS NOT NULL)"
+            ).alias("lasts"),
+            f.expr("bool_or(later OR coalesce(tombstone_later, false))").alias("later"),
+        )
+    )
+
+
+def key_findings(judged: DataFrame, counts: dict[str, int], examples: int) -> tuple[Finding, ...]:
+    """The findings of an upsert table: one key an example."""
+    findings = []
+    for kind in FINDINGS:
+        if counts.get(kind):
+            found = judged.where(f.col("verdict") == kind).orderBy("topic", "partition", "offset")
+            chosen = found.limit(examples).collect()
+            findings.append(Finding(kind, counts[kind], tuple(_example(row) for row in chosen)))
+    return tuple(findings)
+
+
+def _example(row: Any) -> Example:
+    return Example(
+        row["partition"], row["offset"], row["offset"], row["topic"], shown_key(row["key"]), row["expected"]
+    )
+
+
+def shown_key(key: Any) -> str:
+    """A record key as text where it is text, else in hexadecimal; columns as `id=7, region='eu'`."""
+    if key is None:
+        return "null"
+    if isinstance(key, (bytes, bytearray)):
+        text = bytes(key).decode("utf-8", "replace")
+        return repr(text) if text.isprintable() and "\ufffd" not in text else f"0x{bytes(key).hex()}"
+    return ", ".join(f"{name}={value!r}" for name, value in key.asDict().items())

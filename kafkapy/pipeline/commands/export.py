@@ -1,0 +1,104 @@
+"""`kafkapy pipeline export TOPIC --data-dir DIR --to parquet:PATH`: no broker, no Spark, no Java."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkapy.pipeline.fields import timestamp_ms
+from kafkapy.pipeline.pipeline_error import PipelineError
+
+if TYPE_CHECKING:
+    from kafkapy.pipeline.log_source.export import ExportResult
+    from kafkapy.pipeline.log_source.read_options import Bound, ReadOptions
+
+_POSITION = "earliest|latest|TIME|OFFSETS"
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--data-dir", metavar="DIR", required=True, help="The broker's; several as in log.dirs.")
+@click.option("--to", "target", metavar="parquet:PATH", required=True, help="A folder, to be made.")
+@click.option("--partitions", metavar="LIST", help="For example 0,2,5-7; default: all.")
+@click.option(
+    "--start",
+    metavar=_POSITION,
+    default="earliest",
+    help='OFFSETS: \'{"0": 12, "1": -2}\', with every partition; -2 is earliest, -1 latest.',
+)
+@click.option("--end", metavar=_POSITION, default="latest", help="Up to there, exclusive.")
+@click.option(
+    "--isolation",
+    type=click.Choice(("read_committed", "read_uncommitted")),
+    default="read_committed",
+    show_default=True,
+)
+def export(
+    topic: str, data_dir: str, target: str, partitions: str | None, start: str, end: str, isolation: str
+) -> None:
+    """Write TOPIC from the segment files of a data directory, whose broker may be down or up.
+
+    TIME is ISO or milliseconds: from, or up to, the first record that is at least as new.
+    """
+    from kafkapy.pipeline.log_source.read_options import EARLIEST, LATEST, ReadOptions
+
+    options = ReadOptions(
+        paths=tuple(path for each in data_dir.split(",") if (path := each.strip())),
+        topics=(topic,),
+        starting=_bound("--start", topic, start, EARLIEST),
+        ending=_bound("--end", topic, end, LATEST),
+        read_committed=isolation == "read_committed",
+        partitions=None if partitions is None else _numbers(partitions),
+    )
+    result = _export(options, _path(target))
+    size = f"{result.files:,} files, {result.nbytes / 1e6:,.1f} MB"
+    click.echo(f"{result.rows:,} rows of {topic} in {_path(target)} ({size})")
+
+
+def _path(target: str) -> Path:
+    kind, separator, path = target.partition(":")
+    if kind != "parquet" or not separator or not path:
+        raise PipelineError(f"--to {target}: an export writes Parquet, say parquet:PATH")
+    return Path(path)
+
+
+def _numbers(text: str) -> frozenset[int]:
+    numbers: set[int] = set()
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            numbers |= set(range(int(first), int(last or first) + 1))
+    except ValueError:
+        raise PipelineError(f"--partitions {text}: give numbers, such as 0,2,5-7") from None
+    return frozenset(numbers)
+
+
+def _bound(option: str, topic: str, text: str, default: int) -> Bound:
+    from kafkapy.pipeline.log_source.read_options import EARLIEST, LATEST, Bound, parse_offsets
+
+    words = {"earliest": EARLIEST, "latest": LATEST}
+    if text in words:
+        return Bound(option, words[text])
+    if text.lstrip().startswith("{"):
+        return Bound(option, default, offsets=parse_offsets(option, f"{{{json.dumps(topic)}: {text}}}"))
+    try:
+        return Bound(option, default, timestamp=timestamp_ms(text))
+    except PipelineError as error:
+        offsets = "offsets such as '{\"0\": 12}'"
+        raise PipelineError(f"{option}: {error}; or else earliest, latest, {offsets}") from None
+
+
+def _export(options: ReadOptions, target: Path) -> ExportResult:
+    """With a bar, where somebody sees it."""
+    from kafkapy.pipeline.log_source.export import export as write
+
+    if not sys.stderr.isatty():
+        return write(options, target)
+    from kafkapy.pipeline.commands.export_bar import ExportBar
+
+    with ExportBar(options.topics[0]) as bar:
+        return write(options, target, bar)

@@ -1,0 +1,155 @@
+"""Dead letters as they are read back: those of one pipeline, each once. Without Spark.
+
+Those of a former topic, which was deleted and created anew, are told apart: the same places in the present
+one are those of other records.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from kafkapy.pipeline.dead_letters.dead_letters import (
+    ERROR,
+    PIPELINE,
+    PREFIX,
+    REPLAYED_FROM,
+    SCHEMA_ID,
+    SOURCE,
+    TABLE_ID,
+    TIMESTAMP,
+    TOPIC_ID,
+)
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import Incarnation, State
+from kafkapy.pipeline.topics import Topics
+
+_SOURCE: Final = re.compile(r"(.+)-(\d+)-(\d+)")
+# The value that a record had, behind the column that it does not fit: the same error in all of them.
+_VALUE: Final = re.compile(r"(does not match the schema: .*? is not .*?) but .*", re.DOTALL)
+
+Headers = list[tuple[str, bytes | None]]
+
+
+class Source(NamedTuple):
+    """Where a record was that became a dead letter; `topic_id` if it is known."""
+
+    topic: str
+    partition: int
+    offset: int
+    topic_id: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}-{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Source | None:
+        match = _SOURCE.fullmatch(text)
+        return None if match is None else cls(match[1], int(match[2]), int(match[3]))
+
+    @classmethod
+    def told(cls, headers: Mapping[str, str]) -> Source | None:
+        """By the headers of a dead letter, or of a record that was replayed from one."""
+        place = cls.parse(headers.get(SOURCE, ""))
+        return None if place is None else place._replace(topic_id=headers.get(TOPIC_ID))
+
+    @property
+    def headers(self) -> Headers:
+        """What `told` reads."""
+        own: Headers = [(SOURCE, str(self).encode())]
+        return own if self.topic_id is None else [*own, (TOPIC_ID, self.topic_id.encode())]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadLetter:
+    """`timestamp` is the record's own, `written` when it became a dead letter; milliseconds since 1970.
+
+    `former`: of a topic that was deleted and created anew since.
+    """
+
+    source: Source
+    former: bool
+    error: str
+    timestamp: int | None
+    written: int
+    schema_id: str | None
+    replayed_from: str | None
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def kind(self) -> str:
+        """The error without the value that this record had."""
+        match = _VALUE.fullmatch(self.error)
+        return match[1] if match else self.error
+
+
+def dead_letter_topic(definition: PipelineDefinition) -> str:
+    if definition.dead_letter is None:
+        raise PipelineError(
+            f"{definition.name} has no topic for dead letters; name one in dead_letter: "
+            f"{definition.topic}.dlq"
+        )
+    return definition.dead_letter
+
+
+def dead_letters(
+    definition: PipelineDefinition, topics: Topics, repeats: Counter[Source] | None = None
+) -> Iterator[DeadLetter]:
+    """The pipeline's dead letters in the order of writing; none when there is no topic yet.
+
+    A batch that was run again has written them again: the first counts, the others are counted in `repeats`.
+    """
+    topic = dead_letter_topic(definition)
+    if not topics.exists(topic):
+        return
+    incarnation = State(definition.table.location).incarnation or Incarnation(id="")
+    seen: set[Source] = set()
+    for message in topics.consume(topic):
+        letter = _letter(message, definition.name, incarnation)
+        if letter is None:
+            continue
+        if letter.source in seen:
+            if repeats is not None:
+                repeats[letter.source] += 1
+            continue
+        seen.add(letter.source)
+        yield letter
+
+
+def _letter(message: Any, pipeline: str, incarnation: Incarnation) -> DeadLetter | None:
+    """None for records that this pipeline has not written."""
+    headers: Headers = message.headers() or []
+    told = texts(headers)
+    source = Source.told(told)
+    own = told[TABLE_ID] == incarnation.table_id if TABLE_ID in told else told.get(PIPELINE) == pipeline
+    if source is None or not own:
+        return None
+    timestamp = told.get(TIMESTAMP, "")
+    return DeadLetter(
+        source=source,
+        former=incarnation.of_former_topic(source.topic_id),
+        error=told.get(ERROR, ""),
+        timestamp=int(timestamp) if timestamp.isdigit() else None,
+        written=message.timestamp()[1],
+        schema_id=told.get(SCHEMA_ID),
+        replayed_from=told.get(REPLAYED_FROM),
+        key=message.key(),
+        value=message.value(),
+        headers=[(name, value) for name, value in headers if not name.startswith(PREFIX)],
+    )
+
+
+def texts(headers: Headers | None) -> dict[str, str]:
+    return {name: (value or b"").decode(errors="replace") for name, value in headers or ()}
+
+
+def iso(milliseconds: int) -> str:
+    moment = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,207 @@
+"""Dead letters back into a topic, each once, however often it is asked for.
+
+A replayed record has the key, value, timestamp and headers that the record had, and `kafkapy.source` (and
+`kafkapy.topic-id`, if that is known) with the place of the record that failed: should it fail again, its
+dead letter names that place as `kafkapy.replayed-from`. Into the topic it came from it goes to the partition
+it came from. Records of a former topic of that name are replayed only where that is asked for.
+
+What was replayed is kept in the state's dlq.json, by the topic replayed into and by the source's offsets, so
+that repeats of a dead letter count as the same one; sources whose topic's id is known by that too:
+
+    {"orders": {"done": {"orders-0@TOPIC_ID": [[3, 3], [7, 9]]}, "since": {"0": 120} | null}}
+
+`since` stands there while records are sent: the ends of the topic before the first of them. A replay that
+was killed or failed leaves it, and the next one looks from there on for the sources that have arrived; only
+then does it send the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+
+from kafkapy.pipeline.dead_letters.reader import (
+    DeadLetter,
+    Source,
+    dead_letter_topic,
+    dead_letters,
+    texts,
+)
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.topics import Topics
+
+_FILE: Final = "dlq.json"
+_CHUNK: Final = 5_000
+_TIMEOUT: Final = 60.0
+_PRODUCER: Final = {
+    "partitioner": "murmur2_random",  # as Java's clients choose it, where the letter does not say it
+    "compression.type": "zstd",
+    "message.max.bytes": 104_857_600,  # the topic's max.message.bytes decides
+}
+
+
+@dataclass(kw_only=True)
+class Replayed:
+    """What the state says of one topic."""
+
+    done: set[Source] = field(default_factory=set)
+    since: dict[int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayResult:
+    topic: str
+    replayed: int
+    before: int
+
+
+def replay_dead_letters(
+    definition: PipelineDefinition,
+    *,
+    to: str | None = None,
+    where_error: str | None = None,
+    former: bool = False,
+) -> ReplayResult:
+    """Sends the dead letters whose error contains `where_error`, and that were not sent there before.
+
+    `former`: those of a former topic of that name instead.
+    """
+    target = to or definition.topic
+    if target == dead_letter_topic(definition):
+        raise PipelineError(f"--to {target}: is where the dead letters are; name another topic")
+    topics, state = Topics(definition.bootstrap, definition.kafka_options), State(definition.table.location)
+    partitions = topics.partitions(target)
+    with state.lock("dlq.lock", held="its dead letters are being replayed"):
+        replayed = _read(state, target)
+        if replayed.since is not None:
+            replayed.done |= _arrived(topics, target, replayed.since)
+        sent = before = 0
+        chunk: list[DeadLetter] = []
+        for letter in dead_letters(definition, topics):
+            if letter.former != former:
+                continue
+            if where_error is not None and where_error.lower() not in letter.error.lower():
+                continue
+            if letter.source in replayed.done:
+                before += 1
+                continue
+            chunk.append(letter)
+            if len(chunk) == _CHUNK:
+                _send_chunk(topics, state, target, partitions, chunk, replayed)
+                sent, chunk = sent + len(chunk), []
+        _send_chunk(topics, state, target, partitions, chunk, replayed)
+        replayed.since = None
+        _write(state, target, replayed)
+    return ReplayResult(topic=target, replayed=sent + len(chunk), before=before)
+
+
+def _send_chunk(
+    topics: Topics,
+    state: State,
+    target: str,
+    partitions: Iterable[int],
+    chunk: list[DeadLetter],
+    replayed: Replayed,
+) -> None:
+    if not chunk:
+        return
+    replayed.since = topics.end_offsets(target)
+    _write(state, target, replayed)
+    failure = _send(topics, target, partitions, chunk, replayed.done)
+    if failure is not None:
+        raise PipelineError(f"replaying {failure}; do it again to go on")
+
+
+def replayed_sources(definition: PipelineDefinition) -> set[Source]:
+    """Those that were replayed into the pipeline's own topic."""
+    return _read(State(definition.table.location), definition.topic).done
+
+
+def _send(
+    topics: Topics, target: str, partitions: Iterable[int], letters: list[DeadLetter], done: set[Source]
+) -> str | None:
+    """Adds those that have arrived to `done`; the first failure, in words."""
+    # A batch that the topic refuses would take records down with it that it takes alone.
+    limit = min(int(topics.setting(target, "max.message.bytes")), 1_000_000)
+    producer = topics.producer(**_PRODUCER, **{"batch.size": limit})
+    failures: list[str] = []
+
+    def told(letter: DeadLetter) -> Callable[[Any, Any], None]:
+        def delivered(error: Any, _: Any) -> None:
+            if error is None:
+                done.add(letter.source)
+            else:
+                failures.append(f"{letter.source} failed: {error.str()}")
+
+        return delivered
+
+    known = set(partitions)
+    for letter in letters:
+        source = letter.source
+        placed = (
+            {"partition": source.partition} if source.topic == target and source.partition in known else {}
+        )
+        timed = {} if letter.timestamp is None else {"timestamp": letter.timestamp}
+        headers = [*letter.headers, *source.headers]
+        while True:
+            try:
+                producer.produce(
+                    target, key=letter.key, value=letter.value, headers=headers, on_delivery=told(letter),
+                    **placed, **timed,
+                )  # fmt: skip
+                break
+            except BufferError:
+                producer.poll(0.1)
+            except KafkaException as error:
+                failures.append(f"{source} failed: {error.args[0].str()}")
+                break
+    if producer.flush(_TIMEOUT) and not failures:
+        failures.append(f"{letters[-1].source} failed: the broker did not answer")
+    return failures[0] if failures else None
+
+
+def _arrived(topics: Topics, target: str, since: dict[int, int]) -> set[Source]:
+    """The sources of the records that a replay which did not finish has sent."""
+    starts = topics.start_offsets(target)
+    present = {partition: max(offset, starts[partition]) for partition, offset in since.items()}
+    arrived: set[Source] = set()
+    for message in topics.consume(target, start=present):
+        if source := Source.told(texts(message.headers())):
+            arrived.add(source)
+    return arrived
+
+
+def _read(state: State, target: str) -> Replayed:
+    entry = (state.read_json(_FILE) or {}).get(target)
+    if entry is None:
+        return Replayed()
+    done: set[Source] = set()
+    for place, ranges in entry["done"].items():
+        of_topic, _, topic_id = place.partition("@")
+        topic, _, partition = of_topic.rpartition("-")
+        for first, last in ranges:
+            done.update(
+                Source(topic, int(partition), offset, topic_id or None) for offset in range(first, last + 1)
+            )
+    since = entry["since"]
+    return Replayed(
+        done=done, since=None if since is None else {int(one): offset for one, offset in since.items()}
+    )
+
+
+def _write(state: State, target: str, replayed: Replayed) -> None:
+    ranges: dict[str, list[list[int]]] = defaultdict(list)
+    for topic, partition, offset, topic_id in sorted(replayed.done, key=lambda one: (one[3] or "", one)):
+        of_partition = ranges[f"{topic}-{partition}" + (f"@{topic_id}" if topic_id else "")]
+        if of_partition and of_partition[-1][1] == offset - 1:
+            of_partition[-1][1] = offset
+        else:
+            of_partition.append([offset, offset])
+    kept = state.read_json(_FILE) or {}
+    state.write_json(_FILE, {**kept, target: {"done": ranges, "since": replayed.since}})

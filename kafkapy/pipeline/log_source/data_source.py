@@ -1,0 +1,120 @@
+"""The Spark data source `kafkapy-log`: topics from files, as from Spark's Kafka source.
+
+    spark.read.format("kafkapy-log").option("path", data_dir).option("topics", "orders,payments").load()
+    spark.readStream.format("kafkapy-log").option("path", data_dir).option("topics", "orders").load()
+
+Columns and types are those of Spark's Kafka source with includeHeaders. The options have its names; see
+read_options.py. The source must be registered with the session first
+(`kafkapy.pipeline.log_source.register`), as `kafkapy.spark.session` does.
+
+Executors open the path themselves. If they run on other machines, each of them and the driver must reach the
+data directory under the same path (on a shared or replicated file system), and kafkapy must be installed
+there.
+
+A stream's offsets are kept in the form of the Kafka source, {"topic": {"0": 17}}: the next offset of each
+partition. New partitions are read from their start. `maxOffsetsPerTrigger` limits how many offsets a
+micro-batch spans. Spark 4.0 asks a Python source only once for the end of an `availableNow` or `once` run, so
+a run with that limit ends after one micro-batch; do not set it there.
+
+Crash story: the readers keep nothing but a cache. A micro-batch that runs again is planned again from its
+offsets, and has the same rows as long as its records are in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from kafkapy.pipeline.log_source import FORMAT
+from kafkapy.pipeline.log_source.plan import plan_batch
+from kafkapy.pipeline.log_source.range_reader import read_range
+from kafkapy.pipeline.log_source.read_options import ReadOptions
+from kafkapy.pipeline.log_source.splits import OffsetRange, group
+from kafkapy.pipeline.log_source.stream_plan import StreamPlanner
+from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLUMNS = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    "timestampType INT"
+)
+_HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+
+
+class LogDataSource(DataSource):  # type: ignore[misc]
+    """The class that Spark uses for `format("kafkapy-log")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        headers = str(self.options.get("includeHeaders", "true")).strip().lower() != "false"
+        return _COLUMNS + _HEADERS if headers else _COLUMNS
+
+    def reader(self, schema: Any) -> LogBatchReader:
+        return LogBatchReader(ReadOptions.parse(self.options, stream=False))
+
+    def streamReader(self, schema: Any) -> LogStreamReader:  # noqa: N802
+        return LogStreamReader(ReadOptions.parse(self.options, stream=True))
+
+
+class Split(InputPartition):  # type: ignore[misc]
+    """Ranges of offsets for one Spark task."""
+
+    def __init__(self, ranges: list[OffsetRange]) -> None:
+        self.ranges = ranges
+
+
+class _RangeReading:
+    """The executors' part, which is the same for batches and streams."""
+
+    _options: ReadOptions
+
+    def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split; Spark passes None if there are no splits."""
+        options, files = self._options, ReadOnlyFiles()
+        for wanted in partition.ranges if partition is not None else ():
+            yield from read_range(
+                files,
+                wanted,
+                headers=options.include_headers,
+                fail_on_data_loss=options.fail_on_data_loss,
+            )
+
+
+class LogBatchReader(_RangeReading, DataSourceReader):  # type: ignore[misc]
+    """Reads what the logs have when the read is planned."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[Split]:
+        return [Split(ranges) for ranges in group(plan_batch(ReadOnlyFiles(), self._options))]
+
+
+class LogStreamReader(_RangeReading, DataSourceStreamReader):  # type: ignore[misc]
+    """Follows the logs; Spark plans with one in a process of its own, and reads with copies."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._planner = StreamPlanner(options)
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        return {"options": self._options}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        LogStreamReader.__init__(self, state["options"])
+
+    def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
+        return self._planner.initial_offsets()
+
+    def latestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
+        return self._planner.latest_offsets()
+
+    def partitions(self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]) -> list[Split]:
+        return [Split(ranges) for ranges in group(self._planner.ranges(start, end))]

@@ -1,0 +1,156 @@
+"""A topic's segment files as Parquet, without Spark and without a broker.
+
+    export(ReadOptions(("/var/kafkapy",), ("orders",)), Path("orders.parquet"))
+
+The target is a folder of files TOPIC-PARTITION-OFFSET.parquet, each with a run of offsets of one partition in
+their order, and the columns of the source kafkapy-log (pipeline/log_source/arrow_columns.py). An export
+without rows has one file that has only the columns.
+
+Crash story: the files are written and synced in a hidden folder beside the target, `.NAME.XXXXXXXX.partial`,
+which is renamed as the last step: a reader finds all of the export or nothing. A killed export leaves that
+folder, which can be deleted; one that fails or is interrupted removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from kafkapy.pipeline.log_source.arrow_columns import schema
+from kafkapy.pipeline.log_source.plan import plan_batch
+from kafkapy.pipeline.log_source.range_reader import read_range
+from kafkapy.pipeline.log_source.read_options import ReadOptions
+from kafkapy.pipeline.log_source.splits import OffsetRange, group
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+
+_CODEC = "zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """What was written: rows, files and their bytes."""
+
+    rows: int
+    files: int
+    nbytes: int
+
+
+class Progress:
+    """Is told how far an export is; this one says nothing."""
+
+    def planned(self, nbytes: int) -> None:
+        """About so many bytes of log will be read."""
+
+    def read(self, nbytes: int, rows: int) -> None:
+        """So many more bytes of log were read, with so many rows. From any thread."""
+
+
+def export(options: ReadOptions, target: Path, progress: Progress | None = None) -> ExportResult:
+    """Write what `options` name to the folder `target`, which is made; it may be there if it is empty.
+
+    Raises:
+        PipelineError: the target cannot be written.
+        LogSourceError: the topic cannot be read.
+    """
+    progress = progress or Progress()
+    _check_target(target)
+    # Files of about the size that a reader likes to open: as large as splits for two cores.
+    splits = group(plan_batch(ReadOnlyFiles(), options), cores=2)
+    progress.planned(sum(each.nbytes for ranges in splits for each in ranges))
+    staging: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
+        staging.mkdir()
+        result = _Writer(options, staging, progress).write([each for ranges in splits for each in ranges])
+        _publish(staging, target)
+    except OSError as error:
+        raise PipelineError(f"{target} cannot be written: {error.strerror or error}.") from None
+    finally:
+        if staging is not None and staging.exists():
+            shutil.rmtree(staging, ignore_errors=True)
+    return result
+
+
+def _check_target(target: Path) -> None:
+    try:
+        if target.is_dir() and not any(target.iterdir()):
+            return
+    except OSError as error:
+        raise PipelineError(f"{target} cannot be read: {error.strerror or error}.") from None
+    above = next(each for each in target.absolute().parents if each.exists())
+    if not above.is_dir():
+        raise PipelineError(f"{target} cannot be made: {above} is no directory.")
+    if target.exists():
+        raise PipelineError(f"{target} is there already: remove it, or export to another place.")
+
+
+def _publish(staging: Path, target: Path) -> None:
+    files = FileSystem()
+    for path in staging.iterdir():
+        files.sync_path(str(path))
+    files.sync_directory(str(staging))
+    files.rename(str(staging), str(target))
+    files.sync_directory(str(target.parent))
+
+
+class _Writer:
+    """Writes a Parquet file for each range, as many at a time as there are cores."""
+
+    def __init__(self, options: ReadOptions, folder: Path, progress: Progress) -> None:
+        self._options = options
+        self._folder = folder
+        self._progress = progress
+        self._schema = schema(headers=options.include_headers)
+        self._stop = threading.Event()
+
+    def write(self, ranges: Sequence[OffsetRange]) -> ExportResult:
+        if not ranges:
+            with pq.ParquetWriter(self._folder / "empty.parquet", self._schema):
+                pass
+        rows = 0
+        with ThreadPoolExecutor(os.cpu_count(), "kafkapy-export") as pool:
+            jobs = [pool.submit(self._write, each) for each in ranges]
+            try:
+                for job in jobs:
+                    rows += job.result()
+            except BaseException:
+                self._stop.set()
+                for job in jobs:
+                    job.cancel()
+                raise
+        files = list(self._folder.iterdir())
+        return ExportResult(rows, len(files), sum(path.stat().st_size for path in files))
+
+    def _write(self, wanted: OffsetRange) -> int:
+        """One range as one file; its rows."""
+        options = self._options
+        name = f"{wanted.topic_partition}-{wanted.start:020d}.parquet"
+        rows = 0
+        before = wanted.start
+        with pq.ParquetWriter(self._folder / name, self._schema, compression=_CODEC) as writer:
+            for batch in read_range(
+                ReadOnlyFiles(),
+                wanted,
+                headers=options.include_headers,
+                fail_on_data_loss=options.fail_on_data_loss,
+            ):
+                if self._stop.is_set():
+                    break
+                writer.write_batch(batch)
+                rows += batch.num_rows
+                after = batch.column("offset")[-1].as_py() + 1
+                share = (after - before) / (wanted.end - wanted.start)
+                self._progress.read(round(wanted.nbytes * share), batch.num_rows)
+                before = after
+        return rows

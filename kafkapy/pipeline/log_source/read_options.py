@@ -1,0 +1,183 @@
+"""The options of the data source, with the names that Spark's Kafka source uses.
+
+    path                  the data directory; several are separated by commas, as in log.dirs
+    topics                one or more, separated by commas
+    startingOffsets       "earliest" (default), "latest", or JSON: {"topic": {"0": 17, "1": -2}} with -2 for
+                          earliest and -1 for latest, every partition named
+    endingOffsets         the same, "latest" by default, exclusive; only for batch queries
+    startingTimestamp     milliseconds since 1970: from the first record that is at least as new, or from the
+                          end of a partition that has none
+    endingTimestamp       up to the first record that is at least as new, exclusive; only for batch queries
+    isolation             read_committed (default) or read_uncommitted
+    includeHeaders        true (default) or false
+    failOnDataLoss        true (default): an error if records that were to be read are gone; false: go on with
+                          the records that are left
+    maxOffsetsPerTrigger  only for streams: the most offsets that a micro-batch spans, over all partitions
+
+Two defaults differ from Spark's Kafka source: isolation, since only committed records are facts, and
+includeHeaders, since leaving out what few records have saves nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.offline.offline_error import LogSourceError
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+_NAMES: Final = (
+    "path",
+    "topics",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "isolation",
+    "includeHeaders",
+    "failOnDataLoss",
+    "maxOffsetsPerTrigger",
+)
+_SPELLINGS = {name.lower(): name for name in _NAMES}
+_FOR_BATCHES = ("endingOffsets", "endingTimestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a read starts or ends; `name` is the option that sets it."""
+
+    name: str
+    everywhere: int
+    """EARLIEST or LATEST, for every partition."""
+    timestamp: int | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    """The offset of every partition, which may be EARLIEST or LATEST."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """The parsed options."""
+
+    paths: tuple[str, ...]
+    topics: tuple[str, ...]
+    starting: Bound = Bound("startingOffsets", EARLIEST)
+    ending: Bound = Bound("endingOffsets", LATEST)
+    read_committed: bool = True
+    include_headers: bool = True
+    fail_on_data_loss: bool = True
+    max_offsets_per_trigger: int | None = None
+    partitions: frozenset[int] | None = None
+    """The partitions of each topic, None for all; Spark has filters in place of such an option."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, stream: bool) -> ReadOptions:
+        """Parse the options as Spark passes them: text, with names in any case.
+
+        Raises:
+            LogSourceError: an option is unknown, missing or wrong.
+        """
+        given = {_spelling(name): value for name, value in options.items()}
+        for name in _FOR_BATCHES if stream else ("maxOffsetsPerTrigger",):
+            if name in given:
+                what = "a stream has no end" if stream else "only streams have triggers"
+                raise LogSourceError(f"{name} cannot be set: {what}.")
+        return cls(
+            paths=_words(given, "path", "the data directory of a broker"),
+            topics=_words(given, "topics", "one or more topics, separated by commas"),
+            starting=_bound(given, "starting", EARLIEST),
+            ending=_bound(given, "ending", LATEST),
+            read_committed=_choice(given, "isolation", ("read_committed", "read_uncommitted")),
+            include_headers=_choice(given, "includeHeaders", ("true", "false")),
+            fail_on_data_loss=_choice(given, "failOnDataLoss", ("true", "false")),
+            max_offsets_per_trigger=_number(given, "maxOffsetsPerTrigger", 1),
+        )
+
+
+def _spelling(name: str) -> str:
+    known = _SPELLINGS.get(name.lower())
+    if known is None:
+        near = difflib.get_close_matches(name.lower(), _SPELLINGS, n=1)
+        hint = f"did you mean {_SPELLINGS[near[0]]}?" if near else f"there are {', '.join(_NAMES)}."
+        raise LogSourceError(f"There is no option {name}; {hint}")
+    return known
+
+
+def _words(given: Mapping[str, str], name: str, meaning: str) -> tuple[str, ...]:
+    words = tuple(word for part in given.get(name, "").split(",") if (word := part.strip()))
+    if not words:
+        raise LogSourceError(f"The option {name} is missing: {meaning}.")
+    return words
+
+
+def _choice(given: Mapping[str, str], name: str, choices: tuple[str, str]) -> bool:
+    """Return whether the value is the first of the two, which is the default."""
+    value = given.get(name, choices[0]).strip().lower()
+    if value not in choices:
+        raise LogSourceError(f"{name} is {given[name]!r}: it must be {choices[0]} or {choices[1]}.")
+    return value == choices[0]
+
+
+def _number(given: Mapping[str, str], name: str, least: int) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) < least:
+        raise LogSourceError(f"{name} is {text!r}: it must be a number of at least {least}.")
+    return int(text)
+
+
+def _bound(given: Mapping[str, str], which: str, default: int) -> Bound:
+    by_offset, by_time = f"{which}Offsets", f"{which}Timestamp"
+    timestamp = _number(given, by_time, 0)
+    text = given.get(by_offset)
+    if timestamp is not None:
+        if text is not None:
+            raise LogSourceError(f"{by_offset} and {by_time} are both set: leave one out.")
+        return Bound(by_time, default, timestamp=timestamp)
+    if text is None:
+        return Bound(by_offset, default)
+    words = {"earliest": EARLIEST, "latest": LATEST}
+    if text.strip().lower() in words:
+        return Bound(by_offset, words[text.strip().lower()])
+    return Bound(by_offset, default, offsets=parse_offsets(by_offset, text))
+
+
+def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
+    """Return the offsets by partition in JSON such as {"topic": {"0": 17}}.
+
+    Raises:
+        LogSourceError: the text is something else.
+    """
+    try:
+        return offsets_from(json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        raise LogSourceError(
+            f"{name} is {text!r}: it must be earliest, latest or JSON such as "
+            f'{{"topic": {{"0": 17, "1": -2}}}}.'
+        ) from None
+
+
+def offsets_from(topics: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    """Return the offsets by partition in the form of `offsets_to`."""
+    offsets = {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    }
+    if any(type(offset) is not int or offset < EARLIEST for offset in offsets.values()):
+        raise ValueError("an impossible offset")
+    return offsets
+
+
+def offsets_to(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[str, dict[str, int]]:
+    """Return the form in which Spark's Kafka source keeps offsets in a checkpoint."""
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets):
+        topics.setdefault(topic, {})[str(partition)] = offset
+    return topics

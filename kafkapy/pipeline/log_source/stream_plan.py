@@ -1,0 +1,126 @@
+"""Plans a stream: the offsets that the next micro-batch reads.
+
+Spark asks for the latest offsets without saying where the query stands. It says so when it asks for the
+ranges of each micro-batch, and, after a query is started again from its checkpoint, when it asks for the
+empty ranges at the last known offsets. The position is remembered from these requests.
+"""
+
+from __future__ import annotations
+
+from kafkapy.pipeline.log_source.bounds import resolve
+from kafkapy.pipeline.log_source.plan import ranges_between, readable_end
+from kafkapy.pipeline.log_source.read_options import ReadOptions, offsets_from, offsets_to
+from kafkapy.pipeline.log_source.splits import OffsetRange
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.offline.data_directory import PartitionDirectory, find_partitions
+from kafkapy.storage.offline.offline_error import LogSourceError
+from kafkapy.storage.offline.offline_log import OfflineLog, read_log
+from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+from kafkapy.storage.offline.transactions import TransactionTracker
+
+Offsets = dict[str, dict[str, int]]
+
+
+class StreamPlanner:
+    """The driver's part of a stream."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._files = ReadOnlyFiles()
+        self._trackers: dict[TopicPartition, TransactionTracker] = {}
+        self._initial: Offsets | None = None
+        self._position: dict[TopicPartition, int] | None = None
+
+    def initial_offsets(self) -> Offsets:
+        """Return where a new query starts."""
+        if self._initial is None:
+            options = self._options
+
+            def start(log: OfflineLog) -> int:
+                limit = readable_end(log, self._tracker(log), options)
+                return resolve(options.starting, log, limit)
+
+            found = [
+                (each.topic_partition, read_log(self._files, each, start)) for each in self._partitions()
+            ]
+            self._initial = offsets_to(found)
+        return self._initial
+
+    def latest_offsets(self) -> Offsets:
+        """Return where the next micro-batch may end."""
+        position = offsets_from(self.initial_offsets()) if self._position is None else self._position
+
+        def ends(log: OfflineLog) -> tuple[int, int]:
+            return log.log_start_offset, readable_end(log, self._tracker(log), self._options)
+
+        found = {each.topic_partition: read_log(self._files, each, ends) for each in self._partitions()}
+        starts = {each: position.get(each, log_start) for each, (log_start, _) in found.items()}
+        latest = {each: max(end, starts[each]) for each, (_, end) in found.items()}
+        bound = self._options.max_offsets_per_trigger
+        if bound is not None:
+            latest = share(starts, latest, bound)
+        return offsets_to(latest.items())
+
+    def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
+        """Return what a micro-batch between the offsets reads.
+
+        Raises:
+            LogSourceError: records are gone or cannot be read.
+        """
+        starts, ends = offsets_from(start), offsets_from(end)
+        self._position = ends
+        wanted = {each: at for each, at in ends.items() if starts.get(each) != at}
+        directories = {each.topic_partition: each for each in self._partitions()} if wanted else {}
+        ranges: list[OffsetRange] = []
+        for topic_partition, at in wanted.items():
+            directory = directories.get(topic_partition)
+            if directory is None:
+                if self._options.fail_on_data_loss:
+                    raise LogSourceError(
+                        f"{topic_partition} is gone; set failOnDataLoss to false to go on without it."
+                    )
+                continue
+            ranges += self._ranges_of(directory, starts.get(topic_partition), at)
+        return ranges
+
+    def _ranges_of(self, directory: PartitionDirectory, start: int | None, end: int) -> list[OffsetRange]:
+        def plan(log: OfflineLog) -> list[OffsetRange]:
+            tracker = self._tracker(log)
+            limit = readable_end(log, tracker, self._options)
+            if end > limit and self._options.fail_on_data_loss:
+                raise LogSourceError(
+                    f"{directory.topic_partition} ends at offset {limit}, but the stream read up to {end}: "
+                    f"it was truncated or created again. Start with a new checkpoint, or set "
+                    f"failOnDataLoss to false."
+                )
+            first = log.log_start_offset if start is None else start
+            return ranges_between(log, tracker, first, min(end, limit), self._options)
+
+        return read_log(self._files, directory, plan)
+
+    def _partitions(self) -> list[PartitionDirectory]:
+        return find_partitions(self._files, self._options.paths, self._options.topics)
+
+    def _tracker(self, log: OfflineLog) -> TransactionTracker:
+        """Return the tracker of the log's transactions, a new one if the log has become shorter."""
+        topic_partition = log.directory.topic_partition
+        tracker = self._trackers.get(topic_partition)
+        if tracker is None or tracker.position > log.end_offset:
+            tracker = self._trackers[topic_partition] = TransactionTracker()
+        return tracker
+
+
+def share(
+    starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], bound: int
+) -> dict[TopicPartition, int]:
+    """Return ends with at most `bound` offsets since the starts, shared by size.
+
+    As in the Kafka source, each partition that has new offsets moves by at least one.
+    """
+    total = sum(ends[each] - starts[each] for each in ends)
+    if total <= bound:
+        return ends
+    return {
+        each: min(end, starts[each] + max((end - starts[each]) * bound // total, 1))
+        for each, end in ends.items()
+    }

@@ -1,0 +1,1 @@
+"""A table's rows back into a topic."""

@@ -1,0 +1,73 @@
+"""Rows as records again: the columns that `replay_task.COLUMNS` names, with the value made from the table's.
+
+    raw         the bytes, as they were
+    json        one object, without the fields that are null; timestamps are ISO 8601 in UTC
+    avro        bare, by the schema; where values carry schema ids, by the newest that fits, with its id
+                (`replay_avro`)
+    protobuf    bare, by the descriptor set; encoded by the task (`replay_protobuf`)
+
+A row whose columns are all null becomes a null value, for a null value became such a row.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.formats.avro_schema import AvroSchema
+from kafkapy.pipeline.formats.writer_schemas import WriterSchemas, read_schema
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.replay.avro import AvroRows
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.tables.table import RECORD_COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_JSON_OPTIONS = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"}
+
+
+def encoded(definition: PipelineDefinition, rows: DataFrame) -> DataFrame:
+    parsed = [name for name in rows.columns if name not in RECORD_COLUMNS.names]
+    return rows.select(
+        f.col("_topic").alias("topic"),
+        f.coalesce("_partition", f.lit(0)).alias("partition"),
+        f.col("_offset").alias("offset"),
+        f.unix_millis("_timestamp").alias("timestamp_ms"),
+        f.col("_key").alias("key"),
+        _value(definition, rows, parsed).alias("value"),
+        f.col("_headers").alias("headers"),
+    )
+
+
+def _value(definition: PipelineDefinition, rows: DataFrame, parsed: list[str]) -> Column:
+    kind = definition.format.kind
+    if kind == "raw":
+        return f.col("value")
+    columns = [f.col(f"`{name}`") for name in parsed]
+    if kind == "json":
+        value = f.to_json(f.struct(*columns), _JSON_OPTIONS).cast("binary")
+    elif kind == "avro":
+        try:
+            value = AvroRows(rows, parsed, _avro_schemas(definition)).value()
+        except PipelineError as error:
+            raise PipelineError(f"{definition.table}: {error}") from None
+    else:
+        value = f.struct(*columns)
+    return f.when(reduce(or_, [each.isNotNull() for each in columns]), value)
+
+
+def _avro_schemas(definition: PipelineDefinition) -> list[tuple[int | None, AvroSchema]]:
+    """The schemas that values may be written by, oldest first, with their ids where values carry one."""
+    wanted = definition.format
+    if not wanted.registry and not wanted.schemas:
+        assert wanted.schema is not None
+        return [(None, read_schema(wanted.schema))]
+    known = WriterSchemas(wanted.schemas, None, State(definition.table.location)).known()
+    if not known:
+        raise PipelineError("no schema of its records is known: there is nothing to replay")
+    return list(known.items())

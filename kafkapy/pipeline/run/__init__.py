@@ -1,0 +1,1 @@
+"""A running pipeline: its streaming query, batches and progress."""

@@ -1,0 +1,248 @@
+"""One batch of a pipeline: what `foreachBatch` calls with the records between two sets of offsets.
+
+0. The topic is still the one that the offsets are of: created anew, it may have them too, of other records.
+1. Values are parsed; a record that cannot be a row has an error (`_error`).
+2. The records with errors go to the dead-letter topic.
+3. The rows go into the table, in one commit, and this is where the batch happens or does not.
+4. progress.json is written.
+
+Killed before 3, Spark runs the batch again with the same records: dead letters may be there twice, the table
+has nothing. Killed after 3, Spark runs it again too; the table knows the batch by its number and offsets, and
+stays as it is (`tables/batch.py`).
+
+A batch without errors, the usual one, is computed once: it goes straight into the table, and Spark is told to
+fail at the first error (`_strictly`). Only when there is one do the executors keep the parsed batch, which is
+then read twice (`_sorting_out`), and so with the following ones until one has no error. To keep all batches
+would take as long again as to write them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as f
+
+from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.positions import created_anew
+from kafkapy.pipeline.run import checkpoint
+from kafkapy.pipeline.run.stream_failures import causes
+from kafkapy.pipeline.state import Progress, State
+from kafkapy.pipeline.tables.batch import Batch
+from kafkapy.pipeline.topics import Topics
+
+if TYPE_CHECKING:
+    from kafkapy.pipeline.formats import Format
+    from kafkapy.pipeline.tables import Table
+
+_MARK: Final = "kafkapy-bad-record"
+_RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "headers")
+
+
+@dataclass(frozen=True)
+class WrittenBatch:
+    """What a batch brought into the table, or had brought before its driver was killed."""
+
+    id: int
+    rows: int
+    dead_letters: int
+    seconds: float
+
+
+class Batches:
+    """The function of one run's batches. `mode` is append or upsert."""
+
+    def __init__(
+        self, definition: PipelineDefinition, mode: str, state: State, parser: Format, table: Table
+    ) -> None:
+        self._definition, self._mode, self._state = definition, mode, state
+        self._format, self._table = parser, table
+        # Not the pipeline's name, which may be changed between a kill and the next start.
+        self._app_id = state.app_id(definition.topic)
+        self._errors_expected = False
+        self._writing = threading.Lock()
+        self._closed = threading.Event()
+        self.failure: BaseException | None = None
+        self.written: deque[WrittenBatch] = deque()
+        self.last = -1
+
+    def __call__(self, records: DataFrame, batch_id: int) -> None:
+        with self._writing:
+            if self._closed.is_set():
+                raise InterruptedError("the run is being stopped")
+            try:
+                self._write(records, batch_id)
+            except BaseException as error:
+                # Spark would only give its text back, within a page of Java's and Python's traces.
+                self.failure = error
+                raise
+
+    def close(self, timeout: float) -> bool:
+        """Lets the batch that is being written finish and no other begin; False if it still is."""
+        self._closed.set()
+        if not self._writing.acquire(timeout=timeout):
+            return False
+        self._writing.release()
+        return True
+
+    def _write(self, records: DataFrame, batch_id: int) -> None:
+        started = time.monotonic()
+        self._check_topic()
+        parsed = self._with_key_errors(self._format.parse(records))
+        if self._errors_expected:
+            rows, bad = self._sorting_out(parsed, batch_id)
+        else:
+            try:
+                rows, bad = self._strictly(parsed, batch_id)
+            except Exception as error:
+                found = _first_bad_record(error)
+                if found is None:
+                    raise
+                if self._definition.dead_letter is None:
+                    raise self._refusal(found, batch_id) from None
+                rows, bad = self._sorting_out(parsed, batch_id)
+        self._errors_expected = bad > 0
+        written = WrittenBatch(batch_id, rows, bad, time.monotonic() - started)
+        self._remember(written)
+        self.written.append(written)
+        self.last = batch_id
+
+    @cached_property
+    def _topics(self) -> Topics:
+        return Topics(self._definition.bootstrap, self._definition.kafka_options)
+
+    def _check_topic(self) -> None:
+        try:
+            problem = created_anew(self._definition, self._state, self._topics)
+        except PipelineError:  # a broker that is away; Spark waits for it longer
+            return
+        if problem is not None:
+            raise problem
+
+    def _with_key_errors(self, parsed: DataFrame) -> DataFrame:
+        """A row that is to be upserted must say which row it replaces."""
+        if self._mode != "upsert":
+            return parsed
+        keyless = f.when(f.col("key").isNull(), "has no key")
+        if self._definition.key:
+            self._check_key_columns(parsed)
+            keyless = f.when(f.col("value").isNull() & f.col("key").isNull(), "is a tombstone without a key")
+            for name in self._definition.key:
+                missing = f.col("value").isNotNull() & f.col("_data").getField(name).isNull()
+                keyless = keyless.when(missing, f"has no value in the key column {name}")
+        return parsed.withColumn("_error", f.coalesce(f.col("_error"), keyless))
+
+    def _check_key_columns(self, parsed: DataFrame) -> None:
+        present = parsed.schema["_data"].dataType.names
+        for name in self._definition.key:
+            if name.lower() not in (one.lower() for one in present):
+                raise PipelineError(
+                    f"{self._definition.name}: key: the data has no column {name}; "
+                    f"it has {', '.join(present[:20])}"
+                )
+
+    def _strictly(self, parsed: DataFrame, batch_id: int) -> tuple[int, int]:
+        """Writes the batch if no record has an error; fails with the first one otherwise."""
+        place = [f.col(name) for name in ("topic", "partition", "offset")]
+        told = f.to_json(f.struct(*place, f.col("_error").alias("error")))
+        failing = f.raise_error(f.concat(f.lit(f"{_MARK} "), told)).cast("bigint")
+        # In a column that is always written, and in one only. A filter would be moved below the parsing,
+        # and each value parsed twice.
+        offset = f.when(f.col("_error").isNull(), f.col("offset")).otherwise(failing)
+        checked = parsed.withColumn("offset", offset)
+        counted = _Counted(self._rows(checked))
+        self._store(counted.rows, batch_id)
+        rows = counted.get()
+        return _rows_and_errors(parsed) if rows is None else (rows, 0)
+
+    def _sorting_out(self, parsed: DataFrame, batch_id: int) -> tuple[int, int]:
+        """Writes dead letters, then the others."""
+        # Not in the cache of queries: Delta refuses a MERGE whose source is there.
+        kept = parsed.localCheckpoint(eager=False)
+        try:
+            bad = kept.filter(f.col("_error").isNotNull())
+            write_dead_letters(bad, self._definition, self._state.begin())
+            self._store(self._rows(kept.filter(f.col("_error").isNull())), batch_id)
+            return _rows_and_errors(kept)
+        finally:
+            kept._jdf.queryExecution().logical().rdd().unpersist(False)
+
+    def _rows(self, good: DataFrame) -> DataFrame:
+        """The rows of the table."""
+        columns = [f.col("_data.*"), *(f.col(name).alias(f"_{name}") for name in _RECORD_COLUMNS)]
+        if self._mode == "upsert":
+            columns.append(f.col("value").isNull().alias("_deleted"))
+        return good.select(*columns)
+
+    def _store(self, rows: DataFrame, batch_id: int) -> None:
+        if self._mode == "append":
+            offsets = checkpoint.batch_offsets(self._state, batch_id)
+            self._table.append(rows, Batch(self._app_id, batch_id, offsets))
+        else:
+            self._table.upsert(rows, self._definition.key)
+
+    def _refusal(self, found: dict[str, object], batch_id: int) -> PipelineError:
+        return PipelineError(
+            f"{self._definition.name}: the record {found['topic']}-{found['partition']}-{found['offset']} "
+            f"{found['error']}; nothing of batch {batch_id} was written; to go on without such records, "
+            f"keep them in a topic: dead_letter: {self._definition.topic}.dlq"
+        )
+
+    def _remember(self, written: WrittenBatch) -> None:
+        before, incarnation = self._state.progress, self._state.begin().id
+        if before is not None and (before.incarnation, before.batch) == (incarnation, written.id):
+            return  # a driver that was killed before Spark's own commit has counted it
+        self._state.progress = Progress(
+            incarnation=incarnation,
+            batch=written.id,
+            finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            rows=written.rows,
+            seconds=round(written.seconds, 3),
+            total_rows=written.rows + (before.total_rows if before else 0),
+            dead_letters=written.dead_letters + (before.dead_letters if before else 0),
+        )
+
+
+class _Counted:
+    """A data frame that counts its rows while it is computed for something else.
+
+    Counting divides Spark's generated code in two: it belongs where rows are made anyway, behind the parsing.
+    """
+
+    _PATIENCE: Final = 2.0  # seconds; Spark tells it by a listener, a moment after the job
+
+    def __init__(self, rows: DataFrame) -> None:
+        self._observation = Observation()
+        self.rows = rows.observe(self._observation, f.count(f.lit(1)).alias("rows"))
+
+    def get(self) -> int | None:
+        """None when it has not been computed: the table knew the batch already."""
+        deadline = time.monotonic() + self._PATIENCE
+        while not self._observation._jo.future().isCompleted():  # `get` would wait forever
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(0.005)
+        return int(self._observation.get["rows"])
+
+
+def _rows_and_errors(parsed: DataFrame) -> tuple[int, int]:
+    records, errors = parsed.agg(f.count(f.lit(1)), f.count("_error")).first()
+    return records - errors, errors
+
+
+def _first_bad_record(error: Exception) -> dict[str, object] | None:
+    for _, message in causes(error):
+        _, marked, following = message.partition(f"{_MARK} {{")
+        if marked:
+            found: dict[str, object] = json.JSONDecoder().raw_decode("{" + following)[0]
+            return found
+    return None

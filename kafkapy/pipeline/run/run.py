@@ -1,0 +1,235 @@
+"""Running a pipeline: what can be known is looked at before Spark starts, then the topic is streamed.
+
+    check     format, table location and partitioning; Java, connector; broker, topic, cleanup.policy; the
+              lock; the position, which may have expired
+    session   Spark starts, or the caller's is used
+    table     its shape; a reset that was killed is finished
+    stream    batches (`batches.py`), watched and started again (`streaming.py`)
+
+Spark's checkpoint holds the position (`State.checkpoint`); where it is new, the reading starts where the last
+reset or the definition says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kafkapy.pipeline.dead_letters.dead_letters import make_topic
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.fields import seconds, within
+from kafkapy.pipeline.formats import open_format
+from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS
+from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
+from kafkapy.pipeline.positions import expired
+from kafkapy.pipeline.reset import finish_reset
+from kafkapy.pipeline.run.progress import Progress
+from kafkapy.pipeline.run.stopping import Stopping
+from kafkapy.pipeline.sessions import spark_for
+from kafkapy.pipeline.spark_failures import spark_failures
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.tables import Partitioning, check_location
+from kafkapy.pipeline.topics import Topics
+from kafkapy.spark import check_setup
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from kafkapy.pipeline.run.batches import Batches
+
+# A batch that is killed is run again as a whole; larger ones are hardly faster.
+DEFAULT_MAX_OFFSETS: Final = 1_000_000
+# How often a pipeline that follows looks for new records: each batch makes files and a commit.
+DEFAULT_EVERY: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """What this run wrote; `stopped` when it was asked to stop before all was read."""
+
+    batches: int
+    rows: int
+    dead_letters: int
+    stopped: bool
+
+
+def run(
+    definition: PipelineDefinition,
+    *,
+    once: bool = False,
+    every: str | None = None,
+    spark: SparkSession | None = None,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> RunResult:
+    """Writes what the topic has (`once`), or goes on until SIGINT, SIGTERM or `stop`.
+
+    Raises PipelineError or SparkSetupError, both UserErrors. Without `spark` a session is made, and stopped
+    at the end. Signals are taken in the main thread only.
+    """
+    if once and every:
+        raise PipelineError("once and every exclude each other: once ends with what the topic has now")
+    with contextlib.ExitStack() as stack:
+        stopping = stack.enter_context(Stopping(stop))
+        told = stack.enter_context(progress or Progress())
+        job = _Job(definition, once, every)
+        job.check(with_setup=spark is None)
+        stack.enter_context(job.state.lock())
+        job.check_position()
+        if spark is None:
+            told.note("Starting Spark")
+        session = stack.enter_context(spark_for(definition, spark))
+        stopping.take_signals()
+        from kafkapy.pipeline.run.driver_lock import driver_lock
+        from kafkapy.pipeline.run.streaming import Streaming
+
+        stack.enter_context(spark_failures(definition))
+        stack.enter_context(driver_lock(definition, job.state, session))
+        streaming = Streaming(definition, job.state, job.batches(session), told, stopping)
+        streaming.run(lambda write: job.begin(session, write))
+        return RunResult(
+            batches=streaming.batches,
+            rows=streaming.rows,
+            dead_letters=streaming.dead_letters,
+            stopped=stopping.asked.is_set(),
+        )
+
+
+class _Job:
+    """One run of a definition."""
+
+    def __init__(self, definition: PipelineDefinition, once: bool, every: str | None) -> None:
+        self.definition, self._once = definition, once
+        self._every = (
+            within("--every", seconds, every) if every else definition.every_seconds or DEFAULT_EVERY
+        )
+        self.state = State(definition.table.location)
+        self._format = open_format(definition, self.state)
+        self._topics = Topics(definition.bootstrap, definition.kafka_options)
+        self._mode = ""
+
+    def check(self, *, with_setup: bool) -> None:
+        """What can be known without Spark and without the lock."""
+        definition = self.definition
+        self._format.check()
+        Partitioning.parse(definition.partition_by)
+        check_location(definition.table)
+        if with_setup:
+            check_setup(definition.lake)
+        self._topics.partitions(definition.topic)  # fails when there is no such topic
+        self._mode = definition.mode_for(self._topics.cleanup_policy(definition.topic))
+        self._check_former()
+        self._check_columns()
+        if definition.dead_letter is not None:
+            make_topic(self._topics, definition)
+
+    def _check_former(self) -> None:
+        """What was true of the rows that are in the table must hold of those to come."""
+        former, definition = self.state.definition, self.definition
+        if former is None:
+            return
+        where = f"{definition.table}: this table"
+        if former.topic != definition.topic:
+            raise PipelineError(
+                f"{where} holds the topic {former.topic}, not {definition.topic}; write to another table"
+            )
+        if former.mode not in (None, self._mode):
+            raise PipelineError(
+                f"{where} was written with mode {former.mode}, not {self._mode}; set mode: {former.mode}, "
+                "or write to another table"
+            )
+        if former.key != definition.key:
+            keys = [", ".join(one.key) or "the record key" for one in (former, definition)]
+            raise PipelineError(
+                f"{where} has one row for each {keys[0]}, not {keys[1]}; keep key: as it was, "
+                "or write to another table"
+            )
+
+    def _check_columns(self) -> None:
+        """Where records cannot bring further ones."""
+        kind, columns = self.definition.format, self._format.columns
+        if columns is None or (kind.schema is None and kind.kind != "raw"):
+            return
+        definition = self.definition
+        data = [field["name"] for field in columns["fields"]]
+        divided = [field.column for field in Partitioning.parse(definition.partition_by).fields]
+        for key, wanted, present in (
+            ("partition_by", divided, [*data, *(name for name in OWN_COLUMNS if name != "_deleted")]),
+            ("key", definition.key, data),
+        ):
+            known = {name.lower() for name in present}
+            if missing := [name for name in wanted if name.lower() not in known]:
+                raise PipelineError(
+                    f"{definition.name}: {key}: the data has no column {missing[0]}"
+                    f"{did_you_mean(missing[0], present)}; it has {', '.join(present[:20])}"
+                )
+
+    def check_position(self) -> None:
+        """For the holder of the lock."""
+        if problem := expired(self.definition, self.state, self._topics):
+            raise problem
+
+    def batches(self, spark: SparkSession) -> Batches:
+        """Finds the table as it must be."""
+        from pyspark.sql.types import StructType
+
+        from kafkapy.pipeline.run.batches import Batches
+        from kafkapy.pipeline.tables import open_table
+
+        definition, state = self.definition, self.state
+        finish_reset(definition, state, spark)
+        table = open_table(spark, definition.table, partition_by=definition.partition_by)
+        columns = self._format.columns
+        table.check_shape(None if columns is None else StructType.fromJson(columns))
+        if state.incarnation is None and table.exists() and not table.read().isEmpty():
+            raise PipelineError(
+                f"{definition.table}: the table has rows, but the memory of its pipeline ({State.FOLDER}/) "
+                "is gone, and all would be written again; write to another table, or delete this one"
+            )
+        state.begin_with(self._topics.topic_id(definition.topic))
+        for one in (state.definition, definition):
+            if one is not None and one.dead_letter is not None:
+                state.note_dead_letters(one.dead_letter, one.name)
+        state.definition = dataclasses.replace(definition, mode=self._mode)
+        return Batches(definition, self._mode, state, self._format, table)
+
+    def begin(self, spark: SparkSession, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
+        """Starts the query, unless the topic lacks what is next, which Spark tells late and at length."""
+        from kafkapy.spark import read_topic
+
+        self.check_position()
+        definition = self.definition
+        most = definition.max_offsets_per_trigger or DEFAULT_MAX_OFFSETS
+        options = {f"kafka.{name}": value for name, value in definition.kafka_options.items()}
+        # A large batch of few partitions keeps all cores busy.
+        tasks = spark.sparkContext.defaultParallelism
+        options["maxRecordsPerPartition"] = str(max(most // tasks, 100_000))
+        records = read_topic(
+            spark,
+            definition.topic,
+            bootstrap=definition.bootstrap,
+            stream=True,
+            starting=self._starting(),
+            max_offsets_per_trigger=most,
+            options=options,
+        )
+        # Spark refuses a second query of the same name, which two tables of one topic would have.
+        writer = records.writeStream.queryName(self.state.app_id(definition.name)).foreachBatch(write)
+        writer = writer.option("checkpointLocation", self.state.checkpoint)
+        if self._once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{int(self._every * 1000)} milliseconds").start()
+
+    def _starting(self) -> str | int | dict[int, int]:
+        """Where to begin without a checkpoint. Spark wants an offset for each partition, or none at all."""
+        offsets = self.state.begin().starting_offsets
+        if offsets is None:
+            moment = self.definition.start_ms
+            return self.definition.start if moment is None else moment
+        # -2 is the earliest: of partitions that were added since the reset
+        return {number: offsets.get(number, -2) for number in self._topics.partitions(self.definition.topic)}

@@ -1,0 +1,184 @@
+"""The streaming query of a pipeline: started, watched, started again when what ended it may pass, stopped.
+
+What Spark bears by itself: its consumers and its admin client retry for a minute (`default.api.timeout.ms`),
+so a broker that is back by then is not noticed. What it does not: a local master runs each task once, and any
+error of the source or of a batch ends the query. The query is then started again, from its checkpoint and in
+the same session, unless no batch was written for `PATIENCE` seconds. The batch under way is run again.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from kafkapy.errors import UserError
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.positions import publish
+from kafkapy.pipeline.run import checkpoint
+from kafkapy.pipeline.run.batches import Batches
+from kafkapy.pipeline.run.progress import BatchReport, Progress
+from kafkapy.pipeline.run.stopping import Stopping
+from kafkapy.pipeline.run.stream_failures import Failure, explain
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+Begin = Callable[[Callable[["DataFrame", int], None]], "StreamingQuery"]
+
+PATIENCE: Final = 300.0  # seconds
+_GRACE: Final = 25.0  # seconds for the last batch; schedulers often kill thirty seconds after SIGTERM
+_LOOK: Final = 0.2
+
+
+class Streaming:
+    """Runs batches until all is read or the run is to stop; counts what was written."""
+
+    def __init__(
+        self,
+        definition: PipelineDefinition,
+        state: State,
+        batches: Batches,
+        progress: Progress,
+        stopping: Stopping,
+    ) -> None:
+        self._definition, self._state, self._batches = definition, state, batches
+        self._progress, self._stopping = progress, stopping
+        self._told = -1
+        self._lag = 0
+        self._published = True
+        self.batches = self.rows = self.dead_letters = 0
+
+    def run(self, begin: Begin) -> None:
+        """`begin` starts the query with the function for its batches, each time after looking at the topic.
+
+        Returns when all is read or when it was asked to stop; raises PipelineError.
+        """
+        self._publish_position()
+        failing_since: float | None = None
+        pause = 1.0
+        while not self._stopping.asked.is_set():
+            before = self.batches
+            failure = self._one_query(begin)
+            if failure is None:
+                self._publish_position()
+                return
+            if self.batches > before:
+                failing_since, pause = None, 1.0
+            if failing_since is None:
+                failing_since = time.monotonic()
+            if not failure.passing or time.monotonic() - failing_since > PATIENCE:
+                raise failure.error
+            self._progress.note(f"{failure.error}; trying again")
+            self._stopping.asked.wait(pause)
+            pause = min(2 * pause, 15.0)
+
+    def _one_query(self, begin: Begin) -> Failure | None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        self._batches.failure = None
+        try:
+            query = begin(self._batches)
+            try:
+                while not self._stopping.asked.is_set():
+                    ended = query.awaitTermination(_LOOK)
+                    self._look(query)
+                    if ended:
+                        break
+            finally:
+                self._stop(query)
+            self._look(query)
+        except (UserError, PySparkException, Py4JError, OSError) as error:
+            return explain(self._batches.failure or error, self._definition)
+        finally:
+            self._tell(last=self._batches.last)
+        return None
+
+    def _stop(self, query: StreamingQuery) -> None:
+        if not query.isActive:
+            return
+        deadline = time.monotonic() + _GRACE
+        while not self._batches.close(_LOOK):
+            if self._stopping.abandon.is_set() or time.monotonic() >= deadline:
+                break
+        else:
+            self._await_commit(query)
+        # Spark's own stop has no time limit, and a batch may be within a call that cannot be interrupted.
+        stopper = threading.Thread(target=query.stop, name="stop-query", daemon=True)
+        stopper.start()
+        stopper.join(_GRACE)
+
+    def _await_commit(self, query: StreamingQuery) -> None:
+        """Spark notes a batch as done a moment after it was written; without that it would run it again."""
+        deadline = time.monotonic() + 5
+        while query.isActive and time.monotonic() < deadline:
+            committed = checkpoint.committed_batch(self._state)
+            if self._batches.last <= (-1 if committed is None else committed):
+                return
+            time.sleep(0.02)
+
+    def _look(self, query: StreamingQuery) -> None:
+        """How far Spark has got, as it tells after each batch."""
+        told = query.lastProgress
+        if told is None or told.batchId == self._told or told.numInputRows == 0:
+            return
+        self._told = told.batchId
+        (source,) = told.sources
+        end = _offsets(source.endOffset)
+        latest = _offsets(source.latestOffset) or self._ends()
+        self._lag = sum(max(offset - end.get(partition, 0), 0) for partition, offset in latest.items())
+        self._tell(last=told.batchId)
+        self._publish(end)
+
+    def _ends(self) -> dict[int, int]:
+        """Spark does not ask for them when it runs a batch again."""
+        topics = Topics(self._definition.bootstrap, self._definition.kafka_options)
+        try:
+            return topics.end_offsets(self._definition.topic)
+        except PipelineError:
+            return {}
+
+    def _tell(self, *, last: int) -> None:
+        while self._batches.written and self._batches.written[0].id <= last:
+            written = self._batches.written.popleft()
+            self.batches += 1
+            self.rows += written.rows
+            self.dead_letters += written.dead_letters
+            self._progress.batch(
+                BatchReport(
+                    batch=written.id,
+                    rows=written.rows,
+                    dead_letters=written.dead_letters,
+                    seconds=written.seconds,
+                    read=self.rows + self.dead_letters,
+                    lag=self._lag,
+                )
+            )
+
+    def _publish_position(self) -> None:
+        """Known without a batch, to a group that was named since; and behind one of aborted records only."""
+        if self._definition.group is not None and (offsets := checkpoint.position(self._state)) is not None:
+            self._publish(offsets)
+
+    def _publish(self, offsets: dict[int, int]) -> None:
+        """A lag tool that is behind is no reason to stop."""
+        try:
+            publish(self._definition, offsets)
+            self._published = True
+        except PipelineError as error:
+            if self._published:
+                self._progress.note(str(error))
+            self._published = False
+
+
+def _offsets(text: str | None) -> dict[int, int]:
+    """`{"topic": {"0": 12}}`, as the Kafka source tells its offsets; of a batch that is run again not all."""
+    value = json.loads(text) if text and text.startswith("{") else {}
+    return {int(partition): offset for one in value.values() for partition, offset in one.items()}

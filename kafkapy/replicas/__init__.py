@@ -1,0 +1,1 @@
+"""The partitions of this broker: acknowledgements, flushes, moves, compaction and upkeep."""

@@ -1,0 +1,52 @@
+"""Group commit: the appends that arrive while the disk syncs share the next sync.
+
+A partition that has unsynced records asks for a flush with `request`. A batch is acknowledged (the high
+watermark moves past it) only after the flush that covers it has ended well. Each log directory has a flusher
+of its own (replicas/flusher.py), so that one disk never waits for another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkapy.replicas.flusher import Flusher
+
+if TYPE_CHECKING:
+    from kafkapy.replicas.partition import Partition
+    from kafkapy.storage.disk.log_directory import LogDirectory
+
+
+class GroupCommit:
+    """Has partitions flushed that asked for it, each by its log directory's flusher."""
+
+    def __init__(self) -> None:
+        self._flushers: dict[LogDirectory, Flusher] = {}
+
+    def start(self, log_directory: LogDirectory) -> None:
+        """Have a thread for the flushes of a directory now: later there may be none to be had.
+
+        Raises:
+            RuntimeError: it cannot be started.
+        """
+        self._flusher(log_directory).start()
+
+    def request(self, partition: Partition) -> None:
+        """Have `partition` flushed; `partition.flushed()` follows."""
+        self._flusher(partition.log.log_directory).request(partition)
+
+    def _flusher(self, log_directory: LogDirectory) -> Flusher:
+        flusher = self._flushers.get(log_directory)
+        if flusher is None:
+            flusher = self._flushers[log_directory] = Flusher(log_directory)
+        return flusher
+
+    async def drain(self) -> None:
+        """Wait until every flush asked for so far has ended, or could not be made."""
+        for flusher in tuple(self._flushers.values()):
+            await flusher.drain()
+
+    def close(self) -> None:
+        """End the threads; nothing is being synced any more."""
+        for flusher in self._flushers.values():
+            flusher.close()
+        self._flushers.clear()

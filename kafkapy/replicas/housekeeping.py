@@ -1,0 +1,156 @@
+"""What the broker does from time to time: retention, checkpoints, flushes by age, removal of deleted files.
+
+    log.retention.check.interval.ms               delete segments that retention lets go (of compacted topics:
+                                                  replicas/log_cleaner.py)
+    log.flush.offset.checkpoint.interval.ms       write the recovery points
+    log.flush.start.offset.checkpoint.interval.ms write the log start offsets
+    replica.high.watermark.checkpoint.interval.ms write the high watermarks
+    producer.id.expiration.check.interval.ms      forget idle idempotent producers
+    flush.ms (of topics)                          sync what has waited so long
+    file.delete.delay.ms (of topics)              remove the files of deleted segments and partitions
+
+As soon as there are new partitions, their files are made (storage/log/new_log.py). And every second, what
+found no descriptor or no room is tried again: to open a partition, or to make its files.
+
+A job that fails is logged and comes again at its next time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from kafkapy.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkapy.broker import BrokerCore
+    from kafkapy.replicas.partition import Partition
+
+FLUSH_CHECK_SECONDS: Final = 0.5
+DELETION_CHECK_SECONDS: Final = 1.0
+REOPEN_SECONDS: Final = 1.0
+
+DELETED_AT_ONCE: Final = 16
+"""Segments whose files retention renames before others are served: some milliseconds' work."""
+
+logger = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    """The periodic jobs of one broker."""
+
+    def __init__(self, broker: BrokerCore) -> None:
+        self._broker = broker
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start all jobs; each runs for the first time after its interval."""
+        config = self._broker.config
+        checkpoints = self._broker.logs
+        self._every(config["log.retention.check.interval.ms"] / 1000, self._apply_retention)
+        self._every(
+            config["log.flush.offset.checkpoint.interval.ms"] / 1000,
+            self._in_thread(checkpoints.checkpoint_recovery_points),
+        )
+        self._every(
+            config["log.flush.start.offset.checkpoint.interval.ms"] / 1000,
+            self._in_thread(checkpoints.checkpoint_log_start_offsets),
+        )
+        self._every(
+            config["replica.high.watermark.checkpoint.interval.ms"] / 1000,
+            self._in_thread(checkpoints.checkpoint_high_watermarks),
+        )
+        self._every(config["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._make_files()))
+        self._every(FLUSH_CHECK_SECONDS, self._flush_old)
+        self._every(DELETION_CHECK_SECONDS, self._delete_files)
+        self._every(REOPEN_SECONDS, self._reopen)
+
+    async def stop(self) -> None:
+        """Stop all jobs; a job in the middle of its work ends it first in its thread."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    def _every(self, seconds: float, job: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(_repeat(seconds, job)))
+
+    def _in_thread(self, prepare: Callable[[], Callable[[], None]]) -> Callable[[], Awaitable[None]]:
+        """A job that collects what it writes on the loop, and writes it in a worker thread."""
+
+        async def job() -> None:
+            await self._broker.blocking(prepare())
+
+        return job
+
+    async def _apply_retention(self) -> None:
+        cleaner_runs = self._broker.config["log.cleaner.enable"]
+
+        def may_delete(partition: Partition) -> bool:
+            return not partition.offline and not (cleaner_runs and partition.log.config.is_compacted)
+
+        for partition in list(self._broker.replicas):
+            await delete_old_segments(partition, self._broker.clock.now_ms(), may_delete)
+            await asyncio.sleep(0)  # many partitions: let requests in between
+
+    async def _expire_producers(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        for partition in list(self._broker.replicas):
+            for _ in partition.log.producers.expire_some(now_ms):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    async def _flush_old(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        for partition in self._broker.replicas:
+            partition.flush_if_older(now_ms)
+
+    async def _make_files(self) -> None:
+        replicas = self._broker.replicas
+        while True:
+            await replicas.new_logs.wait()
+            replicas.new_logs.clear()
+            try:
+                await replicas.make_files()
+            except Exception:
+                logger.exception("The files of new logs could not be made; that is tried again")
+
+    async def _reopen(self) -> None:
+        replicas = self._broker.replicas
+        more = True
+        while more:
+            more = replicas.reopen(self._broker.metadata.image)
+            await asyncio.sleep(0)
+        if self._broker.logs.without_files(1):
+            replicas.new_logs.set()
+
+    async def _delete_files(self) -> None:
+        await self._broker.blocking(self._broker.logs.delete_expired_files, self._broker.clock.now_ms())
+
+
+async def delete_old_segments(
+    partition: Partition, now_ms: int, may_delete: Callable[[Partition], bool]
+) -> None:
+    """Delete what the retention settings of a partition let go, as long as it may be; others are served in
+    between."""
+    deleted = DELETED_AT_ONCE
+    while deleted == DELETED_AT_ONCE and may_delete(partition):
+        try:
+            deleted = partition.log.delete_old_segments(now_ms, DELETED_AT_ONCE)
+        except KafkaError as error:
+            logger.error("Retention of %s: %s", partition.topic_partition, error.message)
+            return
+        if deleted:
+            await asyncio.sleep(0)
+
+
+async def _repeat(seconds: float, job: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await job()
+        except Exception:
+            logger.exception("Housekeeping failed; it is tried again in %.0f s", seconds)

@@ -1,0 +1,332 @@
+"""The log cleaner: compacts the logs of topics with cleanup.policy=compact, the dirtiest first.
+
+    log.cleaner.enable                   whether at all
+    log.cleaner.threads                  logs that are compacted at a time
+    log.cleaner.backoff.ms               how long to wait when no log is dirty enough
+    log.cleaner.dedupe.buffer.size       bytes of all offset maps; a map is no larger than its log needs
+    log.cleaner.io.buffer.load.factor    how full a map gets
+    log.cleaner.io.max.bytes.per.second  what all threads read and write
+
+A pass goes to and fro: what looks at the log or changes it runs on the event loop, what reads and writes
+segments in threads of the cleaner's own: a pass may take minutes, and the broker's worker threads are few.
+The steps, with what must hold before each:
+
+    loop    choose a log, take down a plan; the log knows of the pass from now on, and may stop it
+    loop    the recovery point is above what will be compacted, in its checkpoint too: recovery takes a gap
+            above it for a loss
+    thread  build the offset map; then for each group of segments
+    thread      write the new segment, sync it, have a crash complete the swap
+    loop        put it in the place of the old ones
+    loop    note how far the log is clean
+
+A pass that fails leaves its log as it is, is logged, and the log is not compacted again until the broker
+restarts; a full disk only ends the pass. Retention of compacted topics runs here too, between passes, as in
+Apache Kafka: it must not remove segments under a pass.
+
+Source: LogCleaner, LogCleanerManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+from kafkapy.process.loop_load import LoopLoad
+from kafkapy.protocol.errors import DecodeError, KafkaError
+from kafkapy.replicas.housekeeping import delete_old_segments
+from kafkapy.storage.cleaning.cleanable import (
+    CleanableLog,
+    DamagedSegmentError,
+    look_at,
+    plan,
+    roll_if_old,
+)
+from kafkapy.storage.cleaning.cleaned_segment import CleanedSegment
+from kafkapy.storage.cleaning.cleaner import Cleaner
+from kafkapy.storage.cleaning.pace import Pace
+from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningPlan, SourceSegment
+from kafkapy.storage.cleaning.swap import prepare
+from kafkapy.storage.cleaning.task import CleaningAbortedError, CleaningTask
+from kafkapy.storage.cleaning.throttle import Throttle
+from kafkapy.storage.disk.files import StorageError, is_disk_full
+from kafkapy.storage.log.batches import BadBatchError
+from kafkapy.storage.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from kafkapy.broker import BrokerCore
+    from kafkapy.replicas.partition import Partition
+
+FLUSH_POLL_SECONDS: Final = 0.02
+
+UNCLEANABLE = (BadBatchError, DecodeError, DamagedSegmentError, ValueError)
+"""What a pass raises where it cannot do its work on a log, now or later."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class LogCleaner:
+    """Compacts the logs of one broker."""
+
+    def __init__(self, broker: BrokerCore) -> None:
+        self._broker = broker
+        self._config = broker.config
+        self._throttle = Throttle(self._config["log.cleaner.io.max.bytes.per.second"])
+        self._workers: list[asyncio.Task[None]] = []
+        self._ending: set[asyncio.Task[None]] = set()
+        """Workers that stop when their pass has ended."""
+        self._uncleanable: set[PartitionLog] = set()
+        self._due: list[Partition] = []
+        """What is to be compacted next, the last first."""
+        self._turn = asyncio.Lock()
+        """One worker at a time chooses."""
+
+    def start(self) -> None:
+        """Start to compact, unless the broker's settings say not to."""
+        if self._config["log.cleaner.enable"]:
+            self._config.on_change(self._configure)
+            self._configure()
+
+    async def stop(self) -> None:
+        """Stop the passes that are under way and wait for their threads."""
+        workers = [*self._workers, *self._ending]
+        self._workers.clear()
+        for worker in workers:
+            worker.cancel()
+        for partition in self._broker.replicas:
+            try:
+                partition.log.stop_cleaning()
+            except KafkaError as error:
+                logger.error("%s", error.message)
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    def _configure(self) -> None:
+        """Take over changed settings; the size of the maps counts from the next pass on."""
+        self._throttle.set_rate(self._config["log.cleaner.io.max.bytes.per.second"])
+        count: int = self._config["log.cleaner.threads"]
+        while len(self._workers) > count:
+            worker = self._workers.pop()
+            self._ending.add(worker)
+            worker.add_done_callback(self._ending.discard)
+        loop = asyncio.get_running_loop()
+        while len(self._workers) < count:
+            self._workers.append(loop.create_task(self._work(), name=f"log-cleaner-{len(self._workers)}"))
+
+    async def _work(self) -> None:
+        """What one worker does, in a thread of its own where that blocks."""
+        me = asyncio.current_task()
+        with ThreadPoolExecutor(1, "kafkapy-cleaner") as executor:
+            while me not in self._ending:
+                cleaned = False
+                try:
+                    cleaned = await self._clean_next(executor)
+                except Exception:
+                    logger.exception("The log cleaner failed; it goes on.")
+                if not cleaned and me not in self._ending:
+                    await asyncio.sleep(self._config["log.cleaner.backoff.ms"] / 1000)
+
+    # --- choosing -------------------------------------------------------------------------------------------
+
+    def _may_clean(self, partition: Partition) -> bool:
+        """Whether nothing stands against changing the log now."""
+        log = partition.log
+        return (
+            log.config.is_compacted
+            and not partition.offline
+            and log.cleaning is None
+            and log.log_directory.error is None
+            and partition.topic_partition not in self._broker.logs.moves.copies
+        )
+
+    async def _clean_next(self, executor: ThreadPoolExecutor) -> bool:
+        """Compact the log that needs it most, if it still does; False where none did."""
+        async with self._turn:
+            if not self._due:
+                await self._apply_retention()
+                self._due = await self._find_due()
+                if not self._due:
+                    return False
+            partition = self._due.pop()
+            # It was found some time ago.
+            log, now_ms = partition.log, self._broker.clock.now_ms()
+            cleanable = self._look_at(log, now_ms) if self._may_clean(partition) else None
+            if cleanable is None:
+                return True
+            task = log.cleaning = CleaningTask(self._broker.logs.files)
+        load, limits = LoopLoad(), self._limits()
+        run = _Pass(self._broker, executor, self._throttle, load, limits, partition, task)
+        return await self._run(run, cleanable, now_ms)
+
+    async def _find_due(self) -> list[Partition]:
+        """The partitions to compact, the dirtiest last."""
+        self._uncleanable &= {partition.log for partition in self._broker.replicas}
+        now_ms = self._broker.clock.now_ms()
+        due: list[tuple[float, Partition]] = []
+        for partition in list(self._broker.replicas):
+            if partition.log.config.is_compacted and self._may_clean(partition):
+                found = self._look_at(partition.log, now_ms)
+                if found is not None:
+                    due.append((found.dirty_ratio, partition))
+                await asyncio.sleep(0)  # many partitions: let requests in between
+        due.sort(key=lambda each: each[0])
+        return [partition for _, partition in due]
+
+    def _look_at(self, log: PartitionLog, now_ms: int) -> CleanableLog | None:
+        """What is to be compacted of a log now."""
+        if log in self._uncleanable:
+            return None
+        try:
+            roll_if_old(log, now_ms)
+            found = look_at(log, now_ms)
+        except StorageError:
+            return None  # the disk is full, or its failure is known
+        except KafkaError as error:
+            self._give_up(log, error)
+            return None
+        return found if found is not None and found.is_due else None
+
+    def _limits(self) -> CleaningLimits:
+        return CleaningLimits(
+            self._config["log.cleaner.dedupe.buffer.size"] // self._config["log.cleaner.threads"],
+            self._config["log.cleaner.io.buffer.load.factor"],
+            self._config["max.decompressed.message.bytes"],
+        )
+
+    # --- one pass -------------------------------------------------------------------------------------------
+
+    async def _run(self, run: _Pass, cleanable: CleanableLog, now_ms: int) -> bool:
+        """Run a pass to its end, whichever that is; whether another may follow at once."""
+        log, task = cleanable.log, run.task
+        cleaned = False
+        try:
+            cleaned = await run.clean(cleanable, now_ms)
+        except CleaningAbortedError:
+            logger.info("Compaction of %s was stopped: the log has changed.", log.topic_partition)
+        except (StorageError, OSError) as error:
+            self._disk_failed(log, error)
+        except UNCLEANABLE as error:
+            self._give_up(log, error)
+        except KafkaError as error:
+            self._give_up(log, error)
+        finally:
+            if log.cleaning is task:
+                try:
+                    log.stop_cleaning()
+                except KafkaError as error:
+                    logger.error("%s", error.message)
+        return cleaned
+
+    def _disk_failed(self, log: PartitionLog, error: StorageError | OSError) -> None:
+        if isinstance(error, OSError) and not is_disk_full(error):
+            if log.log_directory.error is None:
+                log.log_directory.failed(f"compacting {log.path}", error)
+        else:
+            logger.warning("Compaction of %s is put off: %s", log.topic_partition, error)
+
+    def _give_up(self, log: PartitionLog, error: Exception) -> None:
+        self._uncleanable.add(log)
+        logger.error(
+            "%s is not compacted until the broker restarts: %s (%s)", log.topic_partition, error, log.path
+        )
+
+    # --- retention ------------------------------------------------------------------------------------------
+
+    async def _apply_retention(self) -> None:
+        for partition in list(self._broker.replicas):
+            if partition.log.config.is_compacted:
+                await delete_old_segments(partition, self._broker.clock.now_ms(), self._may_clean)
+                await asyncio.sleep(0)
+
+
+class _Pass:
+    """One pass over one log, its steps on the loop and in the cleaner's thread."""
+
+    def __init__(
+        self,
+        broker: BrokerCore,
+        executor: ThreadPoolExecutor,
+        throttle: Throttle,
+        load: LoopLoad,
+        limits: CleaningLimits,
+        partition: Partition,
+        task: CleaningTask,
+    ) -> None:
+        self._broker = broker
+        self._executor = executor
+        self._throttle = throttle
+        self._load = load
+        self._limits = limits
+        self._partition = partition
+        self.task = task
+
+    async def clean(self, cleanable: CleanableLog, now_ms: int) -> bool:
+        """Compact; False where that has to wait. Raises what the steps raise."""
+        log = cleanable.log
+        started = time.monotonic()
+        planned = plan(cleanable, now_ms)
+        if not await self._secure(log, planned.end_offset):
+            return False
+        pace = Pace(self._load.is_busy)
+        given = (self._broker.logs.files, planned, self.task, self._limits, self._throttle, pace)
+        cleaner = await self._in_thread(Cleaner, *given)  # of many producers, and with a large map
+        next_dirty = await self._in_thread(cleaner.build_map)
+        for group in await self._in_thread(cleaner.groups):
+            cleaned = await self._in_thread(self._write, cleaner, planned, group)
+            self.task.check()
+            log.replace_segments(self.task, cleaned, group)
+        self.task.check()
+        log.cleaned_offset = next_dirty
+        log.cleaning = None
+        await self._in_thread(self._broker.logs.checkpoint_cleaner_offsets())
+        self._report(cleaner, planned, next_dirty, time.monotonic() - started)
+        return True
+
+    def _write(self, cleaner: Cleaner, planned: CleaningPlan, group: list[SourceSegment]) -> CleanedSegment:
+        cleaned = cleaner.clean(group)
+        prepare(self._broker.logs.files, self.task, planned.directory, cleaned)
+        return cleaned
+
+    async def _secure(self, log: PartitionLog, end_offset: int) -> bool:
+        """Have everything below `end_offset` on disk, and in the checkpoint of recovery points."""
+        logs = self._broker.logs
+        while log.flushed_offset < end_offset:
+            self.task.check()
+            if self._partition.offline:
+                return False
+            self._broker.group_commit.request(self._partition)
+            await asyncio.sleep(FLUSH_POLL_SECONDS)
+        if logs.recovery_point_on_disk(log) < end_offset:
+            await self._in_thread(logs.checkpoint_recovery_points())
+        return logs.recovery_point_on_disk(log) >= end_offset
+
+    async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a step in a thread of the cleaner; a pass that is cancelled waits for it."""
+        loop = asyncio.get_running_loop()
+        step = loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
+        try:
+            return await asyncio.shield(step)
+        except asyncio.CancelledError:
+            await asyncio.wait([step])
+            step.exception()  # nobody else looks at it
+            raise
+
+    def _report(self, cleaner: Cleaner, planned: CleaningPlan, next_dirty: int, seconds: float) -> None:
+        stats = cleaner.stats
+        logger.info(
+            "Compacted %s from offset %d to %d in %.1f s: %d of %d records and %.1f of %.1f MB are left "
+            "(%.0f MB/s, offset map %.0f %% full)",
+            *(self._partition.topic_partition, planned.first_dirty_offset, next_dirty, seconds),
+            *(stats.records_kept, stats.records_read, stats.bytes_written / 1e6, stats.bytes_read / 1e6),
+            *(stats.bytes_read / 1e6 / max(seconds, 0.001), stats.map_utilization * 100),
+        )
+        if stats.records_without_key:
+            logger.warning(
+                "%s had %d records without a key, which compaction removes.",
+                *(self._partition.topic_partition, stats.records_without_key),
+            )

@@ -1,0 +1,272 @@
+"""Moves partitions to other log directories while they are written and read (AlterReplicaLogDirs).
+
+A move is a task: it has pieces of the log copied in worker threads until little is missing, and then the copy
+takes the log's place on the event loop, between two requests. What lies on disk meanwhile, and after a crash,
+is in storage/directories/future_log.py. At most `num.replica.alter.log.dirs.threads` copy at once, the others
+wait.
+
+A move ends by itself when it is done or a disk fails. It is ended by another request for the same partition
+and by the deletion of its topic, which take the copy away, and by the stop of the broker, which leaves it for
+the next start. On a full disk it waits for space, and for descriptors where there are none. All together they
+copy at most `replica.alter.log.dirs.io.max.bytes.per.second`.
+
+Compaction leaves a log that moves alone: otherwise tombstones could go before the copy has read them, but
+after it has read what they delete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from kafkapy.protocol.errors import KafkaError
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.replicas.partition import Partition
+from kafkapy.storage.directories.future_log import FutureLog
+from kafkapy.storage.directories.log_manager import LogManager
+from kafkapy.storage.disk.files import StorageError, TransientStorageError
+from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.log.partition_log import PartitionLog
+
+PIECES_ON_THE_LOOP: Final = 2
+"""How many pieces may be missing in the end: they are copied between two requests."""
+
+ROOM_SECONDS: Final = 5.0
+"""After which a move that met a full disk, or a lack of descriptors, is tried again."""
+
+MIN_WAIT_SECONDS: Final = 0.01
+
+RETRY_SECONDS: Final = 0.5
+"""After which a move that has taken over goes on, where a lack of memory or descriptors stopped it."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Move:
+    """One partition on its way."""
+
+    def __init__(self, partition: Partition, copy: PartitionLog, *, resumed: bool) -> None:
+        self.partition = partition
+        self.future = FutureLog(partition.log, copy)
+        self.resumed = resumed
+        self.stopping = asyncio.Event()
+        self.discard = False
+        """Nobody wants the copy any more."""
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def directories(self) -> tuple[LogDirectory, LogDirectory]:
+        """From where to where."""
+        return self.future.source.log_directory, self.future.copy.log_directory
+
+
+class LogMover:
+    """The moves of one broker."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        blocking: Callable[..., Awaitable[Any]],
+        threads: int,
+        rate: Callable[[], int],
+    ) -> None:
+        """`blocking` runs a function in a worker thread; `rate` is how many bytes a second may be copied."""
+        self._rate = rate
+        self._free_at = 0.0
+        """When the rate allows the next piece, on the loop's clock."""
+        self._logs = logs
+        self._blocking = blocking
+        self._turns = asyncio.Semaphore(threads)
+        self._moves: dict[TopicPartition, _Move] = {}
+        self._stopped = False
+
+    async def move(self, partition: Partition, directory: LogDirectory) -> None:
+        """Have the partition in `directory`: start to move it, or stop to where it is there.
+
+        Raises:
+            KafkaError: INVALID_TOPIC_EXCEPTION, the topic's name is too long; KAFKA_STORAGE_ERROR.
+        """
+        topic_partition = partition.topic_partition
+        move = self._moves.get(topic_partition)
+        while move is not None and (move.directories[1] is not directory or move.stopping.is_set()):
+            move.discard = True
+            await self._end(move)
+            move = self._moves.get(topic_partition)
+        partition.require_online()
+        if move is None and partition.log.log_directory is not directory:
+            self._logs.moves.delete_copy(topic_partition)
+            self._start(partition, self._logs.moves.create_copy(topic_partition, directory), resumed=False)
+
+    def opened(self, partition: Partition) -> None:
+        """Go on with a move that the last stop of the broker interrupted."""
+        topic_partition = partition.topic_partition
+        copy = self._logs.moves.copies.get(topic_partition)
+        if copy is None or topic_partition in self._moves:
+            return
+        if copy.topic_id == partition.topic_id and copy.log_directory is not partition.log.log_directory:
+            self._start(partition, copy, resumed=True)
+        else:
+            self._delete_copy(topic_partition)
+
+    def deleted(self, topic_partition: TopicPartition) -> None:
+        """The partition is no more."""
+        move = self._moves.get(topic_partition)
+        if move is None:
+            self._delete_copy(topic_partition)
+        else:
+            move.discard = True
+            move.stopping.set()
+
+    def log_directory_failed(self, directory: LogDirectory) -> None:
+        """Give up the moves from and to a directory."""
+        for move in self._moves.values():
+            if directory in move.directories:
+                move.stopping.set()
+
+    async def stop(self) -> None:
+        """End every move; the next start of the broker goes on with them."""
+        self._stopped = True
+        for move in list(self._moves.values()):
+            await self._end(move)
+
+    def _start(self, partition: Partition, copy: PartitionLog, *, resumed: bool) -> None:
+        move = self._moves[partition.topic_partition] = _Move(partition, copy, resumed=resumed)
+        move.task = asyncio.get_running_loop().create_task(
+            self._run(move), name=f"move {partition.topic_partition}"
+        )
+
+    async def _end(self, move: _Move) -> None:
+        move.stopping.set()
+        assert move.task is not None
+        await asyncio.wait([move.task])
+
+    async def _run(self, move: _Move) -> None:
+        topic_partition = move.partition.topic_partition
+        source, copy = move.future.source, move.future.copy
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        logger.info("Moving %s from %s to %s", topic_partition, source.log_directory.path, copy.path)
+        try:
+            if await self._copy(move):
+                await self._finish(move)
+                logger.info(
+                    "Moved %s to %s: %s bytes in %.1f s",
+                    *(topic_partition, copy.path, f"{copy.size:,}", loop.time() - started),
+                )
+        except StorageError as error:
+            logger.error("%s stays in %s: %s", topic_partition, source.path, error.message)
+        except KafkaError as error:
+            logger.error("%s cannot be moved: %s", topic_partition, error.message)
+            move.discard = True
+        finally:
+            del self._moves[topic_partition]
+            if copy.log_directory.error is not None or move.discard:
+                self._delete_copy(topic_partition)
+
+    async def _copy(self, move: _Move) -> bool:
+        """Bring the copy to the end of the log and let it take over; False where the move is to stop."""
+        future = move.future
+        is_cut = not move.resumed
+        async with self._turns:
+            while not move.stopping.is_set():
+                piece = None
+                try:
+                    if not is_cut:
+                        future.resume()
+                        is_cut = True
+                    piece = future.next_piece()
+                    if piece is not None:
+                        await self._blocking(future.write, piece)
+                        await self._keep_rate(move, piece.nbytes)
+                        continue
+                    await self._blocking(future.sync)
+                    await self._blocking(future.mark)
+                    if not move.stopping.is_set() and self._take_over(move):
+                        return True
+                except TransientStorageError as error:
+                    logger.error("%s waits to be moved: %s", move.partition.topic_partition, error.message)
+                    await _wait(move.stopping, ROOM_SECONDS)
+                finally:
+                    if piece is not None:
+                        piece.release()
+        return False
+
+    async def _keep_rate(self, move: _Move, nbytes: int) -> None:
+        """Wait until the next piece may be copied."""
+        now = asyncio.get_running_loop().time()
+        self._free_at = max(self._free_at, now) + nbytes / max(self._rate(), 1)
+        # Shorter waits than the clock can tell add up in `_free_at`.
+        if self._free_at - now > MIN_WAIT_SECONDS:
+            await _wait(move.stopping, self._free_at - now)
+
+    def _take_over(self, move: _Move) -> bool:
+        """Copy the last piece and put the copy in the log's place; False where there is more to copy."""
+        future, partition = move.future, move.partition
+        partition.require_online()
+        for _ in range(PIECES_ON_THE_LOOP + 1):
+            piece = future.next_piece()
+            if piece is None:
+                self._logs.moves.take_over(future)
+                partition.replace_log(future.copy)
+                return True
+            try:
+                future.write(piece)
+            finally:
+                piece.release()
+        future.hand_over()
+        return False
+
+    async def _finish(self, move: _Move) -> None:
+        """Have the new log on disk before anything in it is acknowledged, and the old one out of the way.
+
+        What is no fault of the disk is waited for: until this is done nothing of the partition is committed.
+
+        Raises:
+            StorageError: the disk failed, or the broker stops before it could be done.
+        """
+        log = move.future.copy
+        while True:
+            try:
+                await self._settle(move)
+            except Exception as error:
+                if log.log_directory.error is not None or self._stopped:
+                    raise
+                logger.error("Moving %s goes on later: %s", move.partition.topic_partition, error)
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                return
+
+    async def _settle(self, move: _Move) -> None:
+        log, topic_partition = move.future.copy, move.partition.topic_partition
+        ticket = log.prepare_flush()
+        if ticket is not None:
+            try:
+                await self._blocking(ticket.run)
+            except Exception as error:
+                log.abort_flush(ticket, error)
+                raise
+            log.complete_flush(ticket)
+        if log.cleaned_offset is not None:
+            # Recovery would take the gaps of compaction for losses.
+            await self._blocking(self._logs.checkpoint_recovery_points())
+            await self._blocking(self._logs.checkpoint_cleaner_offsets())
+        if topic_partition in self._logs.moves.replaced:
+            settle = self._logs.moves.delete_replaced(topic_partition)
+            move.partition.resume_commits()
+            await self._blocking(settle)
+
+    def _delete_copy(self, topic_partition: TopicPartition) -> None:
+        try:
+            self._logs.moves.delete_copy(topic_partition)
+        except StorageError as error:
+            logger.error("The copy of %s stays: %s", topic_partition, error.message)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Wait until the event, for `seconds` at most."""
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return

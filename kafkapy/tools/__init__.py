@@ -1,0 +1,1 @@
+"""Commands on data directories. They need no broker."""

@@ -1,0 +1,147 @@
+"""The complete check of log directories."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkapy.storage.offline.offline_error import LogSourceError
+from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+from kafkapy.tools.check.directory_check import DirectoryCheck, compare_partitions
+from kafkapy.tools.check.finding import Finding, Severity
+from kafkapy.tools.check.kraft_check import check_kraft_files, check_metadata_file
+from kafkapy.tools.check.layout import DirectoryPlace, Role, find_directories
+from kafkapy.tools.check.owners import Owners
+from kafkapy.tools.check.partition_check import PartitionResult, check_partition
+
+Progress = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a check has read and what it has found."""
+
+    partitions: int = 0
+    segments: int = 0
+    batches: int = 0
+    nbytes: int = 0
+    seconds: float = 0.0
+    live: list[str] = field(default_factory=list)
+    """The log directories on which a broker is running."""
+    unreadable: list[str] = field(default_factory=list)
+    """One line for each thing that could not be checked."""
+    findings: dict[Severity, int] = field(default_factory=lambda: dict.fromkeys(Severity, 0))
+
+    @property
+    def mb_per_second(self) -> float:
+        return self.nbytes / 1e6 / self.seconds if self.seconds else 0.0
+
+    @property
+    def exit_status(self) -> int:
+        """0 if clean, 1 if something is wrong, 2 if something could not be checked."""
+        if self.unreadable:
+            return 2
+        return 1 if self.findings[Severity.DAMAGED] or self.findings[Severity.REPAIRED] else 0
+
+    def values(self) -> dict[str, Any]:
+        """The summary for JSON."""
+        return {
+            "kind": "summary",
+            "partitions": self.partitions,
+            "segments": self.segments,
+            "batches": self.batches,
+            "bytes": self.nbytes,
+            "seconds": round(self.seconds, 3),
+            "findings": {severity.value: count for severity, count in self.findings.items()},
+            "running": self.live,
+            "unreadable": self.unreadable,
+        }
+
+
+class Check:
+    """The check of some log directories."""
+
+    def __init__(self, paths: Iterable[str], *, deep: bool) -> None:
+        """Find the log directories.
+
+        Raises:
+            UserError: there are none.
+        """
+        self._files = ReadOnlyFiles()
+        self._deep = deep
+        self.places: list[DirectoryPlace] = find_directories(self._files, paths)
+        self.summary = Summary()
+
+    def total_bytes(self) -> int:
+        """Estimate how many bytes are to be read."""
+        total = 0
+        for directory in self.places:
+            for place in directory.partitions:
+                if place.role is not Role.DELETED:
+                    total += self._bytes_of(place.path)
+        return total
+
+    def _bytes_of(self, path: str) -> int:
+        try:
+            return sum(each.stat().st_size for each in self._files.scan(path) if each.name.endswith(".log"))
+        except OSError:
+            return 0
+
+    def run(self, progress: Progress) -> Iterator[Finding]:
+        """Read everything, and yield findings as they come."""
+        started = time.perf_counter()
+        results: list[PartitionResult] = []
+        owners = Owners()
+        for place in self.places:
+            try:
+                directory = DirectoryCheck(self._files, place, deep=self._deep)
+                yield from self._count(directory.findings())
+                if place.whole:
+                    owners.add_directory(place.path, directory.meta)
+                if place.whole and not directory.live:
+                    cluster_id, found = check_metadata_file(place.path)
+                    owners.add_metadata(place.path, cluster_id)
+                    yield from self._count(found)
+                    yield from self._count(check_kraft_files(self._files, place.path))
+            except OSError as error:
+                self.summary.unreadable.append(f"{place.path} cannot be read: {error.strerror or error}")
+                continue
+            if directory.live:
+                self.summary.live.append(place.path)
+            for partition, expected in directory.partitions():
+                try:
+                    result = check_partition(self._files, partition, expected, progress)
+                    if partition.role is Role.KRAFT:
+                        result.findings += check_kraft_files(self._files, partition.path)
+                except FileNotFoundError as error:
+                    if not directory.live:
+                        self.summary.unreadable.append(f"{error.filename} was removed during the check")
+                    continue
+                except LogSourceError as error:
+                    self.summary.unreadable.append(str(error))
+                    continue
+                except OSError as error:
+                    self.summary.unreadable.append(
+                        f"{partition.path} cannot be read: {error.strerror or error}"
+                    )
+                    continue
+                self._add(result)
+                if partition.role is Role.LOG:
+                    results.append(result)
+                yield from self._count(result.findings)
+        yield from self._count(owners.compare())
+        yield from self._count(compare_partitions(results))
+        self.summary.seconds = time.perf_counter() - started
+
+    def _add(self, result: PartitionResult) -> None:
+        self.summary.partitions += 1
+        self.summary.segments += result.segments
+        self.summary.batches += result.batches
+        self.summary.nbytes += result.nbytes
+
+    def _count(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        for finding in findings:
+            self.summary.findings[finding.severity] += 1
+            yield finding

@@ -1,0 +1,148 @@
+"""A log directory: its ids, its lock, its checkpoints, leftovers and partitions."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kafkapy.storage.disk.checkpoints import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    CorruptCheckpointError,
+    MetaProperties,
+    read_clean_shutdown_epoch,
+    read_meta_properties,
+)
+from kafkapy.storage.disk.log_directory import LOCK_FILE
+from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+from kafkapy.tools.check.checkpoint_check import Checkpoints, lines_without_partition, read_checkpoints
+from kafkapy.tools.check.finding import Finding, Severity
+from kafkapy.tools.check.layout import DirectoryPlace, PartitionPlace, Role
+from kafkapy.tools.check.partition_check import Expected, PartitionResult
+
+_KEPT = {
+    Role.FUTURE: (
+        "is a future log, whose move to this directory has not ended",
+        "The next start goes on with it, or removes it.",
+    ),
+    Role.DELETED: ("is left from a partition that was deleted", "The next start removes it."),
+    Role.STRAY: ("was set aside by a start, since it is not its topic's log", "It may be removed."),
+}
+
+
+class DirectoryCheck:
+    """One log directory, as its files were before its partitions were read."""
+
+    def __init__(self, files: ReadOnlyFiles, place: DirectoryPlace, *, deep: bool) -> None:
+        """Read the files of the directory itself.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.place = place
+        self._files = files
+        self._deep = deep
+        path = place.path
+        self.live = files.is_locked(f"{path}/{LOCK_FILE}")
+        """Whether a broker is running on the directory."""
+        self.clean = not self.live and files.exists(f"{path}/{CLEAN_SHUTDOWN}")
+        self.checkpoints: Checkpoints = read_checkpoints(files, path)
+        self.meta: MetaProperties | None = None
+        """The ids of the directory, if they can be read."""
+
+    def partitions(self) -> Iterator[tuple[PartitionPlace, Expected]]:
+        """Yield the partitions to read, and what is known of each."""
+        for place in self.place.partitions:
+            if place.role is not Role.DELETED:
+                yield place, self._expected(place)
+
+    def _expected(self, place: PartitionPlace) -> Expected:
+        if place.role is not Role.LOG:
+            kraft = place.role is Role.KRAFT
+            return Expected(clean=False, live=self.live, deep=self._deep, all_synced=kraft)
+        checkpoints, each = self.checkpoints, place.topic_partition
+        return Expected(
+            clean=self.clean,
+            live=self.live,
+            deep=self._deep,
+            recovery_point=checkpoints.recovery_points.get(each),
+            log_start_offset=checkpoints.log_starts.get(each, 0),
+            high_watermark=checkpoints.high_watermarks.get(each),
+            cleaner_offset=checkpoints.cleaner_offsets.get(each),
+        )
+
+    def findings(self) -> list[Finding]:
+        """Return what is wrong with the directory itself.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if not self.place.whole:
+            return []
+        path = self.place.path
+        found = list(self.checkpoints.findings)
+        found += self._identity() + self._marker()
+        for place in self.place.partitions:
+            if place.role in _KEPT and not self.live:
+                found.append(Finding(Severity.HARMLESS, place.path, *_KEPT[place.role]))
+        if not self.live:
+            found += [
+                Finding(
+                    Severity.HARMLESS,
+                    entry.path,
+                    "is left from a write that was interrupted",
+                    "It may be removed.",
+                )
+                for entry in self._files.scan(path)
+                if entry.name.endswith(".tmp") and entry.is_file()
+            ]
+        if self.clean:
+            there = [place.topic_partition for place in self.place.partitions if place.role is Role.LOG]
+            found += lines_without_partition(path, self.checkpoints, there)
+        return found
+
+    def _marker(self) -> list[Finding]:
+        """Check the marker of a clean stop, which counts even if its content is damaged."""
+        path = f"{self.place.path}/{CLEAN_SHUTDOWN}"
+        if not self.clean or read_clean_shutdown_epoch(self._files, path) is not None:
+            return []
+        text = self._files.read(path)
+        if not text:
+            return []  # before Kafka 3.8
+        return [
+            Finding(
+                Severity.HARMLESS, path, "its broker epoch cannot be read", "The file counts all the same."
+            )
+        ]
+
+    def _identity(self) -> list[Finding]:
+        path = f"{self.place.path}/{META_PROPERTIES}"
+        remedy = "kafkapy writes a new one at its next start; Apache Kafka does not start without it."
+        try:
+            self.meta = read_meta_properties(self._files, path)
+        except CorruptCheckpointError as error:
+            return [Finding(Severity.REPAIRED, path, str(error).removeprefix(f"{path}: "), remedy)]
+        return [Finding(Severity.REPAIRED, path, "it is missing", remedy)] if self.meta is None else []
+
+
+def compare_partitions(results: list[PartitionResult]) -> list[Finding]:
+    """Return what only a comparison of several partitions shows."""
+    found = []
+    places: dict[object, PartitionResult] = {}
+    ids: dict[str, dict[bytes, list[PartitionResult]]] = defaultdict(lambda: defaultdict(list))
+    for result in results:
+        other = places.setdefault(result.topic_partition, result)
+        if other is not result:
+            what = f"{result.topic_partition} is in {os.path.dirname(other.path)} too"
+            remedy = "No broker starts with both: remove the one that is out of date."
+            found.append(Finding(Severity.DAMAGED, result.path, what, remedy))
+        if result.topic_id is not None:
+            ids[result.topic_partition.topic][result.topic_id].append(result)
+    for groups in ids.values():
+        for strange in sorted(groups.values(), key=len)[:-1]:
+            for result in strange:
+                what = "its topic id is not that of the topic's other partitions"
+                remedy = "The next start takes the id from the metadata and removes deleted topics."
+                found.append(Finding(Severity.REPAIRED, result.path, what, remedy))
+    return found

@@ -1,0 +1,100 @@
+"""Files outside the logs: KRaft's snapshots and quorum state, and kafkapy's own metadata."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+
+from kafkapy.metadata import znodes
+from kafkapy.metadata.sqlite_tree import DamagedTreeError, SqliteTree
+from kafkapy.metadata.store import MetadataStoreError
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.records import crc_is_valid, decode_records, read_header
+from kafkapy.storage.log.batches import BadBatchError, iter_batches
+from kafkapy.storage.offline.data_directory import METADATA_FILE
+from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+from kafkapy.tools.check.finding import Finding, Severity
+
+_SNAPSHOT = re.compile(r"(?:[0-9]{20}-[0-9]{10}|bootstrap)\.checkpoint")
+_SNAPSHOT_FOOTER = 4
+_QUORUM_STATE = "quorum-state"
+
+
+def check_kraft_files(files: ReadOnlyFiles, directory: str) -> list[Finding]:
+    """Check that metadata snapshots are complete and that the quorum's state can be read.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    found = []
+    for entry in files.scan(directory):
+        try:
+            if _SNAPSHOT.fullmatch(entry.name):
+                position, wrong = _look_at_snapshot(files, entry.path)
+                if wrong is not None:
+                    remedy = "Apache Kafka does not start with it: restore it, or remove it if one is older."
+                    found.append(Finding(Severity.DAMAGED, entry.path, wrong, remedy, position))
+            elif entry.name == _QUORUM_STATE:
+                text = files.read(entry.path)
+                if text and not isinstance(json.loads(text), dict):
+                    raise ValueError("it is not a JSON object")
+        except ValueError as error:
+            remedy = "Apache Kafka does not start with it: restore it."
+            found.append(Finding(Severity.DAMAGED, entry.path, f"it cannot be read: {error}", remedy))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def _look_at_snapshot(files: ReadOnlyFiles, path: str) -> tuple[int, str | None]:
+    """Return what is wrong with a snapshot, and where."""
+    file = files.open(path)
+    position, last_type = 0, None
+    try:
+        for position, batch in iter_batches(files, file, 0, files.size_of(file)):
+            header = read_header(batch)
+            if not crc_is_valid(batch, 0, header):
+                return position, "the CRC is wrong"
+            last_type = None
+            for record in decode_records(batch, 0, header):
+                if header.is_control and record.key is not None:
+                    last_type = int.from_bytes(record.key[2:4], "big")
+    except BadBatchError as error:
+        return error.position, error.reason
+    except DecodeError as error:
+        return position, str(error)
+    finally:
+        file.release()
+    return position, None if last_type == _SNAPSHOT_FOOTER else "its footer is missing"
+
+
+def check_metadata_file(directory: str) -> tuple[str | None, list[Finding]]:
+    """Return the cluster of kafkapy's metadata, a SQLite file, and what is wrong with the file.
+
+    A copy is read, since SQLite writes files beside the one that it opens.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    path = f"{directory}/{METADATA_FILE}"
+    if not os.path.exists(path):
+        return None, []
+    with tempfile.TemporaryDirectory(prefix="kafkapy-check-") as folder:
+        for suffix in ("", "-wal"):
+            if os.path.exists(path + suffix):
+                shutil.copyfile(path + suffix, f"{folder}/{METADATA_FILE}{suffix}")
+        try:
+            tree = SqliteTree(f"{folder}/{METADATA_FILE}", sync=False)
+            try:
+                node = tree.read(znodes.CLUSTER_ID)
+            finally:
+                tree.close()
+            return None if node is None else znodes.decode_cluster_id(node.data), []
+        except DamagedTreeError as error:
+            return None, [Finding(Severity.DAMAGED, path, f"it is damaged ({error.what})", error.remedy)]
+        except MetadataStoreError as error:
+            what = str(error).replace(folder, directory).rstrip(".")
+            return None, [Finding(Severity.DAMAGED, path, what, DamagedTreeError.remedy)]

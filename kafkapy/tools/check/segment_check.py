@@ -1,0 +1,355 @@
+"""Every batch of a segment: its structure, its CRC, the order of offsets and epochs.
+
+A `deep` check looks at every record too.
+
+If something is wrong, the segment is surveyed (storage/damage/survey.py) from the batch before it, as a
+broker would do. The survey says which bytes and offsets are lost, and the check goes on with the good batches
+between them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kafkapy.protocol.compression import DecompressedSizeError
+from kafkapy.protocol.control_records import ControlType, parse_control_record_key
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.legacy_records import decode_message_set
+from kafkapy.protocol.record_walker import walk_batch
+from kafkapy.protocol.records import (
+    CONTROL,
+    HEADER_SIZE,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    Record,
+    decode_records,
+    read_header,
+)
+from kafkapy.storage.damage.damage import DamagedRange, good_runs
+from kafkapy.storage.damage.survey import survey
+from kafkapy.storage.disk.files import File
+from kafkapy.storage.log.batches import BadBatchError, iter_batches, reason_against
+from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+from kafkapy.tools.check.index_check import OffsetIndexCheck, TimeIndexCheck
+from kafkapy.tools.check.segment_report import BadPlace, EpochStart, Gap, LogState, Marker, SegmentReport
+
+_MAX_BATCH = 1 << 30
+_PROGRESS = 1 << 22
+_CRC_AT = 12
+_CRC_FROM = 16
+
+Progress = Callable[[int], None]
+"""A function that is called with the number of bytes read since the last call."""
+
+
+class _Before(NamedTuple):
+    """Where the last good batch begins, and what was known before it."""
+
+    position: int
+    expected: int
+    epoch: int
+
+
+class _WrongError(Exception):
+    """The batch at the position cannot be the next one."""
+
+    def __init__(self, position: int, reason: str, *, noticed: bool = True) -> None:
+        super().__init__(reason)
+        self.position = position
+        self.reason = reason
+        self.noticed = noticed
+
+
+class SegmentCheck:
+    """The check of one segment file."""
+
+    def __init__(
+        self,
+        files: ReadOnlyFiles,
+        file: File,
+        base_offset: int,
+        state: LogState,
+        offset_index: OffsetIndexCheck,
+        time_index: TimeIndexCheck,
+        *,
+        deep: bool,
+        progress: Progress,
+    ) -> None:
+        self._files = files
+        self._file = file
+        self._base_offset = base_offset
+        self._state = state
+        self._offset_index = offset_index
+        self._time_index = time_index
+        self._deep = deep
+        self._progress = progress
+        self._before = _Before(0, self._expected(), state.epoch)
+        self.report = SegmentReport()
+
+    def run(self, size: int, following: int | None) -> SegmentReport:
+        """Read the file up to byte `size`; the next segment begins at offset `following`.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        try:
+            self._pass(0, size)
+        except _WrongError as wrong:
+            if self._state.legacy is None:
+                self._survey(wrong, size, following)
+            else:
+                self._lose(
+                    [DamagedRange(wrong.position, size, self._expected(), self._expected())], wrong, size
+                )
+        return self.report
+
+    def _expected(self) -> int:
+        return max(self._state.next_offset or 0, self._base_offset)
+
+    def _pass(self, start: int, end: int) -> None:
+        """Check the batches between two positions.
+
+        Raises:
+            _WrongError: the bytes at a position are not the next batch.
+        """
+        done = reported = start
+        try:
+            for position, batch in iter_batches(self._files, self._file, start, end):
+                header = read_header(batch)
+                if not 0 <= header.magic <= MAGIC:
+                    raise _WrongError(position, f"no batch header (magic {header.magic})")
+                self._take(position, header, batch)
+                done = position + len(batch)
+                if done - reported >= _PROGRESS:
+                    self._progress(done - reported)
+                    reported = done
+        except BadBatchError as error:
+            raise _WrongError(error.position, error.reason) from None
+        except DecodeError as error:
+            raise _WrongError(done, str(error)) from None
+        finally:
+            self._progress(done - reported)
+
+    # --- damage ---------------------------------------------------------------------------------------------
+
+    def _survey(self, wrong: _WrongError, size: int, following: int | None) -> None:
+        """Find what is lost from the last good batch on, which may itself be wrong."""
+        state, before = self._state, self._before
+        found = survey(
+            self._files,
+            self._file,
+            before.position,
+            size,
+            base_offset=self._base_offset,
+            expected=before.expected,
+            end_offset=before.expected if following is None else following,
+            leader_epoch=before.epoch,
+            end_is_known=following is not None,
+        )
+        damage = found.damage or [DamagedRange(wrong.position, size, self._expected(), self._expected())]
+        first = damage[0].position
+        if first <= before.position:
+            state.next_offset, state.epoch = before.expected, before.epoch
+        self.report.gaps = [gap for gap in self.report.gaps if gap.position < first]
+        self.report.epochs = [each for each in self.report.epochs if each.position < first]
+        self._lose(damage, wrong, size)
+        for start, end in good_runs(damage, max(first, before.position), size):
+            lost = [each for each in damage if each.end_position <= start]
+            if lost:
+                state.next_offset = max(state.next_offset or 0, lost[-1].end_offset)
+            try:
+                self._pass(start, end)
+            except _WrongError as another:
+                # The survey finds nothing wrong: the batch is odd, but the file is not damaged.
+                self._lose(
+                    [DamagedRange(another.position, end, self._expected(), self._expected())], another, size
+                )
+        state.next_offset = max(state.next_offset or 0, damage[-1].end_offset)
+        state.open_transactions.clear()
+
+    def _lose(self, damage: list[DamagedRange], wrong: _WrongError, size: int) -> None:
+        for lost in damage:
+            reason = wrong.reason
+            if not lost.position <= wrong.position < lost.end_position:
+                reason = self._reason_at(lost)
+            at_end = lost.end_position >= size
+            self.report.bad.append(
+                BadPlace(
+                    lost.position,
+                    lost.end_position - lost.position,
+                    lost.first_offset,
+                    lost.end_offset,
+                    reason,
+                    at_end=at_end,
+                    torn=at_end and self._is_torn(lost.position, size),
+                    noticed=lost.position > wrong.position
+                    or (lost.position == wrong.position and wrong.noticed),
+                )
+            )
+            self._offset_index.hole(lost.position, lost.end_position)
+            self._time_index.bad_batch()
+            self._progress(lost.end_position - lost.position)
+
+    def _reason_at(self, lost: DamagedRange) -> str:
+        batch = self._files.read_at(self._file, lost.end_position - lost.position, lost.position)
+        try:
+            header = read_header(batch)
+        except DecodeError as error:
+            return str(error)
+        if header.magic != MAGIC:
+            return f"no batch header (magic {header.magic})"
+        reason = reason_against(header, batch, lost.first_offset, self._base_offset)
+        return (
+            reason
+            or f"offset {header.base_offset} and leader epoch {header.partition_leader_epoch} do not fit"
+        )
+
+    def _is_torn(self, position: int, size: int) -> bool:
+        """Return whether a crash can have left this: a torn batch, or an unwritten hole."""
+        rest = self._files.read_at(self._file, 4096, position)
+        if not any(rest):
+            return all(not any(chunk) for chunk in self._chunks(position, size))
+        try:
+            header = read_header(rest)
+        except DecodeError:
+            return size - position < HEADER_SIZE
+        return 0 <= header.magic <= MAGIC and header.size > size - position
+
+    def _chunks(self, position: int, size: int) -> Iterator[bytes]:
+        while position < size:
+            chunk = self._files.read_at(self._file, min(1 << 20, size - position), position)
+            if not chunk:
+                return
+            yield chunk
+            position += len(chunk)
+
+    # --- one batch ------------------------------------------------------------------------------------------
+
+    def _take(self, position: int, header: BatchHeader, batch: memoryview) -> None:
+        state = self._state
+        expected = self._expected()
+        if header.magic != MAGIC:
+            self._take_legacy(position, header, batch, expected)
+            return
+        reason = reason_against(header, batch, expected, self._base_offset)
+        if reason is not None:
+            raise _WrongError(position, reason)
+        epoch = header.partition_leader_epoch
+        if epoch != state.epoch:
+            if 0 <= epoch < state.epoch:
+                what = f"leader epoch {epoch} after epoch {state.epoch}"
+                raise _WrongError(position, what, noticed=False)
+            self._before = _Before(position, expected, state.epoch)
+            self._change_epoch(position, header)
+        else:
+            self._before = _Before(position, expected, epoch)
+        if header.base_offset > expected and state.next_offset is not None:
+            self.report.gaps.append(Gap(position, expected, header.base_offset - 1))
+            state.open_transactions.clear()  # a marker that was missed may have ended them
+        state.batches += 1
+        if header.record_count <= header.last_offset_delta:
+            state.compacted = True
+        if header.producer_id >= 0:
+            state.has_producers = True
+            if header.attributes & TRANSACTIONAL:
+                self._follow_transaction(position, header, batch)
+        if self._deep:
+            wrong = _wrong_records(header, batch)
+            if wrong is not None:
+                self._unreadable(position, header, wrong)
+        state.next_offset = state.batch_end = header.next_offset
+        self._offset_index.batch(position, header.base_offset, header.last_offset)
+        self._time_index.batch(header.base_offset, header.last_offset, header.max_timestamp)
+
+    def _unreadable(self, position: int, header: BatchHeader, reason: str) -> None:
+        """Add a finding for a batch that is as it was written, but cannot be read."""
+        self.report.bad.append(
+            BadPlace(position, header.size, header.base_offset, header.next_offset, reason, noticed=False)
+        )
+
+    def _change_epoch(self, position: int, header: BatchHeader) -> None:
+        epoch = header.partition_leader_epoch
+        if epoch >= 0:
+            self._state.epoch = epoch
+            self.report.epochs.append(EpochStart(position, header.base_offset, epoch, self._state.batch_end))
+
+    def _follow_transaction(self, position: int, header: BatchHeader, batch: memoryview) -> None:
+        transactions = self._state.open_transactions
+        if not header.attributes & CONTROL:
+            transactions.setdefault(header.producer_id, header.base_offset)
+            return
+        try:
+            kind = _control_type(decode_records(batch, 0, header))
+        except DecodeError as error:
+            self._unreadable(position, header, f"a transaction marker that cannot be read: {error}")
+            return
+        if kind not in (ControlType.ABORT, ControlType.COMMIT):
+            return
+        first = transactions.pop(header.producer_id, None)
+        if kind == ControlType.ABORT:
+            self.report.abort_markers.add((header.producer_id, header.base_offset))
+            if first is not None:
+                stable = header.base_offset + 1
+                if not self._state.compacted:
+                    stable = min([stable, *transactions.values()])
+                self.report.aborted.append(Marker(header.producer_id, first, header.base_offset, stable))
+
+    def _take_legacy(self, position: int, header: BatchHeader, batch: memoryview, expected: int) -> None:
+        """Check a message, or a wrapper, whose offset is that of its last message."""
+        state = self._state
+        last = header.base_offset
+        reason = None
+        if zlib.crc32(batch[_CRC_FROM:]) != int.from_bytes(batch[_CRC_AT:_CRC_FROM], "big"):
+            if state.legacy is None:
+                raise _WrongError(position, f"no batch header (magic {header.magic})")
+            reason = "the CRC is wrong"
+        elif last < expected:
+            reason = f"offset {last} where {expected} is next"
+        elif self._deep:
+            try:
+                decode_message_set(batch, limit=_MAX_BATCH)
+            except DecodeError as error:
+                reason = str(error)
+        state.legacy = header.magic
+        state.batches += 1
+        if reason is not None:
+            self.report.bad.append(BadPlace(position, header.size, expected, last + 1, reason))
+            self._offset_index.hole(position, position + 1)
+        else:
+            self._offset_index.batch(position, expected, last)
+        state.next_offset = max(last + 1, expected)
+        self._time_index.bad_batch()
+
+
+def _control_type(records: list[Record]) -> int:
+    if not records:
+        return -1
+    return parse_control_record_key(records[0].key)
+
+
+def _wrong_records(header: BatchHeader, batch: memoryview) -> str | None:
+    """Return what is wrong with records that no consumer could read.
+
+    Compacted batches have gaps, and other brokers are less strict than this one: so if the walk finds fault,
+    decoding decides.
+    """
+    try:
+        if header.record_count == header.last_offset_delta + 1:
+            walk_batch(batch, 0, header, max_decompressed=_MAX_BATCH)
+            return None
+    except DecompressedSizeError as error:
+        return str(error)
+    except DecodeError:
+        pass
+    try:
+        last = header.base_offset - 1
+        for record in decode_records(batch, 0, header, limit=_MAX_BATCH):
+            if not last < record.offset <= header.last_offset:
+                return f"a record with offset {record.offset} after offset {last}"
+            last = record.offset
+    except DecodeError as error:
+        return str(error)
+    return None

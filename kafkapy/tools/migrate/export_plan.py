@@ -1,0 +1,104 @@
+"""What an export takes: the topics that this broker's metadata know, with their partitions' directories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafkapy.controller.producer_ids import UNKNOWN_IDS
+from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
+from kafkapy.storage.damage.damage import load_damage
+from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.offline.data_directory import METADATA_FILE
+from kafkapy.tools.migrate.cluster import Cluster
+from kafkapy.tools.migrate.internal_topics import highest_producer_id
+from kafkapy.tools.migrate.metadata_file import read_metadata
+from kafkapy.tools.migrate.migration_error import TravelError, some_of
+from kafkapy.tools.migrate.settings import exported_image
+from kafkapy.tools.migrate.source import PartitionFolder, Source
+
+EXPORTED_SUFFIX: Final = ".exported"
+"""Of metadata.db, once a directory was exported in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """What goes where."""
+
+    cluster: Cluster
+    folders: list[PartitionFolder]
+    topic_ids: dict[TopicPartition, Uuid]
+    directory_ids: list[Uuid]
+    """Of the log directories: new ones where they had none."""
+    left: list[str]
+    """Partition directories that stay behind: no topic knows them."""
+    damaged: list[str]
+    """Partitions with damaged offsets, in words (storage/damage/damage.py)."""
+    not_carried: list[str]
+    """What Apache Kafka has nothing for, in words."""
+
+    def directories(self) -> dict[TopicPartition, Uuid]:
+        """The log directory of each partition."""
+        return {folder.topic_partition: self.directory_ids[folder.directory] for folder in self.folders}
+
+
+def plan_export(source: Source, files: FileSystem, scratch: str, *, zookeeper: bool) -> ExportPlan:
+    """Plan the export of `source` to a Kafka with or without ZooKeeper.
+
+    `scratch` is a directory for a copy of its metadata.
+
+    Raises:
+        TravelError: it is not this broker's, or damaged, or not all of it is there.
+        OSError: the disk failed.
+    """
+    metadata = source.metadata_file
+    if metadata is None:
+        raise _not_ours(source, files)
+    cluster = read_metadata(files, metadata, scratch, source.node_id)
+    not_carried: list[str] = []
+    image = exported_image(cluster.image, not_carried, zookeeper=zookeeper)
+    cluster = replace(cluster, image=image)
+    topic_ids = {
+        TopicPartition(topic.name, index): topic.id
+        for topic in cluster.image.topics.values()
+        for index in range(len(topic.partitions))
+    }
+    folders, left = [], []
+    for topic_partition, folder in sorted(source.folders.items()):
+        topic_id = topic_ids.get(topic_partition)
+        if topic_id is not None and folder.topic_id in (None, topic_id):
+            folders.append(folder)
+        else:
+            left.append(folder.path)
+    absent = sorted(topic_ids.keys() - {folder.topic_partition for folder in folders})
+    if absent:
+        raise TravelError(
+            f"{some_of([str(each) for each in absent])}: there is no directory of such a partition. Name all "
+            "of the broker's log.dirs, or restore it; one that never was is made when the broker starts."
+        )
+    if not cluster.next_producer_id:
+        # Logs of a directory that was not made here may hold ids that this broker did not give out.
+        highest = max((highest_producer_id(source.files, each.path) for each in folders), default=-1)
+        if highest >= 0:
+            cluster = replace(cluster, next_producer_id=highest + 1 + UNKNOWN_IDS)
+    ids = [each.meta.directory_id or random_uuid() for each in source.log_dirs]
+    damaged = [
+        f"{folder.topic_partition} offsets {each.first_offset} to {each.end_offset - 1}"
+        for folder in folders
+        for ranges in load_damage(files, folder.path).values()
+        for each in ranges
+    ]
+    return ExportPlan(cluster, folders, topic_ids, ids, left, damaged, not_carried)
+
+
+def _not_ours(source: Source, files: FileSystem) -> TravelError:
+    said = f"{source.log_dirs[0].path} has no {METADATA_FILE}: it"
+    exported = [files.exists(f"{each.path}/{METADATA_FILE}{EXPORTED_SUFFIX}") for each in source.log_dirs]
+    if any(exported) or source.cluster_metadata is not None:
+        return TravelError(f"{said} is a data directory of Apache Kafka already.")
+    if source.folders:
+        return TravelError(
+            f"{said} is one of several log.dirs of kafkapy, then name all of them, separated by commas; or a "
+            "data directory of Apache Kafka already."
+        )
+    return TravelError(f"{said} is not a data directory of kafkapy.")

@@ -1,0 +1,132 @@
+"""`kafkapy import DIR TARGET [--zookeeper HOST:PORT] [--metadata DIR]`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkapy.metadata.topic_names import is_internal
+from kafkapy.tools.migrate.command_line import (
+    cost,
+    counted,
+    named_directories,
+    progress_bar,
+    size,
+    targets_for,
+)
+
+if TYPE_CHECKING:
+    from kafkapy.tools.migrate.import_plan import ImportPlan
+    from kafkapy.tools.migrate.importing import Imported
+
+
+@click.command("import")
+@click.argument("directory", metavar="DIR")
+@click.argument("target", metavar="[TARGET]", required=False)
+@click.option("--in-place", is_flag=True, help="Change DIR itself, which costs no disk space.")
+@click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="Take settings from Kafka's ZooKeeper.")
+@click.option(
+    "--metadata",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Take settings from that metadata.log.dir.",
+)
+def import_(
+    directory: str, target: str | None, in_place: bool, zookeeper: str | None, metadata: Path | None
+) -> None:
+    """Write a data directory DIR of Apache Kafka as one of kafkapy.
+
+    The broker must be stopped. Topics, their records and committed offsets are taken from the directory;
+    settings from its KRaft metadata, or from the ZooKeeper that is named. Several directories are named as in
+    log.dirs, with as many targets.
+    """
+    from kafkapy.tools.migrate.importing import MetadataPlace, import_copy, import_in_place
+
+    sources = named_directories(directory)
+    targets = targets_for(sources, target, in_place)
+    place = MetadataPlace(zookeeper, metadata)
+    if targets is None:
+        imported = import_in_place(sources, place)
+    else:
+        with progress_bar("Copying") as progress:
+            imported = import_copy(sources, targets, place, progress)
+    _report(imported, sources if targets is None else targets, copied=targets is not None)
+
+
+def _report(imported: Imported, paths: list[Path], *, copied: bool) -> None:
+    plan = imported.plan
+    where = ",".join(str(path.absolute()) for path in paths)
+    topics = plan.cluster.image.topics
+    partitions = sum(len(topic.partitions) for topic in topics.values())
+    amount = f"{counted(len(topics), 'topic')} with {counted(partitions, 'partition')}"
+    click.echo(
+        f"Imported {amount} ({size(imported.transfer.nbytes)}) to {where}"
+        if copied
+        else f"Imported {amount}, in place: {where}"
+    )
+    if copied:
+        click.echo(cost(imported.transfer))
+    if not imported.source.clean:
+        click.echo("The broker was not stopped in order: the logs will be recovered when this one starts.")
+    click.echo(_settings(plan))
+    _report_internal(plan)
+    if imported.put_aside is not None:
+        click.echo(f"Kafka's own metadata are kept in {imported.put_aside}")
+    for remark in plan.remarks:
+        click.echo(f"Note: {remark}")
+    if plan.not_carried:
+        click.echo("Not taken over:")
+        for line in plan.not_carried:
+            click.echo(f"  {line}")
+    data = str(paths[0]) if len(paths) == 1 else where
+    click.echo(f"Start it with: kafkapy serve --data {data}")
+
+
+def _settings(plan: ImportPlan) -> str:
+    image = plan.cluster.image
+    if plan.described_by is None:
+        kept = [topic.name for topic in image.topics.values() if topic.configs.get("retention.ms") == "-1"]
+        compacted = [
+            topic.name
+            for topic in image.topics.values()
+            if topic.configs.get("cleanup.policy") == "compact" and not is_internal(topic.name)
+        ]
+        return (
+            f"Settings could not be found: {counted(len(kept), 'topic')} get retention.ms=-1, so that "
+            f"nothing is deleted, and {len(compacted)} that Kafka compacts cleanup.policy=compact. Set what "
+            "they should have, or import again with --zookeeper or --metadata."
+        )
+    settings = sum(len(topic.configs) for topic in image.topics.values())
+    brokers = sum(map(len, image.broker_configs.values()))
+    return (
+        f"Settings from {plan.described_by}: {settings} of topics, {brokers} of brokers. Those in a "
+        "server.properties stay there: kafkapy serve --config takes the file"
+    )
+
+
+def _report_internal(plan: ImportPlan) -> None:
+    internal = plan.internal
+    groups = internal.groups_with_offsets | internal.classic_groups | internal.consumer_groups
+    if groups:
+        click.echo(
+            f"Groups: {len(groups)}, {len(internal.groups_with_offsets)} of them with committed offsets"
+        )
+    if internal.consumer_groups:
+        click.echo(
+            f"  {len(internal.consumer_groups)} use the consumer protocol, which is not spoken here yet: "
+            "their offsets are kept, their members join again with group.protocol=classic"
+        )
+    if internal.other_groups:
+        click.echo(f"  {len(internal.other_groups)} share or streams groups stay in the log, without effect")
+    if internal.transactional_ids:
+        click.echo(
+            f"Transactional ids: {internal.transactional_ids} kept, without effect: transactions are not "
+            "coordinated here yet"
+        )
+    for transaction in internal.open_transactions:
+        click.echo(
+            f"  not ended: {transaction}: read_committed readers stop there. To end it, start Apache Kafka "
+            "once more until its timeout is over, and import again"
+        )

@@ -1,0 +1,178 @@
+"""Making a data directory of Apache Kafka's one of this broker.
+
+The files of partitions stay as they are, but for segments of before Kafka 0.11 (old_segments.py).
+`metadata.db` is written from what Kafka's metadata say, or from the names of the directories, and
+`meta.properties` in version 0: a KRaft node refuses that one, so that Kafka is not started on the directory
+by mistake, without its metadata, where it would put all topics aside.
+
+The original is not touched, unless it is imported in place. There, `metadata.db` comes first: from then on
+the directory is this broker's, and what follows only keeps Kafka from opening it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, write_meta_properties
+from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.offline.data_directory import METADATA_FILE
+from kafkapy.tools.migrate.checkpoint_files import bring_checkpoints, raise_recovery_points
+from kafkapy.tools.migrate.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
+from kafkapy.tools.migrate.exporting import put_aside
+from kafkapy.tools.migrate.import_plan import ImportPlan, plan_import
+from kafkapy.tools.migrate.kraft_log import read_metadata_log
+from kafkapy.tools.migrate.kraft_replay import replay
+from kafkapy.tools.migrate.metadata_file import write_metadata
+from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.source import CLUSTER_METADATA, PARTIAL_SUFFIX, Source
+from kafkapy.tools.migrate.target import Target
+from kafkapy.tools.migrate.transfer import Transfer, bring_partitions
+from kafkapy.tools.migrate.zookeeper import connected, read_tree
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataPlace:
+    """Where the cluster's metadata are, if not in the directories."""
+
+    zookeeper: str | None = None
+    """HOST:PORT[,…][/chroot]"""
+    directory: Path | None = None
+    """Kafka's metadata.log.dir."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was done."""
+
+    plan: ImportPlan
+    source: Source
+    transfer: Transfer = field(default_factory=Transfer)
+    put_aside: str | None = None
+    """Where Kafka's own metadata are now."""
+
+
+def import_copy(
+    paths: Sequence[Path], targets: Sequence[Path], place: MetadataPlace, progress: Callable[[int], None]
+) -> Imported:
+    """Write the import of the log directories `paths` to as many new directories.
+
+    Raises:
+        TravelError: it cannot be done; nothing is left of it.
+    """
+    files = FileSystem()
+    with Source(paths) as source:
+        plan = _plan(source, place)
+        with Target(targets, files) as target:
+            try:
+                transfer = bring_partitions(
+                    source, plan.folders, target.paths, files, progress, convert=plan.old
+                )
+                for log_dir, path in zip(source.log_dirs, target.paths, strict=True):
+                    bring_checkpoints(files, log_dir, path)
+                _raise_recovery_points(source, plan, target.paths, files)
+                write_metadata(f"{target.paths[0]}/{METADATA_FILE}", plan.cluster)
+                _write_meta_properties(source, plan.cluster, target.paths, files)
+                target.commit()
+            except OSError as error:
+                raise TravelError(f"{error.filename or target.final[0]}: {error.strerror}.") from None
+        return Imported(plan, source, transfer)
+
+
+def import_in_place(paths: Sequence[Path], place: MetadataPlace) -> Imported:
+    """Make the log directories `paths` themselves this broker's.
+
+    Raises:
+        TravelError: it cannot be done; they still are Apache Kafka's.
+    """
+    files = FileSystem()
+    with Source(paths) as source:
+        plan = _plan(source, place, in_place=True)
+        own = [each.path for each in source.log_dirs]
+        partial = f"{own[0]}/{METADATA_FILE}{PARTIAL_SUFFIX}"
+        try:
+            _raise_recovery_points(source, plan, own, files)
+            for suffix in ("", "-wal", "-shm"):
+                files.unlink(partial + suffix)
+            write_metadata(partial, plan.cluster)
+            files.rename(partial, f"{own[0]}/{METADATA_FILE}")
+            files.sync_directory(own[0])
+            _write_meta_properties(source, plan.cluster, own, files)
+            metadata = source.cluster_metadata
+            aside = None if metadata is None else put_aside(files, metadata)
+        except OSError as error:
+            raise TravelError(f"{error.filename or own[0]}: {error.strerror}.") from None
+        return Imported(plan, source, put_aside=aside)
+
+
+def _plan(source: Source, place: MetadataPlace, *, in_place: bool = False) -> ImportPlan:
+    if source.is_kafkapy:
+        path = source.log_dirs[0].path
+        raise TravelError(f"{path} is a data directory of kafkapy already: kafkapy serve --data {path}")
+    try:
+        return plan_import(source, _known(source, place), in_place=in_place)
+    except OSError as error:
+        raise TravelError(f"{error.filename or source.log_dirs[0].path}: {error.strerror}.") from None
+
+
+def _known(source: Source, place: MetadataPlace) -> KnownCluster | None:
+    if place.zookeeper is not None:
+        return _known_in_zookeeper(source, place.zookeeper)
+    directory = source.cluster_metadata
+    if place.directory is not None:
+        directory = f"{place.directory.absolute()}/{CLUSTER_METADATA}"
+        if not source.files.exists(directory):
+            raise TravelError(f"There is no {directory}: name the node's metadata.log.dir.")
+    if directory is None:
+        return None
+    clean = source.files.exists(f"{directory.rpartition('/')[0]}/{CLEAN_SHUTDOWN}")
+    log = read_metadata_log(source.files, directory, clean=clean)
+    known = replay(log.messages, f"the metadata log {directory}")
+    known.doubt = log.doubt
+    return known
+
+
+def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:
+    with connected(address) as client:
+        found = read_tree(client)
+    image = found.image
+    if source.cluster_id not in (None, image.cluster_id):
+        raise TravelError(
+            f"ZooKeeper at {address} has the cluster {image.cluster_id}, the directory belongs to "
+            f"{source.cluster_id}: correct the address or its chroot."
+        )
+    topics = {
+        topic.name: KnownTopic(
+            topic.name,
+            topic.id,
+            {
+                number: KnownPartition(state.leader_epoch, state.replicas, state.isr)
+                for number, state in enumerate(topic.partitions)
+            },
+            dict(topic.configs),
+        )
+        for topic in image.topics.values()
+    }
+    configs = {name: dict(each) for name, each in image.broker_configs.items()}
+    return KnownCluster(
+        f"ZooKeeper at {address}",
+        topics,
+        configs,
+        client_quotas=image.client_quotas,
+        next_producer_id=found.next_producer_id,
+        not_carried=found.not_carried,
+    )
+
+
+def _raise_recovery_points(source: Source, plan: ImportPlan, paths: Sequence[str], files: FileSystem) -> None:
+    for log_dir, path, points in zip(source.log_dirs, paths, plan.recovery_points, strict=True):
+        raise_recovery_points(files, log_dir, path, points, may_be_compacted=plan.described_by is None)
+
+
+def _write_meta_properties(source: Source, cluster: Cluster, paths: Sequence[str], files: FileSystem) -> None:
+    for log_dir, path in zip(source.log_dirs, paths, strict=True):
+        meta = replace(
+            log_dir.identity, version=0, cluster_id=cluster.image.cluster_id, node_id=cluster.node_id
+        )
+        write_meta_properties(files, f"{path}/{META_PROPERTIES}", meta)

@@ -1,0 +1,173 @@
+"""What the records of Kafka's metadata log say in the end.
+
+Source: TopicsDelta, PartitionRegistration.merge, ConfigurationsDelta, ProducerIdsDelta, FeaturesDelta.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kafkapy.configs.kind import ResourceType
+from kafkapy.metadata.quotas import QuotaEntity, quota_entity
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages.metadata_records import (
+    AccessControlEntryRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    DelegationTokenRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    TopicRecord,
+    UserScramCredentialRecord,
+)
+from kafkapy.protocol.types import Uuid, uuid_to_text
+from kafkapy.tools.migrate.cluster import KnownCluster, KnownPartition, KnownTopic
+from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.settings import kept_quotas
+
+_LEADER_UNCHANGED: Final = -2
+
+
+def replay(messages: Iterable[TopMessage | int], described_by: str) -> KnownCluster:
+    """The cluster that the records describe.
+
+    Raises:
+        TravelError: they contradict one another: some are missing.
+    """
+    state = _Replay()
+    for message in messages:
+        state.apply(message)
+    return state.result(described_by)
+
+
+class _Replay:
+    def __init__(self) -> None:
+        self._topics: dict[Uuid, KnownTopic] = {}
+        self._configs: dict[tuple[int, str], dict[str, str]] = {}
+        self._next_producer_id = 0
+        self._acls: set[Uuid] = set()
+        self._scram: set[tuple[str, int]] = set()
+        self._tokens: set[str] = set()
+        self._quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self._features: dict[str, int] = {}
+        self._unknown: Counter[int] = Counter()
+
+    def apply(self, message: TopMessage | int) -> None:
+        if isinstance(message, int):
+            self._unknown[message] += 1
+        elif isinstance(message, TopicRecord):
+            self._topics[message.topic_id] = KnownTopic(message.name, message.topic_id)
+        elif isinstance(message, PartitionRecord):
+            self._topic(message.topic_id).partitions[message.partition_id] = KnownPartition(
+                message.leader_epoch,
+                tuple(message.replicas),
+                _in_sync(message.replicas, message.isr, message.eligible_leader_replicas),
+                tuple(message.directories),
+            )
+        elif isinstance(message, PartitionChangeRecord):
+            self._change(message)
+        elif isinstance(message, RemoveTopicRecord):
+            topic = self._topics.pop(message.topic_id, None)
+            if topic is not None:
+                self._configs.pop((ResourceType.TOPIC, topic.name), None)
+        elif isinstance(message, ConfigRecord):
+            configs = self._configs.setdefault((message.resource_type, message.resource_name), {})
+            if message.value is None:
+                configs.pop(message.name, None)
+            else:
+                configs[message.name] = message.value
+        elif isinstance(message, ProducerIdsRecord):
+            self._next_producer_id = message.next_producer_id
+        elif isinstance(message, ClientQuotaRecord):
+            entity = quota_entity({each.entity_type: each.entity_name for each in message.entity})
+            quotas = self._quotas.setdefault(entity, {})
+            if message.remove:
+                quotas.pop(message.key, None)
+            else:
+                quotas[message.key] = message.value
+        elif isinstance(message, FeatureLevelRecord):
+            self._features[message.name] = message.feature_level
+        else:
+            self._apply_security(message)
+
+    def _apply_security(self, message: TopMessage) -> None:
+        """What is only counted."""
+        if isinstance(message, AccessControlEntryRecord):
+            self._acls.add(message.id)
+        elif isinstance(message, RemoveAccessControlEntryRecord):
+            self._acls.discard(message.id)
+        elif isinstance(message, UserScramCredentialRecord):
+            self._scram.add((message.name, message.mechanism))
+        elif isinstance(message, RemoveUserScramCredentialRecord):
+            self._scram.discard((message.name, message.mechanism))
+        elif isinstance(message, DelegationTokenRecord):
+            self._tokens.add(message.token_id)
+        elif isinstance(message, RemoveDelegationTokenRecord):
+            self._tokens.discard(message.token_id)
+
+    def _topic(self, topic_id: Uuid) -> KnownTopic:
+        try:
+            return self._topics[topic_id]
+        except KeyError:
+            raise TravelError(
+                f"The metadata log names the topic {uuid_to_text(topic_id)} before it makes it: "
+                "a part is missing."
+            ) from None
+
+    def _change(self, change: PartitionChangeRecord) -> None:
+        partitions = self._topic(change.topic_id).partitions
+        before = partitions.get(change.partition_id)
+        if before is None:
+            raise TravelError("The metadata log changes a partition before it makes it: a part is missing.")
+        replicas = before.replicas if change.replicas is None else tuple(change.replicas)
+        isr = before.in_sync if change.isr is None else change.isr
+        partitions[change.partition_id] = KnownPartition(
+            before.leader_epoch + (change.leader != _LEADER_UNCHANGED),
+            replicas,
+            _in_sync(replicas, isr, change.eligible_leader_replicas),
+            before.directories if change.directories is None else tuple(change.directories),
+        )
+
+    def result(self, described_by: str) -> KnownCluster:
+        for topic in self._topics.values():
+            topic.configs = self._configs.get((ResourceType.TOPIC, topic.name), {})
+        quotas, unknown_quotas = kept_quotas(self._quotas)
+        counted = {
+            "access control entries (there is no access control yet)": len(self._acls),
+            "SCRAM credentials (there is no authentication yet)": len(self._scram),
+            "delegation tokens": len(self._tokens),
+            "client quotas of kinds that are not known here": unknown_quotas,
+            "metadata records of kinds that are not known here": self._unknown.total(),
+        }
+        return KnownCluster(
+            described_by,
+            {topic.name: topic for topic in self._topics.values()},
+            self._settings_of(ResourceType.BROKER),
+            self._settings_of(ResourceType.GROUP),
+            self._settings_of(ResourceType.CLIENT_METRICS),
+            quotas,
+            self._next_producer_id,
+            [f"{count} {what}" for what, count in counted.items() if count],
+        )
+
+    def _settings_of(self, resource_type: int) -> dict[str, dict[str, str]]:
+        """The settings of all resources of a type, by name."""
+        return {
+            name: configs
+            for (kind, name), configs in self._configs.items()
+            if kind == resource_type and configs
+        }
+
+
+def _in_sync(replicas: Sequence[int], isr: Sequence[int], eligible: Sequence[int] | None) -> tuple[int, ...]:
+    """The replicas with all committed records: the in-sync ones, and those that left as the last of them and
+    stay eligible (KIP-966). A single replica has all there is."""
+    return tuple(replicas) if len(replicas) == 1 else (*isr, *(eligible or ()))

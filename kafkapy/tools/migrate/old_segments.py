@@ -1,0 +1,129 @@
+"""Segments that hold messages of magic 0 and 1, of brokers before Kafka 0.11, written anew as record batches.
+
+The log reads record batches alone, so an import converts such segments. Offsets, keys, values, timestamps and
+their type stay as they are, and a wrapper keeps its codec; messages without one are put together in batches
+of up to `_BATCH_BYTES`. Indexes are left out: the broker builds those that are missing when it starts.
+
+What cannot be read, such as the torn end that a crash left, goes over as it is, with all that lies behind it:
+recovery judges it as it would have judged it there.
+
+Source: AbstractLegacyRecordBatch; KIP-98 (record batches), KIP-724 (the end of the old formats).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.legacy_records import Message, iter_messages, unwrap
+from kafkapy.protocol.records import MAGIC, Record, TimestampType, build_batch
+from kafkapy.storage.disk.files import File, FileSystem
+from kafkapy.storage.log.batches import BadBatchError, iter_batches
+from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+
+logger = logging.getLogger(__name__)
+
+_MAGIC_AT = 16
+_BATCH_BYTES = 64 * 1024
+_WRITE_BYTES = 1 << 20
+
+
+def begins_with_message(files: ReadOnlyFiles, path: str) -> bool:
+    """Whether a segment's file begins with a message of magic 0 or 1.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    file = files.open(path)
+    try:
+        head = files.read_at(file, _MAGIC_AT + 1, 0)
+    finally:
+        file.release()
+    return len(head) > _MAGIC_AT and head[_MAGIC_AT] < MAGIC
+
+
+def convert_segment(source_files: ReadOnlyFiles, source: str, files: FileSystem, target: str) -> int:
+    """Write the segment `source` to the new file `target`, on disk when this returns; how many bytes.
+
+    Raises:
+        OSError: the disk is full, or failed.
+    """
+    reading, writing = source_files.open(source), files.open(target, create=True)
+    try:
+        written, waiting = 0, bytearray()
+        for piece in _pieces(source_files, reading):
+            waiting += piece
+            if len(waiting) >= _WRITE_BYTES:
+                written += files.write_at(writing, [waiting], written)
+                waiting = bytearray()
+        written += files.write_at(writing, [waiting], written)
+        files.sync_data(writing)
+        return written
+    finally:
+        reading.release()
+        writing.release()
+
+
+def _pieces(files: ReadOnlyFiles, file: File) -> Iterator[bytes | bytearray]:
+    """What the new file holds."""
+    size, done = files.size_of(file), 0
+    group: list[Message] = []
+    nbytes = 0
+    try:
+        for position, batch in iter_batches(files, file, 0, size):
+            done = position
+            message = _message(batch)
+            plain = message is not None and not message.compression
+            if group and not (plain and nbytes < _BATCH_BYTES and _go_together(group[0], message)):
+                yield _batch(group)
+                group, nbytes = [], 0
+            if message is None:
+                yield bytes(batch)
+            elif plain:
+                group.append(message)
+                nbytes += message.size
+            else:
+                yield _batch(list(unwrap(message)), message)
+            done += len(batch)
+    except (BadBatchError, DecodeError) as error:
+        logger.warning("Not converted from byte %d on: %s", done, error)
+    if group:
+        yield _batch(group)
+    if done < size:
+        yield files.read_at(file, size - done, done)
+
+
+def _message(batch: memoryview) -> Message | None:
+    """What lies at a batch's place; None for a record batch.
+
+    Raises:
+        DecodeError: the message cannot be read.
+    """
+    return None if batch[_MAGIC_AT] >= MAGIC else next(iter_messages(batch))
+
+
+def _go_together(one: Message, other: Message | None) -> bool:
+    """A batch has one timestamp type, and with LogAppendTime one timestamp."""
+    if other is None or one.timestamp_type is not other.timestamp_type:
+        return False
+    return one.timestamp_type is TimestampType.CREATE_TIME or one.timestamp == other.timestamp
+
+
+def _batch(messages: list[Message], wrapper: Message | None = None) -> bytearray:
+    """One batch of messages; those of a wrapper with its codec and its timestamp type.
+
+    Raises:
+        DecodeError: there are none, or their offsets do not rise.
+    """
+    described = wrapper or messages[0]
+    records = [Record(each.offset, each.timestamp, each.key, each.value) for each in messages]
+    try:
+        return build_batch(
+            records,
+            base_offset=records[0].offset if records else 0,
+            compression=described.compression,
+            timestamp_type=described.timestamp_type,
+        )
+    except ValueError as error:
+        raise DecodeError(str(error)) from None

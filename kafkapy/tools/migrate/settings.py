@@ -1,0 +1,152 @@
+"""Settings of Apache Kafka's as this broker takes them, and what becomes of those that are not found.
+
+Topics whose settings nobody can tell get those of logs that are found without metadata. A topic that
+Kafka's cleaner has worked on (its `cleaner-offset-checkpoint` names it) is a compacted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS
+from kafkapy.configs.keys import (
+    UNKNOWN,
+    ConfigError,
+    ConfigKey,
+    broker_key,
+    broker_keys,
+    client_metrics_keys,
+    group_keys,
+    topic_keys,
+)
+from kafkapy.configs.kind import ALL_BROKERS
+from kafkapy.configs.unsupported import check_supported
+from kafkapy.controller.adoption import guessed_settings
+from kafkapy.controller.client_quotas import quota_text
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.quotas import ClientQuotas, QuotaEntity, user_above
+from kafkapy.metadata.topic_names import is_internal
+
+_TIERED: Final = "remote.storage.enable"
+_INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
+"""What Kafka gives its internal topics, as far as it matters to files."""
+
+
+def topic_settings(name: str, found: Mapping[str, str], not_carried: list[str]) -> dict[str, str]:
+    """The settings of a topic that it can have here; the others are added to `not_carried`, in words."""
+    taken: dict[str, str] = {}
+    for key, value in found.items():
+        if key == _TIERED and value == "true":
+            not_carried.append(
+                f"what {name} has in tiered storage: only what is in the directory is taken over"
+            )
+        elif key == _TIERED:
+            continue
+        elif reason := _refusal(topic_keys().get(key), value):
+            not_carried.append(f"{name}: {key}={value} ({reason})")
+        else:
+            taken[key] = value
+    return taken
+
+
+def group_settings(
+    found: Mapping[str, Mapping[str, str]], not_carried: list[str]
+) -> dict[str, dict[str, str]]:
+    """The settings of groups that they can have here; `not_carried` gets the others."""
+    return _settings_of("group", group_keys(), found, not_carried)
+
+
+def client_metrics_settings(
+    found: Mapping[str, Mapping[str, str]], not_carried: list[str]
+) -> dict[str, dict[str, str]]:
+    """The same for subscriptions to metrics of clients."""
+    return _settings_of("client metrics", client_metrics_keys(), found, not_carried)
+
+
+def _settings_of(
+    what: str,
+    keys: Mapping[str, ConfigKey],
+    found: Mapping[str, Mapping[str, str]],
+    not_carried: list[str],
+) -> dict[str, dict[str, str]]:
+    taken: dict[str, dict[str, str]] = {}
+    for name, configs in found.items():
+        for key, value in configs.items():
+            if reason := _refusal(keys.get(key), value):
+                not_carried.append(f"{what} {name}: {key}={value} ({reason})")
+            else:
+                taken.setdefault(name, {})[key] = value
+    return taken
+
+
+def kept_quotas(found: Mapping[QuotaEntity, Mapping[str, float]]) -> tuple[ClientQuotas, int]:
+    """Quotas as this broker keeps them, and how many are of kinds that are not known here."""
+    nodes: dict[QuotaEntity, Mapping[str, str] | None] = {}
+    unknown = 0
+    for entity, values in found.items():
+        texts = {name: quota_text(name, value) for name, value in values.items()}
+        known = {name: text for name, text in texts.items() if text is not None}
+        unknown += len(texts) - len(known)
+        if known:
+            nodes[entity] = known
+            if len(entity) > 1:
+                nodes.setdefault(user_above(entity), {})
+    return ClientQuotas().with_changes(nodes), unknown
+
+
+def exported_image(image: MetadataImage, left: list[str], *, zookeeper: bool) -> MetadataImage:
+    """`image` with the settings that Apache Kafka 3.9 knows; `left` gets the others, in words.
+
+    A default of min.insync.replicas stays here: there it would hide what the server.properties says.
+    """
+    if image.group_configs:
+        left.append(f"settings of groups ({len(image.group_configs)})")
+    if zookeeper and image.client_metrics_configs:
+        left.append(f"subscriptions to metrics of clients ({len(image.client_metrics_configs)})")
+    everyone = dict(image.broker_configs.get(ALL_BROKERS, {}))
+    if everyone.get(MIN_INSYNC_REPLICAS) == broker_keys()[MIN_INSYNC_REPLICAS].default:
+        del everyone[MIN_INSYNC_REPLICAS]
+    return replace(
+        image.with_broker_config(ALL_BROKERS, everyone),
+        group_configs={},
+        client_metrics_configs={} if zookeeper else image.client_metrics_configs,
+    )
+
+
+def broker_settings(
+    found: Mapping[str, Mapping[str, str]], node_id: int, not_carried: list[str]
+) -> dict[str, dict[str, str]]:
+    """The dynamic settings of all brokers ("") and of this one that it can have here."""
+    taken: dict[str, dict[str, str]] = {}
+    for name, configs in found.items():
+        if name not in ("", str(node_id)):
+            continue
+        for key, value in configs.items():
+            setting = broker_key(key)
+            fixed = key in broker_keys() and not setting.dynamic
+            if fixed or (setting.sensitive and setting.type != UNKNOWN):
+                not_carried.append(f"broker setting {key} (set it in the file)")
+            elif reason := _refusal(setting, value):
+                not_carried.append(f"broker setting {key}={value} ({reason})")
+            else:
+                taken.setdefault(name, {})[key] = value
+    return taken
+
+
+def unknown_settings(name: str, cleaned: Iterable[str]) -> dict[str, str]:
+    """Settings for a topic whose own cannot be known; `cleaned` are the topics that Kafka compacted."""
+    return dict(_INTERNAL) if is_internal(name) else guessed_settings(compacted=name in cleaned)
+
+
+def _refusal(key: ConfigKey | None, value: str) -> str | None:
+    """Why a setting cannot be had here."""
+    if key is None:
+        return "not known here"
+    try:
+        key.parse(value)
+        check_supported(key, value)
+    except ConfigError as error:
+        return str(error).partition(": ")[2]
+    return None

@@ -1,0 +1,1 @@
+"""Bytes that are no batch any more: found, remembered and served around."""

@@ -1,0 +1,134 @@
+"""Damage in a segment: bytes that were batches once, and the offsets that lay there.
+
+Rot is found where bytes are looked at: by recovery (below the recovery point, where everything was on disk
+once) and by the check of what is read for the first time (first_read.py). Such a range is quarantined: the
+file stays as it is, nothing is cut, readers get what lies before and behind, and CORRUPT_MESSAGE for an
+offset within. That is the error on which clients neither skip records nor retry in silence: they tell the
+application, with the offset, and it may seek behind the range.
+
+Format: `damaged-offsets` in the partition's directory, text as Kafka's checkpoints ("0\\n", the number of
+lines, the lines), a line for each range:
+
+    segment-base-offset position end-position first-offset end-offset
+
+Positions are bytes of the segment's `.log` file; both ends are exclusive. A range without bytes stands for
+offsets whose file was cut short, one without offsets for bytes between two batches that follow each other.
+Apache Kafka does not look at the file. Lines whose segment is gone mean nothing.
+
+Crash story: the file is replaced as a whole. Without it the ranges are found again when they are read, but
+for the lost end of a log that went on behind it; recovery therefore has it on disk before the log is served.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.storage.disk.checkpoints import CorruptCheckpointError, format_numbers, read_numbers
+from kafkapy.storage.disk.files import FileSystem
+
+DAMAGED_OFFSETS: Final = "damaged-offsets"
+
+logger = logging.getLogger(__name__)
+
+
+class DamagedRange(NamedTuple):
+    """Bytes and offsets that are lost; the ends are exclusive."""
+
+    position: int
+    end_position: int
+    first_offset: int
+    end_offset: int
+
+
+class DamagedOffsetsError(KafkaError):
+    """Somebody reads an offset that is lost. Known already, and logged once: no reason to log it again."""
+
+    def __init__(self, path: str, damaged: DamagedRange) -> None:
+        super().__init__(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Offsets {damaged.first_offset} to {damaged.end_offset - 1} of {path} are damaged.",
+        )
+        self.end_offset = damaged.end_offset
+        """Where a reader can go on."""
+
+
+def good_runs(damage: Iterable[DamagedRange], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The pieces between two positions that hold batches."""
+    for damaged in damage:
+        if damaged.position >= end:
+            break
+        if damaged.end_position <= start:
+            continue
+        if damaged.position > start:
+            yield start, damaged.position
+        start = damaged.end_position
+    if start < end:
+        yield start, end
+
+
+def holding(damage: Iterable[DamagedRange], offset: int) -> DamagedRange | None:
+    """The range in which an offset is lost."""
+    for damaged in damage:
+        if damaged.first_offset <= offset < damaged.end_offset:
+            return damaged
+    return None
+
+
+def joined(damage: Iterable[DamagedRange]) -> tuple[DamagedRange, ...]:
+    """Ranges in order, each once; one that grew replaces what it was."""
+    result: list[DamagedRange] = []
+    for damaged in sorted(set(damage), key=lambda each: (each.position, -each.end_position)):
+        if (
+            not result
+            or damaged.end_position > result[-1].end_position
+            or (damaged.position == damaged.end_position and damaged.end_offset > result[-1].end_offset)
+        ):
+            result.append(damaged)
+    return tuple(result)
+
+
+def load_damage(files: FileSystem, directory: str) -> dict[int, tuple[DamagedRange, ...]]:
+    """The known damage of a log, by the base offset of the segment."""
+    path = f"{directory}/{DAMAGED_OFFSETS}"
+    try:
+        lines = read_numbers(files, path, columns=5)
+    except CorruptCheckpointError as error:
+        logger.warning("Looking for damage anew: %s", error)
+        return {}
+    found: dict[int, list[DamagedRange]] = {}
+    for base_offset, position, end_position, first_offset, end_offset in lines:
+        if position <= end_position and first_offset <= end_offset:
+            damaged = DamagedRange(position, end_position, first_offset, end_offset)
+            found.setdefault(base_offset, []).append(damaged)
+    return {base_offset: joined(damage) for base_offset, damage in found.items()}
+
+
+def save_damage(
+    files: FileSystem, directory: str, damage: dict[int, tuple[DamagedRange, ...]], *, durable: bool
+) -> None:
+    """Replace the file; there is none where there is no damage.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    path = f"{directory}/{DAMAGED_OFFSETS}"
+    lines = [(base_offset, *damaged) for base_offset, ranges in sorted(damage.items()) for damaged in ranges]
+    if lines:
+        files.write_atomically(path, format_numbers(lines), durable=durable)
+    else:
+        files.unlink(path)
+
+
+def report(partition_directory: str, segment_path: str, damaged: DamagedRange, reason: str) -> None:
+    """Tell the operator what is lost and what to do."""
+    logger.error(
+        "Offsets %d to %d of %s are damaged: bytes %d to %d of %s (%s). Nothing is cut: what lies before and "
+        "behind is served; readers of these offsets get CORRUPT_MESSAGE and can go on at offset %d. Restore "
+        "the file from a backup with the broker stopped, and remove %s/%s; or leave it to retention.",
+        *(damaged.first_offset, damaged.end_offset - 1, partition_directory.rpartition("/")[2]),
+        *(damaged.position, damaged.end_position, segment_path, reason, damaged.end_offset),
+        *(partition_directory, DAMAGED_OFFSETS),
+    )

@@ -1,0 +1,1 @@
+"""Log directories: whose they are, which logs they hold, their checkpoints, moves between them."""

@@ -1,0 +1,107 @@
+"""Saving the leader epochs of many logs, in the background: no acknowledgement waits for it.
+
+After a restart each log that is written has a new leader epoch, and so a `leader-epoch-checkpoint` to be
+replaced. One file costs two syncs. Many files of a directory share two of the whole file system: one before
+the renames and one after them.
+
+Crash story: a file is renamed when its content is on disk, and the recovery points that rely on it are
+written when its name is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, NamedTuple, ParamSpec
+
+from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
+from kafkapy.storage.disk.files import TEMPORARY, is_disk_full, is_exhausted
+from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.log.partition_log import PartitionLog
+
+MANY: Final = 10
+"""So many files of a directory share two syncs of its file system."""
+
+P = ParamSpec("P")
+
+logger = logging.getLogger(__name__)
+
+
+class EpochSave(NamedTuple):
+    """The leader epochs of one log, as they were on the event loop."""
+
+    log: PartitionLog
+    path: str
+    content: bytes
+    recovery_point: int
+    """Of the log, should this not be saved."""
+
+
+def begin_saves(logs: Iterable[PartitionLog]) -> list[EpochSave]:
+    """What is to be saved of these logs. `save` follows."""
+    saves = []
+    for log in logs:
+        recovery_point = log.recovery_point
+        content = log.leader_epochs.begin_save() if log.flushed_offset > 0 else None
+        if content is not None:
+            saves.append(EpochSave(log, f"{log.path}/{LEADER_EPOCHS}", content, recovery_point))
+    return saves
+
+
+def save(directory: LogDirectory, saves: list[EpochSave]) -> list[EpochSave]:
+    """Write the files, in any thread; those that could not be written. A failed disk takes the directory
+    offline."""
+    saved: list[EpochSave] = []
+    if directory.error is None and saves:
+        try:
+            saved = _save(directory, saves)
+        except (OSError, MemoryError) as error:
+            directory.failed("saving leader epochs", error)
+    done = {id(each) for each in saved}
+    failed = [each for each in saves if id(each) not in done]
+    for each in saves:
+        each.log.leader_epochs.end_save(saved=id(each) in done)
+    return failed
+
+
+def _save(directory: LogDirectory, saves: list[EpochSave]) -> list[EpochSave]:
+    """Write the files; those that are on disk.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    files = directory.files
+    many = directory.syncs_at_once or len(saves) >= MANY
+    together = many and directory.durable and files.can_sync_file_system
+    if not together:
+        write = partial(files.write_atomically, durable=directory.durable)
+        return [each for each in saves if _attempt(each, write, each.path, each.content)]
+    written = [
+        each for each in saves if _attempt(each, files.write_file, each.path + TEMPORARY, each.content)
+    ]
+    if not written:
+        return []
+    files.sync_file_system(directory.path)
+    renamed = [each for each in written if _attempt(each, files.rename, each.path + TEMPORARY, each.path)]
+    files.sync_file_system(directory.path)
+    return renamed
+
+
+def _attempt(each: EpochSave, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
+    """Take a step of a save; False where the log was deleted or has moved, or there is no room.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    try:
+        call(*args, **kwargs)
+    except FileNotFoundError:
+        return False
+    except (OSError, MemoryError) as error:
+        if not is_disk_full(error) and not is_exhausted(error):
+            raise
+        # After a crash the log is recovered from further back, that is all.
+        logger.info("The leader epochs of %s are saved later: %s", each.log.topic_partition, error)
+        return False
+    return True

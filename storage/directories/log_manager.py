@@ -1,0 +1,562 @@
+"""All logs of a broker, in one or more log directories: loaded, created, deleted, checkpointed, closed.
+
+    <log dir>/
+        .lock  meta.properties  .kafka_cleanshutdown
+        recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
+        <topic>-<partition>/                    a log
+        <topic>-<partition>.<32 hex>-future/    a copy that will replace a log in another directory
+        <topic>-<partition>.<32 hex>-delete/    a deleted one, gone after file.delete.delay.ms
+
+`.kafka_cleanshutdown` says that every log was closed in order; it is taken away, on disk too, before the
+first write. Where it was missing every log is recovered from its recovery point. A log that is damaged below
+that point stays offline, and its directory gets no marker until that is settled: a marker would have the
+damage served.
+
+A log directory that fails takes its own logs offline and no others; `on_directory_failure` hears of it. Files
+and directories that are none of Kafka's are left alone.
+
+Threads: everything is called from the event loop's thread, except `open`, `load` and `close` (no other call
+meanwhile), `delete_expired_files`, and the functions that `checkpoint_*` return.
+
+Source: LogManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
+from kafkapy.storage.directories.directory_names import deleted_name, stray_name
+from kafkapy.storage.directories.future_log import is_marked, newer, unmark
+from kafkapy.storage.directories.identity import Identity, identity_of
+from kafkapy.storage.directories.log_checkpoints import LogCheckpoints
+from kafkapy.storage.directories.log_moves import LogMoves
+from kafkapy.storage.directories.offset_checkpoint import CLEANER_OFFSETS
+from kafkapy.storage.directories.siblings import Siblings
+from kafkapy.storage.disk.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    write_clean_shutdown,
+)
+from kafkapy.storage.disk.files import CorruptLogError, FileSystem, StorageError, is_exhausted
+from kafkapy.storage.disk.log_directory import Clock, Durability, LogDirectory, LogDirectoryError
+from kafkapy.storage.disk.open_files import OpenFiles, share_descriptors
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.new_log import adopt_topic_id, create_log, make_files, rotted
+from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.recovery.log_loading import MANY, LoadJob, LogLoading, Progress
+
+logger = logging.getLogger(__name__)
+
+_MAX_PREFERRED = 10_000
+"""Directories remembered for partitions that do not exist: a client may name any."""
+
+
+class LogManager:
+    """The logs of this broker by topic partition."""
+
+    def __init__(
+        self,
+        log_dirs: Sequence[str | Path],
+        *,
+        defaults: LogConfig,
+        clock: Clock,
+        durability: Durability = "fsync",
+        files: FileSystem | None = None,
+        recovery_threads_per_dir: int = 1,
+        producer_expiration_ms: int = 86_400_000,
+        check_on_first_read: bool = True,
+        max_open_files: int | None = None,
+    ) -> None:
+        self.files = files or FileSystem()
+        self.files.open_files = OpenFiles(share_descriptors(max_open_files).log_files)
+        self.clock = clock
+        self.defaults = defaults
+        """Settings of a log until it is given its topic's."""
+        self.on_directory_failure: Callable[[StorageError], None] = _nobody
+        """Called when a log directory goes offline, in whichever thread found out."""
+        self.directories = [
+            LogDirectory(str(Path(path).absolute()), files=self.files, clock=clock, durability=durability)
+            for path in log_dirs
+        ]
+        for directory in self.directories:
+            directory.check_on_first_read = check_on_first_read
+        self.recovery_threads_per_dir = recovery_threads_per_dir
+        """How many logs of one directory are loaded at a time."""
+        self._producer_expiration_ms = producer_expiration_ms
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self.moves = LogMoves(self)
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
+        """Where partitions are to be made that do not exist yet."""
+        self._without_files: dict[TopicPartition, PartitionLog] = {}
+        """New logs whose files are not made yet, as far as is known."""
+        self._damaged: dict[TopicPartition, tuple[LogDirectory, CorruptLogError]] = {}
+        """Logs that are not served."""
+        self.checkpoints = LogCheckpoints(self)
+        self.missing_dirs: list[str] = []
+        """What this broker had at its last start, and is not named any more or not there."""
+        self._with_deletions: set[LogDirectory] = set()
+        """Where logs were deleted since `sync_deletions`."""
+        self._loaded = False
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, PartitionLog]:
+        """Every log that was opened."""
+        return MappingProxyType(self._logs)
+
+    @property
+    def offline_dirs(self) -> list[Path]:
+        """Log directories that failed, or are missing."""
+        failed = [directory.path for directory in self.directories if directory.error is not None]
+        return [Path(path) for path in (*failed, *self.missing_dirs)]
+
+    def directory_of(self, file: Path) -> LogDirectory | None:
+        """The log directory that a file lies in; None where it lies elsewhere."""
+        parent = str(file.absolute().parent)
+        return next((each for each in self.directories if each.path == parent), None)
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """The log of a partition; None where there is none.
+
+        Raises:
+            StorageError: it is there and cannot be served.
+        """
+        log = self._logs.get(topic_partition)
+        if log is None and topic_partition in self._damaged:
+            raise self._damaged[topic_partition][1]
+        return log
+
+    # --- loading --------------------------------------------------------------------------------------------
+
+    def open(self) -> Identity:
+        """Lock the log directories and learn whose they are.
+
+        Raises:
+            LogDirectoryError: a directory is in use, or they belong to several brokers.
+            StorageError: no directory can be used.
+        """
+        self.files.open_files.keep_reserve()
+        for directory in self.directories:
+            directory.on_failure = self._directory_failed
+            directory.before_truncation = self.checkpoints.before_truncation
+            try:
+                directory.open()
+            except OSError as error:
+                _require_offline(directory, directory.failed("opening it", error))
+        identity = identity_of(each for each in self.directories if each.error is None)
+        try:
+            siblings = Siblings(self.directories)
+        except OSError as error:
+            if is_exhausted(error):
+                raise self.directories[0].exhausted("opening the log directories", error) from error
+            raise StorageError(self.directories[0].path, f"opening the log directories: {error}") from error
+        siblings.introduce()
+        self.missing_dirs = siblings.missing
+        self._require_a_directory()
+        return identity
+
+    def load(self, cluster_id: str, node_id: int, progress: Progress | None = None) -> None:
+        """Open every log, and repair what a crash left. Takes its time.
+
+        Raises:
+            LogDirectoryError: a directory belongs to another broker.
+            StorageError: no directory can be used.
+        """
+        loading = LogLoading(
+            self.defaults,
+            self.clock,
+            threads_per_dir=self.recovery_threads_per_dir,
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
+        for directory in self.directories:
+            if directory.error is None:
+                try:
+                    directory.claim(node_id=node_id, cluster_id=cluster_id)
+                    loading.find(directory, self.checkpoints.read(directory))
+                except OSError as error:
+                    _require_offline(directory, directory.failed("loading its logs", error))
+        for job, outcome in loading.run(progress):
+            if isinstance(outcome, PartitionLog):
+                self._loaded_log(job, outcome)
+            else:
+                self._not_loaded(job, outcome)
+        self._settle_moves()
+        self._require_a_directory()
+        self._loaded = True
+
+    def _require_a_directory(self) -> None:
+        """Raises StorageError where every log directory is offline."""
+        if all(directory.error is not None for directory in self.directories):
+            raise StorageError(self.directories[0].path, "No log directory can be used.")
+
+    def _loaded_log(self, job: LoadJob, log: PartitionLog) -> None:
+        """Take in a log."""
+        cleaned = self.checkpoints.on_disk(job.directory, CLEANER_OFFSETS)
+        log.cleaned_offset = cleaned.get(job.topic_partition)
+        logs = self.moves.copies if job.is_future else self._logs
+        other = logs.setdefault(job.topic_partition, log)
+        if other is log:
+            log.log_directory.log_count += 1
+        elif job.is_future:
+            self.discard(log)  # A crash came between its deletion and the next copy: one is enough.
+        else:
+            self._choose(other, log)
+
+    def _not_loaded(self, job: LoadJob, error: Exception) -> None:
+        """Take note of a log that cannot be served."""
+        if isinstance(error, CorruptLogError):
+            if job.is_future:
+                logger.error("%s is a copy, and is made anew.", job.path)
+                self._rename_deleted(job.directory, job.topic_partition, job.path)
+            else:
+                self._damaged[job.topic_partition] = (job.directory, error)
+        elif isinstance(error, OSError) or is_exhausted(error):
+            _require_offline(job.directory, job.directory.failed(f"loading {job.path}", error))
+        else:
+            raise error
+
+    def _choose(self, one: PartitionLog, other: PartitionLog) -> None:
+        """Keep one of two logs of a partition: a crash came while the one was to replace the other."""
+        ids = {one.topic_id, other.topic_id} - {None}
+        if is_marked(self.files, one) == is_marked(self.files, other) or len(ids) > 1:
+            raise LogDirectoryError(
+                f"{one.topic_partition} is in both {one.path} and {other.path}. Remove the one that is out "
+                "of date."
+            )
+        kept = newer(one, other)
+        old = other if kept is one else one
+        logger.info(
+            "%s goes on in %s; %s is what it was moved from.", kept.topic_partition, kept.path, old.path
+        )
+        self._logs[kept.topic_partition] = kept
+        kept.log_directory.log_count += kept is other
+        old.log_directory.log_count -= kept is other
+        self.discard(old)
+
+    def _settle_moves(self) -> None:
+        """Take the marks away of logs whose predecessor is gone for certain."""
+        for topic_partition in self._damaged.keys() & self._logs.keys():
+            # The damaged one may hold what this one has not.
+            log = self._logs.pop(topic_partition)
+            log.log_directory.log_count -= 1
+            logger.error("%s is not served either: there is another, damaged log.", log.path)
+        if not self.offline_dirs:
+            for log in self._logs.values():
+                if is_marked(self.files, log):
+                    unmark(self.files, log, durable=log.log_directory.durable)
+
+    # --- creating and deleting ------------------------------------------------------------------------------
+
+    def create(
+        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, new: bool = False
+    ) -> PartitionLog:
+        """The log of a partition: the one that is there, or a new one in the directory with the fewest logs.
+
+        The files of a new one are made later (new_log.py): with its first append, or by `make_files` of what
+        `without_files` returns.
+
+        A log with another topic id was left by a deleted topic of the same name, or came from elsewhere: it
+        is set aside. `new` says that the partition cannot exist yet; otherwise none is made while a log
+        directory that may hold it is offline.
+
+        Raises:
+            StorageError: the disk failed, or the log is there and cannot be served.
+        """
+        log = self.get(topic_partition)
+        if log is not None:
+            log.config = config
+            if log.topic_id == topic_id or topic_id == ZERO_UUID:
+                return log
+            if log.topic_id is None or rotted(log.topic_id, topic_id):
+                log.guarded("noting the topic id of", partial(adopt_topic_id, log, topic_id))
+                return log
+            self._set_aside(log, topic_id)
+        offline = self.offline_dirs
+        if offline and not new:
+            raise StorageError(offline[0], f"{topic_partition} may be in {offline[0]}, which is offline.")
+        known_in, known_end = self.checkpoints.known_end(topic_partition)
+        if known_in is not None and known_end > 0 and not new and log is None:
+            raise StorageError(
+                known_in.path,
+                f"{topic_partition} is gone from {known_in.path}, where it had offsets up to {known_end - 1}:"
+                " put its directory back, or delete the topic.",
+            )
+        preferred = self._preferred.pop(topic_partition, None)
+        directory = self._next_directory() if preferred is None or preferred.error else preferred
+        log = self.create_in(directory, str(topic_partition), topic_partition, topic_id, config)
+        self._logs[topic_partition] = self._without_files[topic_partition] = log
+        return log
+
+    def without_files(self, most: int) -> list[PartitionLog]:
+        """Some logs whose files are to be made."""
+        return list(islice(self._without_files.values(), most))
+
+    def have_files(self, logs: Iterable[PartitionLog]) -> None:
+        """The files of these logs are made, or never will be."""
+        for log in logs:
+            if self._without_files.get(log.topic_partition) is log:
+                del self._without_files[log.topic_partition]
+            if log.new_files is not None and log.new_files.is_settled:
+                log.new_files = None
+
+    def remember_producers(self, expiration_ms: int) -> None:
+        """Forget an idle producer after this time from now on, in the logs there are and those to come."""
+        self._producer_expiration_ms = expiration_ms
+        for log in (*self._logs.values(), *self.moves.copies.values()):
+            log.producers.expiration_ms = expiration_ms
+
+    def add(self, log: PartitionLog) -> None:
+        """Let `log` be its partition's, in the place of another if need be."""
+        log.producers.expiration_ms = self._producer_expiration_ms
+        self._logs[log.topic_partition] = log
+
+    def create_in(
+        self,
+        directory: LogDirectory,
+        name: str,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+    ) -> PartitionLog:
+        """A new log, or the copy of one, whose files are not made yet."""
+        directory.require_online()
+        self.checkpoints.forget(directory, topic_partition)
+        directory.log_count += 1
+        return create_log(
+            directory,
+            f"{directory.path}/{name}",
+            topic_partition,
+            topic_id,
+            config,
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
+
+    def _next_directory(self) -> LogDirectory:
+        online = [directory for directory in self.directories if directory.error is None]
+        if not online:
+            self.directories[0].require_online()
+        return min(online, key=lambda directory: directory.log_count)
+
+    def prefer(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """Make the partition there, should it come to exist."""
+        self._preferred[topic_partition] = directory
+        if len(self._preferred) > _MAX_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Delete a partition's log. Its name is free at once; the files go after file.delete.delay.ms.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        replaced = self.moves.replaced.pop(topic_partition, None)
+        if replaced is not None:
+            self.discard(replaced)
+        log = self._logs.get(topic_partition)
+        if log is not None:
+            log.log_directory.require_online()
+            self.discard(log)
+            log.log_directory.log_count -= 1
+            del self._logs[topic_partition]
+        elif topic_partition in self._damaged:
+            directory, _ = self._damaged[topic_partition]
+            directory.require_online()
+            self._rename_deleted(directory, topic_partition, f"{directory.path}/{topic_partition}")
+        self._damaged.pop(topic_partition, None)
+
+    def sync_deletions(self) -> Callable[[], None]:
+        """The function that puts the deletions so far on disk, in any thread.
+
+        Before that a crash may bring the logs back, and they must not be forgotten. It raises StorageError: a
+        disk failed, or no file can be opened.
+        """
+        asked = [(each, each.names.ask()) for each in self._with_deletions if each.durable and not each.error]
+        self._with_deletions.clear()
+
+        def sync() -> None:
+            for directory, number in asked:
+                try:
+                    directory.names.sync(number)
+                except OSError as error:
+                    raise directory.failed("syncing deletions", error) from error
+
+        return sync
+
+    def discard(self, log: PartitionLog) -> None:
+        """Let the files of a log go.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        log.abandon()
+        if not self._give_up_files(log):
+            log.moved_to(self._rename_deleted(log.log_directory, log.topic_partition, log.path, log.config))
+
+    def _give_up_files(self, log: PartitionLog) -> bool:
+        """See that a log that goes gets no files any more; False where it has them."""
+        if self._without_files.get(log.topic_partition) is log:
+            del self._without_files[log.topic_partition]
+        return log.new_files is not None and log.new_files.give_up()
+
+    def _set_aside(self, log: PartitionLog, topic_id: Uuid) -> None:
+        """Take a log that is not that of its topic out of the way, and keep it."""
+        directory = log.log_directory
+        directory.require_online()
+        log.abandon()
+        if not self._give_up_files(log):
+            name = stray_name(log.topic_partition)
+            logger.error(
+                "%s is not a log of this topic, which has the id %s, but of one with the id %s: it is kept as"
+                " %s/%s. If that topic was deleted, remove it.",
+                *(log.path, uuid_to_text(topic_id), uuid_to_text(log.topic_id or ZERO_UUID)),
+                *(directory.path, name),
+            )
+            log.moved_to(self._renamed(directory, log.path, name))
+        directory.log_count -= 1
+        del self._logs[log.topic_partition]
+
+    def _rename_deleted(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        path: str,
+        config: LogConfig | None = None,
+    ) -> str:
+        """Take the name from the directory of a log, to be removed later; the new path.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        target = self._renamed(directory, path, deleted_name(topic_partition))
+        self._with_deletions.add(directory)
+        directory.delete_later([target], (config or self.defaults).file_delete_delay_ms)
+        return target
+
+    def _renamed(self, directory: LogDirectory, path: str, name: str) -> str:
+        """Give the directory of a log another name; the new path. Raises StorageError: the disk failed."""
+        target = f"{directory.path}/{name}"
+        try:
+            self.files.rename(path, target)
+        except OSError as error:
+            raise directory.failed(f"renaming {path}", error) from error
+        return target
+
+    def delete_expired_files(self, now_ms: int) -> int:
+        """Remove the files and directories whose delay is over; how many. In any thread."""
+        return sum(directory.delete_expired(now_ms) for directory in self.directories)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------
+
+    def checkpoint_recovery_points(self) -> Callable[[], None]:
+        """Take down what is on disk, so that a restart after a crash need not look there.
+
+        The function that is returned writes it, in any thread, and the leader epochs before it.
+        """
+        return self.checkpoints.prepare_recovery_points()
+
+    def checkpoint_log_start_offsets(self) -> Callable[[], None]:
+        """Take down the log start offsets that are not those of a first segment; returned as above."""
+        return self.checkpoints.prepare(LOG_START_OFFSETS)
+
+    def checkpoint_log_starts_of(self, logs: Iterable[PartitionLog]) -> Callable[[], None]:
+        """Take down the log start offsets of these logs, beside the others'; returned as above."""
+        return self.checkpoints.prepare_log_starts(logs)
+
+    def log_start_on_disk(self, log: PartitionLog) -> int:
+        """Below it the log has nothing after a crash."""
+        written = self.checkpoints.on_disk(log.log_directory, LOG_START_OFFSETS)
+        return max(written.get(log.topic_partition, 0), log.segments.first.base_offset)
+
+    def checkpoint_high_watermarks(self) -> Callable[[], None]:
+        """Take down the high watermarks; returned as above."""
+        return self.checkpoints.prepare(HIGH_WATERMARKS)
+
+    def checkpoint_cleaner_offsets(self) -> Callable[[], None]:
+        """Take down how far each log was compacted; returned as above."""
+        return self.checkpoints.prepare(CLEANER_OFFSETS)
+
+    def recovery_point_on_disk(self, log: PartitionLog) -> int:
+        """Below it the next start does not look at the log, whatever happens meanwhile."""
+        written = self.checkpoints.on_disk(log.log_directory, RECOVERY_POINTS)
+        return written.get(log.topic_partition, 0)
+
+    def all_logs(self) -> Iterator[PartitionLog]:
+        """Every log, and the copies of logs that move."""
+        yield from self.moves
+        yield from self._logs.values()
+
+    def damaged_in(self, directory: LogDirectory) -> Iterator[TopicPartition]:
+        """The partitions whose logs are in a directory and are not served."""
+        return (tp for tp, (damaged_in, _) in self._damaged.items() if damaged_in is directory)
+
+    def _directory_failed(self, _: LogDirectory, error: StorageError) -> None:
+        self.on_directory_failure(error)
+
+    # --- closing --------------------------------------------------------------------------------------------
+
+    def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
+        """Close every log and, where all went well, mark the stop as clean.
+
+        Without `clean` the directories are only unlocked, as a crash would leave them: for data that goes
+        next.
+        """
+        if self._loaded and clean:
+            self._close_logs(broker_epoch)
+        for directory in self.directories:
+            directory.close()
+        self.files.open_files.close()
+
+    def _close_logs(self, broker_epoch: int) -> None:
+        failed: set[str] = set()
+        for directory in self.directories:
+            directory.syncs_at_once = (
+                directory.durable and directory.log_count >= MANY and self.files.can_sync_file_system
+            )
+        make_files(list(self._without_files.values()))
+        self.checkpoints.save_leader_epochs()
+        for log in self.all_logs():
+            directory = log.log_directory
+            if directory.error is None and (log.new_files is None or log.new_files.is_settled):
+                try:
+                    log.close()
+                except StorageError as error:
+                    failed.add(directory.path)
+                    logger.error("%s is not closed in order: %s", log.topic_partition, error.message)
+        for directory in self.directories:
+            if directory.error is not None or directory not in self.checkpoints:
+                continue
+            try:
+                directory.sync_at_once()
+                self.checkpoints.write_all(directory)
+                if directory.path not in failed and not any(self.damaged_in(directory)):
+                    directory.space.with_reserve(
+                        partial(
+                            write_clean_shutdown,
+                            self.files,
+                            f"{directory.path}/{CLEAN_SHUTDOWN}",
+                            broker_epoch,
+                            durable=directory.durable,
+                        )
+                    )
+            except (OSError, StorageError) as error:
+                logger.error("%s is not closed in order: %s", directory.path, error)
+
+
+def _require_offline(directory: LogDirectory, error: StorageError) -> None:
+    """See that a directory whose logs are not all known is offline.
+
+    The next start would take what was not loaded for clean. Raises `error` where the directory is online.
+    """
+    if directory.error is None:
+        raise error
+
+
+def _nobody(_: StorageError) -> None:
+    """Nobody listens."""

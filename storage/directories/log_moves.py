@@ -1,0 +1,143 @@
+"""The moves of logs to other directories that are under way: copies, and the logs that they have replaced.
+
+What a move is, and what a crash leaves of it, is in future_log.py. Everything is called from the event loop's
+thread, except the function that `delete_replaced` returns.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
+from kafkapy.storage.directories.future_log import FutureLog, future_name, unmark
+from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from kafkapy.storage.directories.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+
+class LogMoves:
+    """What a log manager has besides the logs that are served."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self.copies: dict[TopicPartition, PartitionLog] = {}
+        """Copies that are to replace logs, in other directories than theirs."""
+        self.replaced: dict[TopicPartition, PartitionLog] = {}
+        """Logs that a copy has replaced, until their directories are renamed."""
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        yield from self.copies.values()
+        yield from self.replaced.values()
+
+    def create_copy(self, topic_partition: TopicPartition, directory: LogDirectory) -> PartitionLog:
+        """An empty copy of a log, in another directory.
+
+        Raises:
+            KafkaError: INVALID_TOPIC_EXCEPTION, the topic's name is too long.
+            StorageError: the disk is full or failed, or a log directory that may hold a copy is offline.
+        """
+        offline = self._manager.offline_dirs
+        if offline:
+            raise StorageError(
+                offline[0], f"{topic_partition} may have a copy in a directory that is offline."
+            )
+        name = future_name(topic_partition)
+        if name is None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        log = self._manager.logs[topic_partition]
+        log.stop_cleaning()
+        future = self._manager.create_in(
+            directory, name, topic_partition, log.topic_id or ZERO_UUID, log.config
+        )
+        try:
+            future.guarded("creating", future.make_files)
+        except KafkaError:
+            directory.log_count -= 1
+            raise
+        log.stop_cleaning()  # It is read from its start on, and stays as it is until the copy has all of it.
+        self.copies[topic_partition] = future
+        return future
+
+    def promote(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
+        """Let the copy be the log where the log itself is gone: its disk was replaced meanwhile.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        manager, copy = self._manager, self.copies[topic_partition]
+        if copy.topic_id != topic_id or manager.offline_dirs or manager.get(topic_partition) is not None:
+            return
+        path = f"{copy.log_directory.path}/{topic_partition}"
+        logger.warning(
+            "%s is nowhere; its copy %s, which ends at offset %d, takes its place.",
+            *(topic_partition, copy.path, copy.log_end_offset),
+        )
+        try:
+            copy.log_directory.files.rename(copy.path, path)
+        except OSError as error:
+            raise copy.log_directory.failed(f"renaming {copy.path}", error) from error
+        copy.moved_to(path)
+        copy.unsynced.directories[copy.log_directory.path] = None
+        del self.copies[topic_partition]
+        manager.add(copy)
+
+    def delete_copy(self, topic_partition: TopicPartition) -> None:
+        """Give up the copy of a log; one in a directory that is offline stays there.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        future = self.copies.pop(topic_partition, None)
+        if future is not None:
+            future.log_directory.log_count -= 1
+            if future.log_directory.error is None:
+                self._manager.discard(future)
+
+    def take_over(self, move: FutureLog) -> None:
+        """Put the copy in the log's place. The old log keeps its directory until `delete_replaced`.
+
+        Raises:
+            StorageError: the disk failed; nothing has changed.
+        """
+        copy, topic_partition = move.copy, move.copy.topic_partition
+        try:
+            move.take_over(f"{copy.log_directory.path}/{topic_partition}")
+        except OSError as error:
+            raise copy.log_directory.failed(f"renaming {copy.path}", error) from error
+        self.replaced[topic_partition] = self._manager.logs[topic_partition]
+        self._manager.add(copy)
+        del self.copies[topic_partition]
+
+    def delete_replaced(self, topic_partition: TopicPartition) -> Callable[[], None]:
+        """Let the old log go: the new one is on disk. What is returned settles that on disk, in any thread.
+
+        A directory that fails here keeps the old log, which goes with the next start.
+        """
+        old, log = self.replaced.pop(topic_partition), self._manager.logs[topic_partition]
+        directory = old.log_directory
+        directory.log_count -= 1
+        if directory.error is None:
+            try:
+                self._manager.discard(old)
+            except StorageError as error:
+                logger.error("%s stays: %s", old.path, error.message)
+        else:
+            old.close_files()
+
+        def settle() -> None:
+            if directory.error is None:
+                try:
+                    directory.files.sync_directory(directory.path)
+                    unmark(log.log_directory.files, log, durable=True)
+                except OSError as error:
+                    logger.error("%s stays marked as a log that was moved: %s", log.path, error)
+
+        return settle

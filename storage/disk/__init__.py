@@ -1,0 +1,1 @@
+"""The disk: file operations, descriptors, space, log directories and their small files."""

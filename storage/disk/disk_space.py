@@ -1,0 +1,140 @@
+"""Room on the disk of a log directory: who may still write when it runs out.
+
+Two things keep the broker able to work on a full disk:
+
+- A floor. When less than that is free, produce requests of clients are refused (KAFKA_STORAGE_ERROR) before
+  they write; the rest of the space is for `__consumer_offsets`, transaction markers, checkpoints and indexes.
+- A reserve, because other programs do not know the floor: `.kafkapy_reserve` in the log directory, a file of
+  real blocks, kept with durability=fsync. When a write of the broker's own finds the disk full, the file is
+  emptied and the write tried again. It is filled again when there is space. Apache Kafka looks at directories
+  only, so it does not see the file; it may be deleted at any time.
+
+The state is looked up (statvfs) about every second of appends and when the appends since could have used up
+what was free, and with every append while the disk is full, so writes resume by themselves when space
+returns.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from kafkapy.storage.disk.files import FileSystem, is_disk_full
+
+logger = logging.getLogger(__name__)
+
+RESERVE_FILE = ".kafkapy_reserve"
+T = TypeVar("T")
+
+_MAX_FLOOR = 64 << 20
+_MAX_RESERVE = 16 << 20
+_LOOK_EVERY_MS = 1000
+_REMEDY = (
+    "Free space, delete topics, or lower retention.ms or retention.bytes; "
+    "writing resumes by itself when there is space."
+)
+
+
+class DiskSpace:
+    """The space under one log directory."""
+
+    __slots__ = (
+        "_admitted",
+        "_directory",
+        "_files",
+        "_look_at_ms",
+        "floor",
+        "full",
+        "reserve_bytes",
+        "reserved",
+    )
+
+    def __init__(self, files: FileSystem, directory: str, *, keep_reserve: bool) -> None:
+        self._files = files
+        self._directory = directory
+        total = files.total_bytes(directory)
+        self.floor = min(_MAX_FLOOR, total // 50)
+        """Free bytes below which clients may not write."""
+        self.reserve_bytes = min(_MAX_RESERVE, total // 64) if keep_reserve else 0
+        reserve = f"{directory}/{RESERVE_FILE}"
+        self.reserved = self.reserve_bytes > 0 and files.exists(reserve) and files.size(reserve) > 0
+        """The reserve file holds its blocks."""
+        self.full = False
+        self._admitted = 0
+        """Bytes that clients may append before the next look."""
+        self._look_at_ms = 0
+
+    def admit(self, nbytes: int, now_ms: int) -> bool:
+        """Whether a client may append `nbytes`."""
+        self._admitted -= nbytes
+        if self._admitted < 0 or now_ms >= self._look_at_ms:
+            self.look(now_ms)
+            self._admitted -= nbytes
+        return not self.full
+
+    def look(self, now_ms: int) -> None:
+        """Find out how much is free."""
+        free = self._files.free_bytes(self._directory)
+        self._look_at_ms = now_ms + _LOOK_EVERY_MS
+        self._admitted = max((free - self.floor) // 2, 0)
+        if free < self.floor:
+            if not self.full:
+                logger.error(
+                    "The disk of %s is full: %d bytes are free, less than the %d kept for the broker itself. "
+                    "Producers are refused (KAFKA_STORAGE_ERROR), consumers go on. %s",
+                    *(self._directory, free, self.floor, _REMEDY),
+                )
+            self.full = True
+            return
+        if self.full:
+            logger.info("The disk of %s has space again: %d bytes are free.", self._directory, free)
+        self.full = False
+        if self.reserve_bytes and not self.reserved and free > 2 * self.floor + self.reserve_bytes:
+            self._fill_reserve()
+
+    def _fill_reserve(self) -> None:
+        try:
+            file = self._files.open(f"{self._directory}/{RESERVE_FILE}", create=True)
+        except OSError as error:
+            logger.warning("No space is reserved in %s: %s", self._directory, error)
+            return
+        try:
+            self._files.allocate(file, self.reserve_bytes)
+            self.reserved = True
+        except OSError as error:
+            logger.warning("No space is reserved in %s: %s", self._directory, error)
+            # The disk filled meanwhile. Half a reserve would be lost space.
+            self._files.truncate(file, 0)
+        finally:
+            file.release()
+
+    def with_reserve(self, write: Callable[[], T]) -> T:
+        """Call `write`; again, if it finds the disk full and there is a reserve.
+
+        Raises:
+            OSError: of the last call.
+        """
+        try:
+            return write()
+        except OSError as error:
+            if not is_disk_full(error) or not self.release_reserve():
+                raise
+        return write()
+
+    def release_reserve(self) -> bool:
+        """Give the reserve to a write that found the disk full; False when it is gone already."""
+        self._look_at_ms = 0
+        if not self.reserved:
+            return False
+        self.reserved = False
+        file = self._files.open(f"{self._directory}/{RESERVE_FILE}", create=True)
+        try:
+            self._files.truncate(file, 0)
+        finally:
+            file.release()
+        logger.error(
+            "The disk of %s is full to the last byte; %d reserved bytes go to the broker's own writes. %s",
+            *(self._directory, self.reserve_bytes, _REMEDY),
+        )
+        return True

@@ -1,0 +1,1 @@
+"""The log of one partition: segments, indexes, producers, reading and writing."""

@@ -1,0 +1,138 @@
+"""Walking the batches of a segment file, by their headers or whole.
+
+Reading is in chunks: memory is bounded by the chunk, or by the largest batch where one is larger. Both walks
+hold the file open (open_files.py may close it for its owner), and stop with `BadBatchError` at bytes that
+cannot be a batch; what that means (a torn tail, damage) the caller knows.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, crc_is_valid
+from kafkapy.storage.disk.files import Buffer, File, FileSystem
+from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET
+
+_CHUNK = 1 << 20
+"""What a walk over whole batches reads at once."""
+
+_HEADERS_CHUNK = 4096
+"""What a walk over headers reads at once: with the default index interval one read finds any offset."""
+
+_PREFIX = struct.Struct("!qiib4xhiqq")
+"""baseOffset, batchLength, partitionLeaderEpoch, magic, (crc), attributes, lastOffsetDelta, base and max
+timestamp."""
+
+_MIN_LENGTH = HEADER_SIZE - LOG_OVERHEAD
+_MIN_LEGACY_LENGTH = 14
+"""What the length of a message of the old formats counts at least (LegacyRecord.RECORD_OVERHEAD_V0)."""
+
+
+class BadBatchError(ValueError):
+    """No batch can be what lies at `position` of the file."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"{reason} at byte {position}")
+        self.position = position
+        self.reason = reason
+
+
+class BatchPlace(NamedTuple):
+    """Where a batch lies and which offsets it holds."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    leader_epoch: int
+    attributes: int
+
+
+def reason_against(
+    header: BatchHeader, buffer: Buffer, expected: int, base_offset: int, position: int = 0
+) -> str | None:
+    """Why the batch at `position` of the buffer cannot be the next one of a segment; None if it can.
+
+    Args:
+        header: the batch's, of magic 2.
+        expected: the offset behind the batch before it; gaps are compaction's.
+        base_offset: the segment's.
+    """
+    if not crc_is_valid(buffer, position, header):
+        return "the CRC is wrong"
+    if header.base_offset < expected or header.last_offset_delta < 0:
+        return f"offsets {header.base_offset} to {header.last_offset} where {expected} is next"
+    if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+        return f"offset {header.last_offset} is too far from the base offset"
+    return None
+
+
+def iter_places(files: FileSystem, file: File, start: int, end: int) -> Iterator[BatchPlace]:
+    """The batches from byte `start`, where one begins, to byte `end`, by their headers alone.
+
+    Raises:
+        BadBatchError: a header is impossible, or `end` lies inside a batch.
+    """
+    position = chunk_start = start
+    chunk = b""
+    file.acquire()
+    try:
+        while position < end:
+            at = position - chunk_start
+            if at + _PREFIX.size > len(chunk):
+                chunk = files.read_at(file, min(_HEADERS_CHUNK, end - position), position)
+                chunk_start, at = position, 0
+                if len(chunk) < _PREFIX.size:
+                    raise BadBatchError(position, "the file ends inside a batch header")
+            base_offset, length, leader_epoch, magic, attributes, delta, _, max_timestamp = (
+                _PREFIX.unpack_from(chunk, at)
+            )
+            size = length + LOG_OVERHEAD
+            if length < _MIN_LENGTH or magic != MAGIC or delta < 0:
+                raise BadBatchError(position, f"no batch header (length {length}, magic {magic})")
+            if size > end - position:
+                raise BadBatchError(position, f"a batch of {size} bytes passes the end of the file")
+            yield BatchPlace(
+                position, size, base_offset, base_offset + delta, max_timestamp, leader_epoch, attributes
+            )
+            position += size
+    finally:
+        file.release()
+
+
+def iter_batches(files: FileSystem, file: File, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
+    """Position and bytes of each batch from byte `start` to byte `end`. The bytes are valid until the next
+    step.
+
+    Raises:
+        BadBatchError: a length is impossible, or `end` lies inside a batch. Nothing else is checked.
+    """
+    buffer = memoryview(bytearray(min(_CHUNK, max(end - start, 0))))
+    position, filled, at = start, 0, 0
+    file.acquire()
+    try:
+        while position < end:
+            if filled - at < LOG_OVERHEAD:
+                filled, at = files.read_into(file, buffer[: end - position], position), 0
+                if filled < LOG_OVERHEAD:
+                    raise BadBatchError(position, "the file ends inside a batch header")
+            length = int.from_bytes(buffer[at + 8 : at + 12], "big", signed=True)
+            size = length + LOG_OVERHEAD
+            if length < _MIN_LEGACY_LENGTH:
+                raise BadBatchError(position, f"no batch header (length {length})")
+            if size > end - position:
+                raise BadBatchError(position, f"a batch of {size} bytes passes the end of the file")
+            if size > filled - at:
+                if size > len(buffer):
+                    buffer = memoryview(bytearray(size))
+                filled, at = files.read_into(file, buffer[: end - position], position), 0
+                if filled < size:
+                    raise BadBatchError(position, "the file ends inside a batch")
+            yield position, buffer[at : at + size]
+            position += size
+            at += size
+    finally:
+        file.release()

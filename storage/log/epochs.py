@@ -1,0 +1,204 @@
+"""Which leader epoch wrote which offsets of a partition: where did epoch n end? (KIP-101, KIP-279)
+
+Format: `leader-epoch-checkpoint`, one line "epoch start-offset" for the first record of each epoch.
+
+Invariant: epochs and start offsets both rise from entry to entry.
+
+Crash story: every batch carries its epoch, so the part of the log that recovery reads again gives its entries
+again (`assign` of each batch). The file need only be right below the recovery point. So no acknowledgement
+waits for it: it is saved with the recovery points, before them, and until then the recovery point in its
+checkpoint stays below what the file lacks (`saved_below`). A log that cannot save its epochs, because the
+disk is full, costs the next recovery time and nothing else. Truncations need no save at all; a stale entry is
+cut again when the log is loaded (`truncate_from_start` with the log start offset, `truncate_from_end` with
+the log end offset).
+
+Source: LeaderEpochFileCache.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from kafkapy.storage.disk.checkpoints import format_leader_epochs, read_leader_epochs
+from kafkapy.storage.disk.files import FileSystem
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+_NOWHERE: Final = 2**63 - 1
+"""Above every offset."""
+
+
+class LeaderEpochCache:
+    """The leader epochs of one log, in memory, and their checkpoint."""
+
+    __slots__ = (
+        "_changed_from",
+        "_changes",
+        "_epochs",
+        "_offsets",
+        "_saved",
+        "_saving",
+        "_saving_from",
+        "latest_epoch",
+    )
+
+    def __init__(self) -> None:
+        # Tuples: they rarely change, and thousands of empty lists would count.
+        self._epochs: tuple[int, ...] = ()
+        self._offsets: tuple[int, ...] = ()
+        self.latest_epoch = UNDEFINED_EPOCH
+        """The epoch of the newest record, -1 for a log that has none."""
+        self._changes = 0
+        """Counts changes."""
+        self._saved = 0
+        """How many of them the file has."""
+        self._saving: int | None = None
+        """How many it will have when the save has ended that is under way, in another thread maybe."""
+        self._changed_from = _NOWHERE
+        """Where the first change lies that no save has taken."""
+        self._saving_from = _NOWHERE
+        """Where the first one lies that a save has taken which has not ended well."""
+
+    @classmethod
+    def load(cls, files: FileSystem, path: str) -> LeaderEpochCache:
+        """The cache that the checkpoint at `path` describes; empty where there is none.
+
+        Raises:
+            CorruptCheckpointError: build it from the log instead, by `assign` of every batch.
+            OSError: the disk failed.
+        """
+        cache = cls()
+        for epoch, start_offset in read_leader_epochs(files, path):
+            cache.assign(epoch, start_offset)
+        cache.file_holds(cache.entries, 0)
+        return cache
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start offset), oldest first."""
+        return list(zip(self._epochs, self._offsets, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that `epoch` wrote the record at `start_offset`; whether that was news.
+
+        Older entries that contradict it go: the newest leader is right.
+        """
+        if epoch < 0 or start_offset < 0:
+            return False
+        if epoch == self.latest_epoch and start_offset >= self._offsets[-1]:
+            return False
+        keep = min(bisect_left(self._epochs, epoch), bisect_left(self._offsets, start_offset))
+        self._changed(min((start_offset, *self._offsets[keep:])))
+        self._epochs = (*self._epochs[:keep], epoch)
+        self._offsets = (*self._offsets[:keep], start_offset)
+        self.latest_epoch = epoch
+        return True
+
+    def earliest_epoch(self, log_start_offset: int) -> int:
+        """The epoch of the first record of the log; -1 where it is not known."""
+        if self._offsets and self._offsets[0] <= log_start_offset:
+            return self._epochs[0]
+        return UNDEFINED_EPOCH
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The epoch that wrote `offset`; -1 where it is older than every entry."""
+        found = bisect_right(self._offsets, offset)
+        return self._epochs[found - 1] if found else UNDEFINED_EPOCH
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch not above `epoch`, and where it ended; (-1, -1) for an epoch from the future.
+
+        An epoch older than every entry ends where the oldest entry starts: its records are deleted, and a
+        follower that asks must start there.
+        """
+        if epoch == UNDEFINED_EPOCH:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        higher = bisect_right(self._epochs, epoch)
+        if higher == len(self._epochs):
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        return self._epochs[higher - 1] if higher else epoch, self._offsets[higher]
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget the epochs that start at or after `end_offset`: the log was cut there."""
+        keep = bisect_left(self._offsets, end_offset)
+        if keep < len(self._offsets):
+            self._changed(self._offsets[keep])
+            self._epochs, self._offsets = self._epochs[:keep], self._offsets[:keep]
+            self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget the epochs that end before `start_offset`; the one that holds it starts there now."""
+        covered = bisect_right(self._offsets, start_offset)
+        if covered and (covered > 1 or self._offsets[0] != start_offset):
+            self._epochs = self._epochs[covered - 1 :]
+            self._offsets = (start_offset, *self._offsets[covered:])
+            self._changes += 1  # What the file says is right as well: a start cuts it again.
+
+    def become(self, other: LeaderEpochCache) -> None:
+        """Take over the epochs of another cache."""
+        differing = set(self.entries).symmetric_difference(other.entries)
+        self._epochs, self._offsets = other._epochs, other._offsets
+        self.latest_epoch = other.latest_epoch
+        if differing:
+            self._changed(min(start for _, start in differing))
+
+    def clear(self) -> None:
+        """Forget everything: the log was emptied."""
+        self.truncate_from_end(0)
+
+    # --- the checkpoint -------------------------------------------------------------------------------------
+
+    @property
+    def unsaved(self) -> bool:
+        """The file is older than this cache."""
+        return self._saved != self._changes
+
+    @property
+    def saved_below(self) -> int:
+        """The file is right for all offsets below this one."""
+        return min(self._changed_from, self._saving_from)
+
+    def _changed(self, offset: int) -> None:
+        """An entry that starts at `offset` is new, or gone."""
+        self._changes += 1
+        self._changed_from = min(self._changed_from, offset)
+
+    def file_holds(self, entries: Sequence[tuple[int, int]], log_start_offset: int) -> None:
+        """Take note of what the file holds of a log that starts there."""
+        file = LeaderEpochCache()
+        for epoch, start_offset in entries:
+            file.assign(epoch, start_offset)
+        file.truncate_from_start(log_start_offset)
+        differing = set(file.entries).symmetric_difference(self.entries)
+        self._saved = self._changes - (list(entries) != self.entries)
+        self._changed_from = min((start for _, start in differing), default=_NOWHERE)
+        self._saving_from = _NOWHERE
+
+    def begin_save(self) -> bytes | None:
+        """The content for the checkpoint, to be written by any thread; None where a save is not needed, or
+        under way already. `end_save` follows."""
+        if self._saving is not None or not self.unsaved:
+            return None
+        self._saving = self._changes
+        self._saving_from, self._changed_from = self.saved_below, _NOWHERE
+        return format_leader_epochs(self.entries)
+
+    def end_save(self, *, saved: bool) -> None:
+        """The content is on disk, or stays unsaved. In any thread."""
+        if saved and self._saving is not None:
+            self._saved, self._saving_from = self._saving, _NOWHERE
+        self._saving = None
+
+    def save(self, files: FileSystem, path: str, *, durable: bool = True) -> None:
+        """Write the checkpoint at once.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        files.write_atomically(path, format_leader_epochs(self.entries), durable=durable)
+        self.file_holds(self.entries, 0)

@@ -1,0 +1,179 @@
+"""Putting a log on disk: what is not known to be there yet, and one flush of it.
+
+`UnsyncedFiles` collects, on the event loop, what a flush has to cover besides the active segment: closed
+segments with their indexes (recovery does not look at segments below the recovery point), producer snapshots,
+and the directories with new names. A record counts as flushed only when a crash cannot take away the name of
+its file either.
+
+A `FlushTicket` is one flush: prepared on the event loop, run in a worker thread, completed or aborted on the
+loop. It keeps its files open. What it took from the list is given up when it has ended well, and not before:
+
+- A failed sync is final. It takes the log directory offline and is never tried again, and the recovery point
+  stays, so that a restart reads again what the disk may not have taken.
+- Whatever else stops a flush (no descriptor, no memory, no thread) says nothing about the disk. Its list goes
+  back to where it came from, for the next flush.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from kafkapy.storage.disk.files import (
+    DiskFullError,
+    File,
+    StorageError,
+    is_disk_full,
+    is_exhausted,
+    release_all,
+)
+from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.log.producer_snapshots import PendingSnapshot
+from kafkapy.storage.log.segment import Segment
+
+
+@dataclass(slots=True, eq=False)
+class FlushTicket:
+    """Everything of a log below `end_offset` that is not known to be on disk."""
+
+    log_directory: LogDirectory
+    end_offset: int
+    generation: int
+    """The log's count of truncations: a cut meanwhile makes the ticket worthless."""
+    files: list[File]
+    taken: UnsyncedFiles | None = None
+    """What the log's list gave for this flush, where it had anything."""
+    paths: tuple[str, ...] = ()
+    """Closed files to sync; one that is gone was replaced by something newer."""
+    directories: tuple[str, ...] = ()
+    snapshots: tuple[PendingSnapshot, ...] = ()
+    """Those that are to be written."""
+    names_sync: int = 0
+    """Which sync of the log directory covers the partition's name (shared_sync.py)."""
+    abandoned: bool = False
+    """The partition was deleted: its directory may have another name now, and nobody cares."""
+
+    def cover(self, taken: UnsyncedFiles) -> None:
+        """Sync that too. Whatever happens to the list meanwhile, this flush is what it was."""
+        self.taken, self.paths, self.directories = taken, taken.paths, tuple(taken.directories)
+        self.snapshots = taken.snapshots
+        self.names_sync = self.log_directory.names.ask()
+
+    def run(self) -> None:
+        """Sync it all, in any thread.
+
+        Raises:
+            StorageError: the disk failed, and nothing of it is tried again; or, as TransientStorageError,
+                another flush may go well, as after any other exception.
+        """
+        if self.log_directory.syncs_at_once:
+            for snapshot in self.snapshots:
+                snapshot.write(self.log_directory.files, durable=False)
+            return
+        try:
+            self._sync()
+        except (OSError, MemoryError) as error:
+            if isinstance(error, FileNotFoundError) and self.abandoned:
+                return
+            if is_exhausted(error):
+                raise self.log_directory.exhausted("syncing to disk", error) from error
+            if is_disk_full(error):
+                raise DiskFullError(self.log_directory.path, f"syncing to disk: {error}") from error
+            raise StorageError(self.log_directory.path, f"syncing to disk failed: {error}") from error
+
+    def _sync(self) -> None:
+        files = self.log_directory.files
+        for file in self.files:
+            files.sync_data(file)
+        for path in self.paths:
+            with contextlib.suppress(FileNotFoundError):
+                files.sync_path(path)
+        for snapshot in self.snapshots:
+            snapshot.write(files, durable=True)
+        for directory in self.directories:
+            if directory == self.log_directory.path:
+                self.log_directory.names.sync(self.names_sync)
+            else:
+                files.sync_directory(directory)
+
+    def release(self) -> None:
+        """Let the files close."""
+        release_all(self.files)
+        self.files = []
+
+
+class UnsyncedFiles:
+    """What the next flush has to cover besides the active segment. Mostly nothing: an empty tuple takes no
+    memory, thousands of empty lists do."""
+
+    __slots__ = ("_taken", "directories", "paths", "segments", "snapshots")
+
+    def __init__(self) -> None:
+        self.segments: tuple[Segment, ...] = ()
+        """Closed segments: batches and indexes."""
+        self.directories: dict[str, None] = {}
+        """Directories that got new names: a set, which would take three times the memory when it is empty."""
+        self.paths: tuple[str, ...] = ()
+        """Small files, closed."""
+        self.snapshots: tuple[PendingSnapshot, ...] = ()
+        """Producer snapshots that the flush is to write."""
+        self._taken: UnsyncedFiles | None = None
+        """What the flush that is under way took: it comes back if that does not end well."""
+
+    def __bool__(self) -> bool:
+        return bool(self.segments or self.directories or self.paths or self.snapshots)
+
+    def forget(self, segment: Segment) -> None:
+        """The segment is removed. It may be here twice: closed, active again by a truncation, and closed."""
+        self.segments = tuple(each for each in self.segments if each is not segment)
+        if self._taken is not None:
+            self._taken.forget(segment)
+
+    def moved(self, old: str, new: str) -> None:
+        """A partition's directory was renamed."""
+        self.directories = dict.fromkeys(new if path == old else path for path in self.directories)
+        self.paths = tuple(path.replace(old + "/", new + "/", 1) for path in self.paths)
+        if self._taken is not None:
+            self._taken.moved(old, new)
+
+    def open_segments(self) -> list[File]:
+        """The files of the closed segments, each with a reference.
+
+        Raises:
+            OSError: one cannot be opened; no reference is left.
+        """
+        files: list[File] = []
+        try:
+            for segment in self.segments:
+                files += segment.flush_handles(with_indexes=True)
+                segment.close_files()
+        except BaseException:
+            release_all(files)
+            raise
+        return files
+
+    def take(self) -> UnsyncedFiles:
+        """All that is here, for a flush; it stays known until `give_up`."""
+        self.put_back(self._taken)
+        taken = self._taken = UnsyncedFiles()
+        taken.segments, taken.directories, taken.paths = self.segments, self.directories, self.paths
+        taken.snapshots = self.snapshots
+        self.segments, self.directories, self.paths, self.snapshots = (), {}, (), ()
+        return taken
+
+    def give_up(self, taken: UnsyncedFiles | None) -> None:
+        """What was taken is on disk."""
+        if taken is self._taken:
+            self._taken = None
+        if taken is not None:
+            for snapshot in taken.snapshots:
+                snapshot.settle()
+
+    def put_back(self, taken: UnsyncedFiles | None) -> None:
+        """What was taken is not known to be on disk: it is for the next flush again."""
+        if taken is not None and taken is self._taken:
+            self._taken = None
+            self.segments = taken.segments + self.segments
+            self.directories = taken.directories | self.directories
+            self.paths = taken.paths + self.paths
+            self.snapshots = taken.snapshots + self.snapshots

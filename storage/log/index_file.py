@@ -1,0 +1,251 @@
+"""What the two index files of a segment have in common: sorted entries of one fixed size, found by binary
+search.
+
+The file of the active segment is preallocated (a hole) to the largest multiple of the entry size within
+`segment.index.bytes`, on the first append, and trimmed to its entries when the segment is rolled or closed,
+as Apache Kafka's AbstractIndex does. So the length of a file that was not closed cleanly says nothing about
+its entries; it is then rebuilt from the segment, never trusted. There is no checksum.
+
+Entries are collected and written together: with `write`, or before the file is used for anything else.
+
+The file is opened on first use, and may be closed at any time between two uses. That of a new segment is made
+on first use too, or when the segment is closed: making files is what creating a partition costs, and many
+partitions are never written.
+"""
+
+from __future__ import annotations
+
+from kafkapy.storage.disk.files import File, FileSystem
+
+_PAGE = 4096
+"""Below this many bytes the rest of a search is one read."""
+
+_WARM = 8192
+"""The end of the index in which a search is tried first: consumers near the end of the log look there."""
+
+
+class CorruptIndexError(ValueError):
+    """The index file cannot be what was written; rebuild it from the segment."""
+
+
+class IndexFile:
+    """Entries of `entry_size` bytes. `entries` is -1 until the file was looked at (`load`)."""
+
+    __slots__ = (
+        "_before",
+        "_file",
+        "_files",
+        "_missing",
+        "_preallocated",
+        "_unwritten",
+        "base_offset",
+        "entries",
+        "max_entries",
+        "path",
+        "used",
+    )
+
+    entry_size: int
+
+    def __init__(self, files: FileSystem, path: str, base_offset: int, max_bytes: int, *, new: bool) -> None:
+        self._files = files
+        self._file: File | None = None
+        self._missing = new
+        self._preallocated = False
+        self._unwritten = bytearray()
+        """The last entries, to be written in one go."""
+        self._before: tuple[int, int, int] | None = None
+        """The number of entries, and the last, before those that may be taken back."""
+        self.used = False
+        self.path = path
+        self.base_offset = base_offset
+        self.max_entries = max_bytes // self.entry_size
+        self.entries = 0 if new else -1
+
+    def _open(self) -> File:
+        if self._unwritten:
+            self._write_unwritten()
+        return self._handle()
+
+    def _handle(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._files.open(self.path, create=self._missing)
+            self._missing = False
+            self._files.open_files.opened(self)
+        self.used = True
+        return file
+
+    def make(self) -> None:
+        """Make the file if that was put off."""
+        if self._missing:
+            self._files.create(self.path)
+            self._missing = False
+
+    def load(self) -> None:
+        """Learn the number of entries and the last of them from the file.
+
+        Raises:
+            CorruptIndexError: the file cannot be right.
+            FileNotFoundError: it is missing.
+        """
+        size = self._files.size(self.path)
+        if size % self.entry_size:
+            raise CorruptIndexError(f"{self.path} has {size} bytes, no multiple of {self.entry_size}")
+        self.entries = size // self.entry_size
+        self._loaded()
+
+    def load_while_written(self) -> None:
+        """As `load`, of a file that another process may be writing: the zeros behind its entries are none.
+
+        Raises:
+            CorruptIndexError: the file cannot be right.
+            FileNotFoundError: it is missing.
+        """
+        low, high = 0, self._files.size(self.path) // self.entry_size
+        while low < high:
+            middle = (low + high) // 2
+            if any(self._read(middle)):
+                low = middle + 1
+            else:
+                high = middle
+        self.entries = low
+        self._loaded()
+
+    def do_without(self) -> None:
+        """Take the file for one without entries."""
+        self.entries = 0
+        self._loaded()
+
+    def _loaded(self) -> None:
+        """Remember the last entry; it must fit the index."""
+        raise NotImplementedError
+
+    def _last(self) -> tuple[int, int]:
+        """The fields of the last entry, as they are remembered."""
+        raise NotImplementedError
+
+    def _set_last(self, one: int, other: int) -> None:
+        """Remember these."""
+        raise NotImplementedError
+
+    def _read(self, slot: int, count: int = 1) -> bytes:
+        size = self.entry_size
+        data = self._files.read_at(self._open(), count * size, slot * size)
+        if len(data) != count * size:
+            raise CorruptIndexError(f"{self.path} ends before entry {slot + count}")
+        return data
+
+    def _write_unwritten(self) -> None:
+        at = self.entries * self.entry_size - len(self._unwritten)
+        self._files.write_at(self._handle(), [self._unwritten], at)
+        self._unwritten = bytearray()
+
+    def _append(self, entry: bytes) -> None:
+        """Add an entry after the last."""
+        if self._before is None:
+            self._before = (self.entries, *self._last())
+        self._unwritten += entry
+        self.entries += 1
+
+    def write(self) -> None:
+        """Write the entries that were appended, to a file that more will be written to."""
+        if self._unwritten:
+            if not self._preallocated:
+                self._files.truncate(self._handle(), self.max_entries * self.entry_size)
+                self._preallocated = True
+            self._write_unwritten()
+
+    def keep(self) -> None:
+        """The entries that were appended are there to stay."""
+        self._before = None
+
+    def take_back(self) -> None:
+        """Forget the entries that were appended since the last `keep`, written or not. Reads nothing."""
+        if self._before is not None:
+            self.entries, *last = self._before
+            self._set_last(*last)
+            self._drop_unwritten()
+
+    def _floor(self, target: int, start: int, end: int) -> int:
+        """The last slot whose field in bytes `start` to `end` of the entry is at most `target`; -1 without
+        any."""
+        size = self.entry_size
+        low, high = 0, self.entries
+        middle = max(high - _WARM // size, high // 2)
+        while (high - low) * size > _PAGE:
+            if int.from_bytes(self._read(middle)[start:end], "big", signed=True) <= target:
+                low = middle
+            else:
+                high = middle
+            middle = (low + high) // 2
+        data = self._read(low, high - low) if high > low else b""
+        first = low
+        while low < high:
+            middle = (low + high) // 2
+            at = (middle - first) * size
+            if int.from_bytes(data[at + start : at + end], "big", signed=True) <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def _truncate_entries(self, entries: int) -> None:
+        """Keep the first `entries`."""
+        self.keep()
+        self.entries = entries
+        self._loaded()
+
+    def reset(self) -> None:
+        """Forget all entries, to be collected anew; make the file if it is missing."""
+        self._drop_unwritten()
+        self.close()
+        self._files.create(self.path)
+        self._missing = self._preallocated = False
+        self.entries = 0
+        self._loaded()
+
+    def _drop_unwritten(self) -> None:
+        self._unwritten = bytearray()
+        self._before = None
+
+    def forget(self) -> None:
+        """Have no file, and no entries that are known: it is to be rebuilt."""
+        self._drop_unwritten()
+        self.close()
+        self._files.unlink(self.path)
+        self._preallocated = False
+        self.entries = -1
+
+    def trim(self) -> None:
+        """Write what is not yet, and cut off what was preallocated."""
+        if self._unwritten or self._preallocated:
+            self._files.truncate(self._open(), self.entries * self.entry_size)
+            self._preallocated = False
+            self.keep()
+
+    def truncate_file(self) -> None:
+        """Cut the file behind its last entry, whatever its length is."""
+        self._files.truncate(self._open(), self.entries * self.entry_size)
+        self._preallocated = False
+        self.keep()
+
+    def flush_handle(self) -> File:
+        """The file, with a reference that the caller releases after syncing it."""
+        return self._open().acquire()
+
+    def close(self) -> None:
+        """Close the file; it opens again on use."""
+        if self._unwritten:
+            self._write_unwritten()
+        if self._file is not None:
+            self._files.open_files.closed(self)
+            self.close_file()
+
+    def close_file(self) -> File | None:
+        """Release the open file, and return it (open_files.py)."""
+        file = self._file
+        if file is not None:
+            self._file = None
+            file.release()
+        return file

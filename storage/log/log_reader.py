@@ -1,0 +1,248 @@
+"""Reading a log by offset: into file slices.
+
+A read stays within one segment and ends at a batch boundary: where the reader may read up to, at the end of
+the segment, or before `max_bytes`. Apache Kafka cuts the last batch in the middle there, which every client
+throws away; a cut at a boundary costs no more, since the index knows one nearby, and the position where the
+reader goes on is known then. A few such positions are remembered, so that a consumer that reads on needs no
+search. A read also ends before bytes that nobody looked at yet (first_read.py), and before damage.
+
+Compaction leaves batches without records (cleaning/batch_filter.py), and segments that hold nothing else. A
+consumer's read passes by them where it would hold nothing else: librdkafka takes an answer without a record
+for a batch that did not fit, asks for twice as many bytes from then on, and past 1 GiB reports an error.
+(Apache Kafka has segments without a byte there, by which a fetch goes on.)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkapy.protocol.records import HEADER_SIZE, iter_headers
+from kafkapy.storage.damage.damage import DamagedOffsetsError, holding
+from kafkapy.storage.disk.files import FileSlice
+from kafkapy.storage.log.batches import BadBatchError
+from kafkapy.storage.log.epochs import LeaderEpochCache
+from kafkapy.storage.log.first_read import SegmentBounds, check_around, check_from
+from kafkapy.storage.log.segment import Segment
+from kafkapy.storage.log.segments import Segments
+from kafkapy.storage.log.timestamp_search import TimestampOffset
+
+_REMEMBERED = 16
+
+_MOST_EMPTY = 1000
+"""So many batches without records are passed by at most, of one segment, and segments in one read: the event
+loop is not held longer, and the reader comes again."""
+
+
+class LogRead(NamedTuple):
+    """Whole batches to send, and the offset behind them."""
+
+    slice: FileSlice
+    end_offset: int
+
+
+class LogReader:
+    """Finds offsets in the segments of a log, and remembers what searches found."""
+
+    __slots__ = ("_by_timestamp", "_leader_epochs", "_positions", "_segments", "changes")
+
+    def __init__(self, segments: Segments, leader_epochs: LeaderEpochCache) -> None:
+        self._segments = segments
+        self._leader_epochs = leader_epochs
+        self._positions: dict[int, tuple[Segment, int]] = {}
+        """Offsets at which a batch starts, or will start: segment and position."""
+        self._by_timestamp: dict[int, TimestampOffset] = {}
+        """Answers to timestamp searches; later appends do not change them."""
+        self.changes = 0
+        """How often segments were cut, removed, replaced or renamed."""
+
+    def forget(self) -> None:
+        """Segments were cut, removed, replaced or renamed."""
+        self.changes += 1
+        self._positions.clear()
+        self._by_timestamp.clear()
+
+    def remember(self, offset: int, segment: Segment, position: int) -> None:
+        """The batch with `offset` starts, or will start, at `position`."""
+        positions = self._positions
+        if offset not in positions and len(positions) >= _REMEMBERED:
+            del positions[next(iter(positions))]
+        positions[offset] = (segment, position)
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        upper_bound: int,
+        log_end_offset: int,
+        min_one_batch: bool,
+        whole: bool,
+    ) -> LogRead | None:
+        """Batches from the one that holds `offset`, none of which passes `upper_bound`; None where there are
+        none. `whole` says that every offset was written once and none taken out by compaction.
+
+        Raises:
+            BadBatchError: the segment is damaged.
+            OSError: the disk failed.
+        """
+        found = self._positions.get(offset)
+        if found is not None and found[1] >= found[0].size:
+            following = self._segments.after(found[0])
+            goes_on = following is not None and following.base_offset == offset and following.size > 0
+            found = (following, 0) if following is not None and goes_on else None
+        found = found or self._find(offset, log_end_offset, whole)
+        if found is None:
+            return None
+        segment, position = found
+        limit, end_offset = self._limit(segment, upper_bound, log_end_offset)
+        if segment.unchecked is not None or segment.damage:
+            limit, end_offset = self._good_until(
+                segment, position, offset, limit, end_offset, log_end_offset, whole
+            )
+            position = _behind_damage(segment, position)
+        if limit <= position:
+            return None
+        if limit - position > max_bytes:
+            cut, next_offset = segment.cut(position, max_bytes, limit)
+            if next_offset is not None:
+                limit, end_offset = cut, next_offset
+            elif min_one_batch:
+                first = next(segment.places(position))
+                limit, end_offset = position + first.size, first.last_offset + 1
+            else:
+                return None
+        if not segment.damage:
+            self.remember(end_offset, segment, limit)
+        return LogRead(segment.slice(position, limit - position), end_offset)
+
+    def past_empty(
+        self,
+        found: LogRead,
+        max_bytes: int,
+        upper_bound: int,
+        log_end_offset: int,
+        min_one_batch: bool,
+        whole: bool,
+    ) -> LogRead | None:
+        """What to read instead of `found`, of which a reader wants records: itself, if it has any, or if
+        nothing follows. None where the next batch is larger than `max_bytes`. Raises as `read`."""
+        for _ in range(_MOST_EMPTY):
+            try:
+                if found.end_offset >= upper_bound or not _is_empty(found.slice):
+                    break
+                following = self.read(
+                    found.end_offset, max_bytes, upper_bound, log_end_offset, min_one_batch, whole
+                )
+            except (OSError, BadBatchError, DamagedOffsetsError):
+                break  # whoever reads on from there is told, with the offset
+            if following is None and min_one_batch:
+                break
+            found.slice.release()
+            if following is None:
+                return None
+            found = following
+        return found
+
+    def _find(self, offset: int, log_end_offset: int, whole: bool) -> tuple[Segment, int] | None:
+        """Segment and position of the first batch that ends at or above `offset`."""
+        segment: Segment | None = self._segments.floor(offset)
+        while segment is not None:
+            if segment.unchecked is not None:
+                check_around(segment, offset, **self._bounds(segment, log_end_offset, whole))
+            if segment.damage and (damaged := holding(segment.damage, offset)):
+                raise DamagedOffsetsError(segment.path, damaged)
+            place = segment.find(offset)
+            if place is not None:
+                return segment, place.position
+            segment = self._segments.after(segment)
+        return None
+
+    def _good_until(
+        self,
+        segment: Segment,
+        position: int,
+        offset: int,
+        limit: int,
+        end_offset: int,
+        log_end_offset: int,
+        whole: bool,
+    ) -> tuple[int, int]:
+        """Where a read from `position` that may go up to `limit` has to stop before what is not checked yet,
+        or damaged.
+
+        Raises:
+            DamagedOffsetsError: `position` itself is damaged.
+        """
+        if segment.unchecked is not None and position < segment.unchecked.size:
+            bounds = self._bounds(segment, log_end_offset, whole)
+            piece = check_from(segment, position, expected=segment.base_offset, **bounds)
+            if piece.end < min(limit, segment.unchecked.size):
+                limit, end_offset = piece.end, piece.end_offset
+        damaged = holding(segment.damage, offset)
+        if damaged is not None:
+            self._positions.pop(offset, None)
+            raise DamagedOffsetsError(segment.path, damaged)
+        for damaged in segment.damage:
+            if position < damaged.position < limit:
+                return damaged.position, damaged.first_offset
+        return limit, end_offset
+
+    def _bounds(self, segment: Segment, log_end_offset: int, whole: bool) -> SegmentBounds:
+        """What is known of a segment without reading it."""
+        following, epochs = self._segments.after(segment), self._leader_epochs
+        first_epoch = epochs.epoch_for_offset(segment.base_offset)
+        if following is None:
+            return {
+                "first_epoch": first_epoch,
+                "end_offset": log_end_offset,
+                "end_epoch": epochs.latest_epoch,
+                "whole": False,  # no segment is behind it that could begin too late
+            }
+        return {
+            "first_epoch": first_epoch,
+            "end_offset": following.base_offset,
+            "end_epoch": epochs.epoch_for_offset(following.base_offset),
+            "whole": whole,
+        }
+
+    def _limit(self, segment: Segment, upper_bound: int, log_end_offset: int) -> tuple[int, int]:
+        """Where in `segment` a reader has to stop, as position and offset."""
+        following = self._segments.after(segment)
+        end_offset = log_end_offset if following is None else following.base_offset
+        if upper_bound >= end_offset:
+            return segment.size, end_offset
+        known = self._positions.get(upper_bound)
+        if known is not None and known[0] is segment:
+            return known[1], upper_bound
+        place = segment.find(upper_bound)
+        position = segment.size if place is None else place.position
+        self.remember(upper_bound, segment, position)
+        return position, upper_bound
+
+    # --- by timestamp ---------------------------------------------------------------------------------------
+
+    def known_timestamp(self, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
+        """The answer to a search that was made before; None where there was none."""
+        known = self._by_timestamp.get(timestamp)
+        return known if known is not None and known.offset >= log_start_offset else None
+
+    def remember_timestamp(self, timestamp: int, found: TimestampOffset) -> None:
+        """`found` is the first record that is at least as new as `timestamp`."""
+        if len(self._by_timestamp) >= _REMEMBERED:
+            self._by_timestamp.clear()
+        self._by_timestamp[timestamp] = found
+
+
+def _behind_damage(segment: Segment, position: int) -> int:
+    """Where good bytes go on, for an offset that is not lost: damage may be bytes between two batches."""
+    for damaged in segment.damage:
+        if damaged.position <= position < damaged.end_position:
+            return damaged.end_position
+    return position
+
+
+def _is_empty(batches: FileSlice) -> bool:
+    """Whether no batch of these has a record: each is a header then, and nothing else."""
+    count, rest = divmod(batches.nbytes, HEADER_SIZE)
+    if rest or count > _MOST_EMPTY:
+        return False
+    return count == 1 or all(header.record_count == 0 for _, header in iter_headers(batches.read()))

@@ -1,0 +1,182 @@
+"""New logs, and the files they get.
+
+    <topic>-<partition>/
+        00000000000000000000.log    empty
+        partition.metadata          the topic id
+
+A new log is an empty one in memory, which can be read at once. Its files are made by whoever comes first: a
+thread in the background, or an append, which needs them. Making files is what creating a partition costs, up
+to a millisecond each where the file system has just freed many. So a topic's creation is answered when the
+metadata has it, as by Apache Kafka.
+
+Nothing is synced here. The names, and `partition.metadata`, are on disk with the first flush of the log,
+which comes before the first record counts as flushed.
+
+Crash story: a crash may leave all of the directory, a part, or nothing. There was nothing in it, and the next
+start makes what is missing of the topics that the metadata has.
+
+Source: LogManager.getOrCreateLog; BrokerMetadataPublisher, which makes logs after the metadata is published.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
+from kafkapy.storage.disk.checkpoints import PARTITION_METADATA, write_partition_metadata
+from kafkapy.storage.disk.files import FileSystem, StorageError, is_disk_full, is_exhausted
+from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.log.epochs import LeaderEpochCache
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.log.producer_snapshots import ProducerSnapshots
+from kafkapy.storage.log.producers import ProducerStates
+from kafkapy.storage.log.segment import LOG_SUFFIX, Segment, segment_stem
+from kafkapy.storage.log.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+
+def create_log(
+    log_directory: LogDirectory,
+    path: str,
+    topic_partition: TopicPartition,
+    topic_id: Uuid,
+    config: LogConfig,
+    *,
+    producer_expiration_ms: int,
+) -> PartitionLog:
+    """An empty log that will be in the new directory `path`. Nothing is made yet."""
+    files, now_ms = log_directory.files, log_directory.clock.now_ms()
+    segment = Segment(files, path, 0, config, size=0, now_ms=now_ms, new=True)
+    segment.dirty = config.preallocate
+    log = PartitionLog(
+        topic_partition,
+        path,
+        topic_id=None if topic_id == ZERO_UUID else topic_id,
+        config=config,
+        log_directory=log_directory,
+        segments=Segments([segment]),
+        leader_epochs=LeaderEpochCache(),
+        producers=ProducerStates(expiration_ms=producer_expiration_ms),
+        snapshots=ProducerSnapshots(files, path),
+        log_start_offset=0,
+        log_end_offset=0,
+        flushed_offset=0,
+    )
+    log.unsynced.directories = dict.fromkeys((log_directory.path, path))
+    if log.topic_id is not None:
+        log.unsynced.paths = (f"{path}/{PARTITION_METADATA}",)
+    log.new_files = NewLogFiles(files, path, topic_id, config.segment_bytes if config.preallocate else 0)
+    return log
+
+
+class NewLogFiles:
+    """The files of a new log: to be made, or made, or given up. Any thread may say so, once."""
+
+    __slots__ = ("_files", "_lock", "_path", "_size", "_topic_id", "is_settled")
+
+    def __init__(self, files: FileSystem, path: str, topic_id: Uuid, size: int) -> None:
+        self._files = files
+        self._path = path
+        self._topic_id = topic_id
+        self._size = size
+        """Of the `.log` file, a hole."""
+        self._lock = threading.Lock()
+        self.is_settled = False
+        """They are made, or given up."""
+
+    def make(self) -> None:
+        """Make them, unless that is settled.
+
+        Raises:
+            StorageError: something else has the directory's name.
+            OSError, MemoryError: the disk failed, or there is no room; nothing is left of them.
+        """
+        with self._lock:
+            if not self.is_settled:
+                try:
+                    self._files.make_directory(self._path)
+                except FileExistsError as error:
+                    raise StorageError(
+                        os.path.dirname(self._path), f"{self._path} is in the way: remove it"
+                    ) from error
+                try:
+                    self._fill()
+                except (OSError, MemoryError):
+                    # By their names: it takes a descriptor to list a directory, and there may be none.
+                    for path in (self._log_file, self._metadata_file):
+                        self._files.unlink(path)
+                    self._files.remove(self._path)
+                    raise
+                self.is_settled = True
+
+    @property
+    def _log_file(self) -> str:
+        return segment_stem(self._path, 0) + LOG_SUFFIX
+
+    @property
+    def _metadata_file(self) -> str:
+        return f"{self._path}/{PARTITION_METADATA}"
+
+    def _fill(self) -> None:
+        files = self._files
+        files.create(self._log_file)
+        if self._size:
+            file = files.open(self._log_file)
+            try:
+                files.truncate(file, self._size)
+            finally:
+                file.release()
+        if self._topic_id != ZERO_UUID:
+            write_partition_metadata(files, self._metadata_file, self._topic_id, durable=False)
+
+    def give_up(self) -> bool:
+        """See that they are never made; False where they are made already."""
+        with self._lock:
+            given_up = not self.is_settled
+            self.is_settled = True
+        return given_up
+
+
+def make_files(logs: Sequence[PartitionLog]) -> tuple[Sequence[PartitionLog], Exception | None]:
+    """Make the files of new logs, in any thread, up to the first for which there is no room or no descriptor
+    now; the logs up to there, and what is lacking.
+
+    A log directory whose disk fails goes offline.
+    """
+    for count, log in enumerate(logs):
+        files, directory = log.new_files, log.log_directory
+        if files is None or directory.error is not None:
+            continue
+        try:
+            files.make()
+        except StorageError as error:
+            logger.error("%s has no files: %s", log.topic_partition, error.message)
+        except (OSError, MemoryError) as error:
+            if is_exhausted(error) or is_disk_full(error):
+                return logs[:count], error
+            directory.failed(f"creating {log.path}", error)
+    return logs, None
+
+
+def adopt_topic_id(log: PartitionLog, topic_id: Uuid) -> None:
+    """Record the topic id of a log that has none.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    log.make_files()
+    path = f"{log.path}/{PARTITION_METADATA}"
+    write_partition_metadata(log.log_directory.files, path, topic_id, durable=False)
+    log.topic_id = topic_id
+    log.unsynced.paths += (path,)
+    log.unsynced.directories[log.path] = None
+
+
+def rotted(found: Uuid, known: Uuid) -> bool:
+    """Whether a topic id on disk is the known one with a byte or two damaged: no two topics are so close."""
+    return 0 < sum(one != other for one, other in zip(found, known, strict=True)) <= 2

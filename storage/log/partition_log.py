@@ -1,0 +1,581 @@
+"""The log of one partition: an append-only sequence of record batches in segments, with its offsets.
+
+    log start offset   <=  last stable offset  <=  high watermark  <=  log end offset
+    flushed offset                                                <=  log end offset
+
+Readers see what lies between the log start offset and the high watermark (or the last stable offset).
+Everything below the flushed offset is on disk, its file names included; as far as the leader epochs are
+saved it is the recovery point. Who moves the high watermark, and when a flush is due, is for the broker to
+say: this class neither waits nor schedules.
+
+One thread uses a log, the event loop's. Only `FlushTicket.run` goes elsewhere.
+
+Crash story: batches above the recovery point may be missing or torn after a crash; recovery.py keeps the good
+prefix. An append that fails leaves nothing behind: the file is cut back to its last batch. With no space, no
+descriptor or no memory left the append is refused and the log goes on when there is some; any other error of
+the disk takes the whole log directory offline (log_directory.py). A batch is never visible in part: the end
+of the log moves after the write.
+
+Source: UnifiedLog, LocalLog.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from kafkapy.protocol.compression import MAX_DECOMPRESSED, DecompressedSizeError
+from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP
+from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.storage.cleaning.cleaned_segment import CleanedSegment
+from kafkapy.storage.cleaning.plan import SourceSegment
+from kafkapy.storage.cleaning.swap import replace
+from kafkapy.storage.cleaning.task import CleaningTask
+from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
+from kafkapy.storage.disk.files import DiskFullError, StorageError, is_disk_full, release_all
+from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.log.append import AppendInfo, append_batches, roll
+from kafkapy.storage.log.batches import BadBatchError
+from kafkapy.storage.log.epochs import LeaderEpochCache
+from kafkapy.storage.log.flush import FlushTicket, UnsyncedFiles
+from kafkapy.storage.log.index_file import CorruptIndexError
+from kafkapy.storage.log.invariants import check_log
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.log_reader import LogRead, LogReader
+from kafkapy.storage.log.producer_snapshots import ProducerSnapshots
+from kafkapy.storage.log.producers import ProducerStates
+from kafkapy.storage.log.retention import ALL, delete_old_segments
+from kafkapy.storage.log.segments import Segments
+from kafkapy.storage.log.timestamp_search import LogChangedError, TimestampOffset, TimestampSearch
+from kafkapy.storage.log.truncation import truncate_fully_and_start_at, truncate_to
+from kafkapy.storage.log.txn_index import AbortedTxn, CorruptTransactionIndexError
+from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_batches
+
+if TYPE_CHECKING:
+    from kafkapy.storage.log.new_log import NewLogFiles
+
+__all__ = ["AppendInfo", "FlushTicket", "LogRead", "PartitionLog", "TimestampOffset"]
+
+logger = logging.getLogger(__name__)
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Topics whose records the broker must be able to write even when the disk is full for clients."""
+
+DAMAGE = (BadBatchError, CorruptIndexError, CorruptTransactionIndexError, DecodeError)
+"""What reading a damaged file raises."""
+
+T = TypeVar("T")
+
+
+class PartitionLog:
+    """The log of a topic partition in a directory of its own."""
+
+    __slots__ = (
+        "_abandoned",
+        "_ticket",
+        "cleaned_offset",
+        "cleaning",
+        "config",
+        "flushed_offset",
+        "generation",
+        "high_watermark",
+        "last_flush_ms",
+        "leader_epochs",
+        "log_directory",
+        "log_end_offset",
+        "log_start_offset",
+        "new_files",
+        "path",
+        "privileged",
+        "producers",
+        "reader",
+        "segments",
+        "snapshots",
+        "topic_id",
+        "topic_partition",
+        "unsynced",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        path: str,
+        *,
+        topic_id: Uuid | None,
+        config: LogConfig,
+        log_directory: LogDirectory,
+        segments: Segments,
+        leader_epochs: LeaderEpochCache,
+        producers: ProducerStates,
+        snapshots: ProducerSnapshots,
+        log_start_offset: int,
+        log_end_offset: int,
+        flushed_offset: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.path = path
+        self.config = config
+        """May be replaced at any time; settings act with the next append or retention run."""
+        self.log_directory = log_directory
+        self.segments = segments
+        self.leader_epochs = leader_epochs
+        self.producers = producers
+        self.snapshots = snapshots
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.flushed_offset = flushed_offset
+        self.high_watermark = log_start_offset
+        self.last_flush_ms = log_directory.clock.now_ms()
+        self.privileged = topic_partition.topic in INTERNAL_TOPICS
+        self.reader = LogReader(segments, leader_epochs)
+        self.unsynced = UnsyncedFiles()
+        self.new_files: NewLogFiles | None = None
+        """Of a new log, until they are made (new_log.py)."""
+        self.generation = 0
+        """Counts truncations, so that a flush that ran meanwhile does not vouch for what was cut and
+        rewritten."""
+        self.cleaned_offset: int | None = None
+        """Everything below was compacted; None where nothing ever was."""
+        self.cleaning: CleaningTask | None = None
+        """The compaction that is under way."""
+        self._ticket: FlushTicket | None = None
+        self._abandoned = False
+        """The partition was deleted: its files may be gone, and there is nothing to keep."""
+
+    def __repr__(self) -> str:
+        return (
+            f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.high_watermark}"
+            f"..{self.log_end_offset}, flushed {self.flushed_offset})"
+        )
+
+    @property
+    def directory(self) -> Path:
+        """The partition's directory; its parent is the log directory."""
+        return Path(self.path)
+
+    @property
+    def size(self) -> int:
+        """Bytes of record batches in all segments."""
+        return self.segments.size
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of the earliest undecided transaction, at most the high watermark."""
+        return max(min(self.producers.first_unstable_offset, self.high_watermark), self.log_start_offset)
+
+    @property
+    def recovery_point(self) -> int:
+        """Below it a restart need not look: all is on disk, the leader epochs in their checkpoint too."""
+        return min(self.flushed_offset, self.leader_epochs.saved_below)
+
+    def make_files(self) -> None:
+        """See that the log has its files.
+
+        Raises:
+            StorageError: something else has the directory's name.
+            OSError: the disk failed, or is full.
+        """
+        if self.new_files is not None:
+            self.new_files.make()
+            self.new_files = None
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Let readers see what lies below `offset`, at most the log end offset. Never moves back."""
+        offset = min(offset, self.log_end_offset)
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            self.producers.high_watermark_moved(offset)
+
+    # --- appending ------------------------------------------------------------------------------------------
+
+    def append(
+        self, records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+    ) -> AppendInfo:
+        """Validate batches, give them the next offsets and write them. The buffer is changed in place.
+
+        Raises:
+            KafkaError: the batches are refused.
+            StorageError: the disk is full, or failed.
+        """
+        prepared = prepare_batches(records, config=self.config, origin=origin, now_ms=now_ms)
+        return self.append_prepared(prepared, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+
+    def append_prepared(
+        self, prepared: PreparedBatches, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+    ) -> AppendInfo:
+        """Give validated batches the next offsets and write them.
+
+        Raises:
+            KafkaError: the batches do not fit the state of their producers.
+            StorageError: the disk is full, or failed.
+        """
+        self.log_directory.require_online()
+        log_append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
+        prepared.assign(self.log_end_offset, leader_epoch=leader_epoch, log_append_time=log_append_time)
+        return append_batches(self, prepared, origin, log_append_time, now_ms)
+
+    def append_as_follower(self, records: memoryview, *, now_ms: int) -> AppendInfo:
+        """Write batches as the leader has them, with its offsets and epochs.
+
+        Raises: KafkaError: CORRUPT_MESSAGE or INVALID_RECORD, also where the offsets are not above those of
+        the log. StorageError: the disk is full, or failed.
+        """
+        self.log_directory.require_online()
+        origin = AppendOrigin.REPLICATION
+        prepared = prepare_batches(records, config=self.config, origin=origin, now_ms=now_ms)
+        expected = self.log_end_offset
+        for batch in prepared.batches:
+            if batch.header.base_offset < expected:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD,
+                    f"Offset {batch.header.base_offset} where {expected} is next in {self.topic_partition}.",
+                )
+            expected = batch.header.next_offset
+        return append_batches(self, prepared, origin, NO_TIMESTAMP, now_ms)
+
+    def roll(self) -> None:
+        """Close the active segment and start a new one at the log end offset, unless it is empty.
+
+        Raises:
+            StorageError: the disk is full, or failed; the active segment stays.
+        """
+        self.guarded("creating", self.make_files)
+        self.guarded("rolling", lambda: roll(self, self.log_end_offset))
+
+    # --- flushing -------------------------------------------------------------------------------------------
+
+    def prepare_flush(self) -> FlushTicket | None:
+        """What is to be synced so that everything below the log end offset is on disk.
+
+        None when all of it is, or the partition was deleted. Sync it with `ticket.run()` in a worker thread,
+        then call `complete_flush`, or `abort_flush` if that raised anything.
+
+        Raises:
+            StorageError: a file cannot be opened; nothing has changed.
+        """
+        return self.guarded("preparing a flush of", self._prepare_flush)
+
+    def _prepare_flush(self) -> FlushTicket | None:
+        unsynced, active, end_offset = self.unsynced, self.segments.active, self.log_end_offset
+        if self._abandoned or (end_offset <= self.flushed_offset and not unsynced):
+            return None
+        self.make_files()
+        files = unsynced.open_segments()
+        try:
+            files += active.flush_handles(with_indexes=False)
+        except BaseException:
+            release_all(files)
+            raise
+        ticket = FlushTicket(self.log_directory, end_offset, self.generation, files)
+        if unsynced:
+            ticket.cover(unsynced.take())
+        self.reader.remember(end_offset, active, active.size)
+        self._ticket = ticket
+        return ticket
+
+    def complete_flush(self, ticket: FlushTicket) -> None:
+        """Count what `ticket` synced as flushed."""
+        ticket.release()
+        self.unsynced.give_up(ticket.taken)
+        if ticket.generation == self.generation and ticket.end_offset > self.flushed_offset:
+            self.flushed_offset = ticket.end_offset
+        self.last_flush_ms = self.log_directory.clock.now_ms()
+        self._ticket = None
+
+    def abort_flush(self, ticket: FlushTicket, error: BaseException) -> None:
+        """Nothing that `ticket` was to sync counts as flushed, because of what `ticket.run` raised.
+
+        A failed sync takes the log directory offline. After anything else the next flush has it all to do.
+        """
+        ticket.release()
+        self.unsynced.put_back(ticket.taken)
+        self._ticket = None
+        if isinstance(error, StorageError):
+            self.log_directory.failed(f"flushing {self.path}", error)
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """A segment was closed and is not synced yet: time for a flush in the background."""
+        return bool(self.unsynced.segments)
+
+    def flush(self) -> None:
+        """Sync everything, here and now.
+
+        Raises:
+            StorageError: the disk failed, and the log directory is offline; or no file can be opened.
+        """
+        ticket = self.prepare_flush()
+        if ticket is not None:
+            try:
+                ticket.run()
+            except BaseException as error:
+                self.abort_flush(ticket, error)
+                if isinstance(error, OSError):
+                    raise self.translated("flushing", error) from error
+                raise
+            self.complete_flush(ticket)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        upper_bound: int,
+        min_one_batch: bool = True,
+        pass_empty: bool = False,
+    ) -> LogRead | None:
+        """Whole batches from the one that holds `offset`, none that passes `upper_bound`; None without any.
+
+        At most `max_bytes`, unless `min_one_batch` and the first batch is larger. With `pass_empty` batches
+        without records are passed by, unless there are others. The caller releases the slice.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, or CORRUPT_MESSAGE where the file is damaged.
+            StorageError: the disk failed.
+        """
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Offset {offset} is not within {self.log_start_offset} and {end_offset}.",
+            )
+        if offset >= upper_bound:
+            return None
+        self.log_directory.require_online()
+        try:
+            whole = self.cleaned_offset is None and not self.config.is_compacted
+            found = self.reader.read(offset, max_bytes, upper_bound, end_offset, min_one_batch, whole)
+            if pass_empty and found is not None and found.slice.nbytes % HEADER_SIZE == 0:
+                rest = (max_bytes, upper_bound, end_offset, min_one_batch, whole)
+                found = self.reader.past_empty(found, *rest)
+            return found
+        except (OSError, MemoryError, *DAMAGE) as error:
+            raise self.translated("reading", error) from error
+
+    def search(self, timestamp: int | None, max_decompressed: int = MAX_DECOMPRESSED) -> TimestampSearch:
+        """A search for the first record that is at least as new as `timestamp`, or for the first one with the
+        highest timestamp where that is None. `TimestampSearch.run` does it, in any thread.
+
+        Args:
+            max_decompressed: the most bytes to which the records of a batch may decompress.
+
+        Raises:
+            StorageError: the log directory is offline.
+        """
+        self.log_directory.require_online()
+        return TimestampSearch(self, timestamp, max_decompressed)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record that is at least as new as `timestamp`; None without any. Blocks, in any thread.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE where the file is damaged.
+            StorageError: the disk failed.
+        """
+        return self._searched(timestamp)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """The first record with the highest timestamp of the log; None without timestamps. Raises as
+        above."""
+        return self._searched(None)
+
+    def _searched(self, timestamp: int | None) -> TimestampOffset | None:
+        while True:
+            search = self.search(timestamp)
+            search.run()
+            with contextlib.suppress(LogChangedError):
+                return search.result()
+
+    def search_failed(self, error: Exception) -> Exception:
+        """What to raise after `error` ended a search."""
+        if isinstance(error, DecompressedSizeError):
+            return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{self.topic_partition}: {error}")
+        if isinstance(error, (OSError, MemoryError, *DAMAGE)):
+            return self.translated("searching", error)
+        return error
+
+    def aborted_transactions(self, first: int, end: int) -> list[AbortedTxn]:
+        """The aborted transactions that have records in offsets `first` to `end`, exclusive. Raises as
+        above."""
+        return self.guarded("reading", lambda: self.segments.aborted_transactions(first, end))
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest leader epoch not above `epoch` and where it ended; (-1, -1) where that is not known."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # --- cutting --------------------------------------------------------------------------------------------
+
+    def advance_log_start_offset(self, offset: int) -> bool:
+        """Let the log begin at `offset`; whether that is news. Segments below go with the next retention run.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE beyond the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"The log cannot start at {offset}, above the high watermark {self.high_watermark}.",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+        self.producers.log_start_moved(offset)
+        return True
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove every batch that holds `offset` or anything above; whether there were any.
+
+        The log then ends behind its last batch, which may be below `offset`.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self.stop_cleaning()
+        cut = self._all_or_offline("truncating", lambda: truncate_to(self, offset))
+        if self.cleaned_offset is not None:
+            self.cleaned_offset = min(self.cleaned_offset, self.log_end_offset)
+        return cut
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove every batch and begin at `offset`.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self.stop_cleaning()
+        self._all_or_offline("truncating", lambda: truncate_fully_and_start_at(self, offset))
+
+    def delete_old_segments(self, now_ms: int, most: int = ALL) -> int:
+        """Delete what the retention settings let go, at most so many segments; the number of them.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        return self.guarded("deleting segments of", lambda: delete_old_segments(self, now_ms, most))
+
+    # --- compaction -----------------------------------------------------------------------------------------
+
+    def replace_segments(
+        self, task: CleaningTask, cleaned: CleanedSegment, sources: Sequence[SourceSegment]
+    ) -> None:
+        """Put a compacted segment in the place of those that it was made from.
+
+        Raises:
+            CleaningAbortedError: the log changed meanwhile.
+            StorageError: the disk failed.
+        """
+        self._all_or_offline("compacting", lambda: replace(self, task, cleaned, sources))
+
+    def stop_cleaning(self) -> None:
+        """Have a compaction that is under way end without effect, from now on: the log is about to change.
+
+        Raises:
+            StorageError: the disk failed just now.
+        """
+        task, log_directory = self.cleaning, self.log_directory
+        if task is not None:
+            self.cleaning = None
+            was_online = log_directory.error is None
+            try:
+                task.abort()
+            except OSError as error:
+                failed = log_directory.failed(f"compacting {self.path}", error)
+                if was_online:
+                    raise failed from error
+
+    # --- closing --------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leave the files as a clean stop does: synced, trimmed, with a producer snapshot at the end.
+
+        Raises:
+            StorageError: the disk is full, or failed; the log counts as not closed.
+        """
+        self.guarded("closing", lambda: self.log_directory.space.with_reserve(self._close))
+
+    def _close(self) -> None:
+        log_directory, active = self.log_directory, self.segments.active
+        self.make_files()
+        active.finish()
+        if active.dirty:
+            active.trim()
+            self.unsynced.segments += (active,)
+        self.producers.end_offset = self.log_end_offset
+        self.snapshots.take(self.producers, durable=log_directory.syncs_each)
+        if self.unsynced.segments or self.flushed_offset < self.log_end_offset:
+            self.flush()
+        if self.leader_epochs.unsaved:
+            path = f"{self.path}/{LEADER_EPOCHS}"
+            self.leader_epochs.save(log_directory.files, path, durable=log_directory.syncs_each)
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Close every file; they open again on use."""
+        for segment in self.segments:
+            segment.close_files()
+
+    def moved_to(self, path: str) -> None:
+        """Take note that the directory was renamed."""
+        self.unsynced.moved(self.path, path)
+        self.path = path
+        self.snapshots.directory = path
+        for segment in self.segments:
+            segment.moved_to(path)
+        self.reader.forget()
+
+    def abandon(self) -> None:
+        """The partition is being deleted: nothing more is flushed, and a flush that runs may miss its files.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self._abandoned = True
+        if self._ticket is not None:
+            self._ticket.abandoned = True
+        self.stop_cleaning()
+
+    def check(self) -> None:
+        """Assert what must always hold, reading the whole log. For tests."""
+        self.make_files()
+        check_log(self)
+
+    # --- errors ---------------------------------------------------------------------------------------------
+
+    def guarded(self, what: str, call: Callable[[], T]) -> T:
+        """Run `call`. Raises KafkaError and StorageError where it raises what `translated` knows."""
+        self.log_directory.require_online()
+        try:
+            return call()
+        except (OSError, MemoryError, *DAMAGE) as error:
+            raise self.translated(what, error) from error
+
+    def _all_or_offline(self, what: str, call: Callable[[], T]) -> T:
+        """Run `call`, which must not stop half-way: then even a full disk takes the log directory offline."""
+
+        def whole() -> T:
+            try:
+                return call()
+            except (OSError, MemoryError) as error:
+                raise self.log_directory.failed(f"{what} {self.path}", error) from error
+
+        self.guarded("creating", self.make_files)
+        return self.guarded(what, whole)
+
+    def translated(self, what: str, error: Exception) -> KafkaError:
+        """What to answer. An error of the disk takes the log directory offline, unless the disk is only
+        full, or the process has reached a limit."""
+        log_directory = self.log_directory
+        if isinstance(error, (OSError, MemoryError)):
+            if is_disk_full(error):
+                return DiskFullError(log_directory.path, f"{what} {self.path}: {error}")
+            return log_directory.failed(f"{what} {self.path}", error)
+        logger.error("%s is damaged: %s: %s", self.path, what, error)
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition} is damaged: {error}")

@@ -1,0 +1,285 @@
+"""Producer snapshots: the producers of a log (producers.py) as they were at an offset.
+
+Format of `<20-digit offset>.snapshot`, big-endian:
+
+    version              int16   1
+    crc                  uint32  CRC-32C of all that follows
+    count                int32
+    then for each entry, 46 bytes:
+    producer id          int64
+    producer epoch       int16
+    last sequence        int32   -1 where the producer wrote no batch in this epoch
+    last offset          int64   -1 likewise
+    offset delta         int32   of the last batch
+    timestamp            int64   of the last batch or marker
+    coordinator epoch    int32
+    transaction offset   int64   where the open transaction began, -1 if there is none
+
+Apache Kafka writes one entry for each producer, so that a batch before the last one is not recognised as a
+duplicate after a restart. Here each of the up to five cached batches has an entry, the newest last: Kafka's
+own reader keeps the last entry of a producer, which is the one it would have written.
+
+Snapshots are taken when a segment is rolled, named by the base offset of the new one, and when the log is
+closed. Of many producers that takes a while: at a roll they are then only copied, and the next flush writes
+the snapshot in its thread (flush.py), to a file that gets its name on the event loop, if it is still wanted.
+
+Crash story: a snapshot is only a shortcut. One that is torn or damaged is deleted and an older one taken, or
+the state is built from the log's start. One that lies above the end of the log is deleted: it knows batches
+that are gone.
+
+Source: ProducerStateManager, ProducerSnapshot.json.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import struct
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Final
+
+from crc32c import crc32c
+
+from kafkapy.protocol.records import NO_SEQUENCE
+from kafkapy.storage.disk.files import FileSystem, is_disk_full, is_exhausted
+from kafkapy.storage.log.producers import NO_OFFSET, CachedBatch, ProducerEntry, ProducerStates
+
+logger = logging.getLogger(__name__)
+
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+UNNAMED_SUFFIX: Final = ".tmp"
+"""Behind the name that a snapshot gets when it is written."""
+
+WRITTEN_AT_ONCE: Final = 1000
+"""Of more producers the snapshot of a roll is written by the next flush: these take some 3 ms."""
+
+_VERSION = 1
+_HEADER = struct.Struct("!hIi")
+_CRC_END = 6
+_ENTRY = struct.Struct("!qhiqiqiq")
+_NAME = re.compile(r"([0-9]{20})\.snapshot")
+
+
+class CorruptSnapshotError(ValueError):
+    """A snapshot that is torn or damaged."""
+
+
+def snapshot_offset(name: str) -> int | None:
+    """The offset of a snapshot by its file name; None for any other file."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def encode_snapshot(producers: Mapping[int, ProducerEntry]) -> bytes:
+    """The content of a snapshot."""
+    parts, count = [], 0
+    for producer_id, entry in producers.items():
+        batches = entry.batches or [CachedBatch(NO_SEQUENCE, NO_OFFSET, 0, entry.last_timestamp)]
+        newest = len(batches) - 1
+        fields: list[int] = []
+        for index, (last_sequence, last_offset, offset_delta, timestamp) in enumerate(batches):
+            # Kafka drops expired entries one by one: the newest must be the last to go.
+            last = entry.last_timestamp
+            timestamp = last if index == newest else min(timestamp, last)
+            fields += (producer_id, entry.epoch, last_sequence, last_offset, offset_delta, timestamp)
+            fields += (entry.coordinator_epoch, entry.txn_first_offset)
+        parts.append(_entries(len(batches)).pack(*fields))
+        count += len(batches)
+    body = count.to_bytes(4, "big") + b"".join(parts)
+    return struct.pack("!hI", _VERSION, crc32c(body)) + body
+
+
+@cache
+def _entries(count: int) -> struct.Struct:
+    return struct.Struct("!" + _ENTRY.format.removeprefix("!") * count)
+
+
+def decode_snapshot(data: bytes) -> dict[int, ProducerEntry]:
+    """The producers of a snapshot.
+
+    Raises:
+        CorruptSnapshotError: it is torn or damaged, or of another version.
+    """
+    if len(data) < _HEADER.size:
+        raise CorruptSnapshotError(f"{len(data)} bytes are no snapshot")
+    version, crc, count = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise CorruptSnapshotError(f"unknown version {version}")
+    if crc32c(memoryview(data)[_CRC_END:]) != crc:
+        raise CorruptSnapshotError("the CRC is wrong")
+    if len(data) != _HEADER.size + count * _ENTRY.size:
+        raise CorruptSnapshotError(f"{len(data)} bytes cannot hold {count} producers")
+    producers: dict[int, ProducerEntry] = {}
+    for fields in _ENTRY.iter_unpack(memoryview(data)[_HEADER.size :]):
+        producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_offset = (
+            fields
+        )
+        entry = producers.get(producer_id)
+        if entry is None:
+            entry = producers[producer_id] = ProducerEntry()
+        entry.set_epoch(epoch)
+        if last_offset >= 0:
+            entry.add_batch(last_sequence, last_offset, delta, timestamp)
+        entry.last_timestamp = timestamp
+        entry.coordinator_epoch = coordinator_epoch
+        entry.txn_first_offset = txn_offset if txn_offset >= 0 else NO_OFFSET
+    return producers
+
+
+class PendingSnapshot:
+    """A snapshot that is to be written: the producers as they were at `offset`."""
+
+    __slots__ = ("_is_written", "_producers", "_snapshots", "is_wanted", "offset")
+
+    def __init__(self, snapshots: ProducerSnapshots, states: ProducerStates) -> None:
+        self._snapshots = snapshots
+        self._producers = states.copy_producers()
+        self._is_written = False
+        self.offset = states.end_offset
+        self.is_wanted = True
+        """The log still has what the snapshot speaks of."""
+
+    def write(self, files: FileSystem, *, durable: bool) -> None:
+        """Write the file, in any thread, under a name that a start removes.
+
+        Raises:
+            OSError: the disk failed. With no space, descriptor or memory left there is just no snapshot.
+        """
+        path = self._snapshots.path(self.offset) + UNNAMED_SUFFIX
+        try:
+            data = encode_snapshot(self._producers)
+            files.create(path)
+            file = files.open(path)
+            try:
+                files.write_at(file, [data], 0)
+                if durable:
+                    files.sync_data(file)
+            finally:
+                file.release()
+        except FileNotFoundError:
+            return  # the partition's directory has another name by now
+        except (OSError, MemoryError) as error:
+            if is_exhausted(error) or is_disk_full(error):
+                return  # A snapshot saves time after a crash, no more.
+            raise
+        self._is_written = True
+
+    def settle(self) -> None:
+        """Give the file its name, or remove it; on the event loop, after `write`."""
+        self._snapshots.settle(self, is_written=self._is_written)
+
+
+class ProducerSnapshots:
+    """The snapshot files of one partition's directory. Raises OSError where the disk fails."""
+
+    __slots__ = ("_files", "_pending", "directory", "last_offset", "offsets")
+
+    def __init__(self, files: FileSystem, directory: str, offsets: Iterable[int] = ()) -> None:
+        self._files = files
+        self.directory = directory
+        """The partition's directory; set it anew when that is renamed."""
+        self.offsets = tuple(sorted(offsets))
+        """Of the snapshots there are, mostly none."""
+        self.last_offset = 0
+        """Of the state last taken or loaded: taking another one there is worth nothing."""
+        self._pending: tuple[PendingSnapshot, ...] = ()
+        """Those that are not written yet."""
+
+    def path(self, offset: int) -> str:
+        return f"{self.directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+
+    def take(self, states: ProducerStates, *, durable: bool = True) -> str | None:
+        """Save the states at their end offset; the path written, None if a snapshot is there already."""
+        offset = states.end_offset
+        if offset <= self.last_offset:
+            return None
+        path = self.path(offset)
+        self._files.write_atomically(path, encode_snapshot(dict(states)), durable=durable)
+        self._taken(offset)
+        return path
+
+    def _taken(self, offset: int) -> None:
+        if offset not in self.offsets:
+            self.offsets = tuple(sorted((*self.offsets, offset)))
+        self.last_offset = max(self.last_offset, offset)
+
+    def begin(self, states: ProducerStates) -> PendingSnapshot | None:
+        """A copy of the states, for another thread to write; None if a snapshot is there already."""
+        if states.end_offset <= self.last_offset:
+            return None
+        pending = PendingSnapshot(self, states)
+        self._pending += (pending,)
+        return pending
+
+    def settle(self, pending: PendingSnapshot, *, is_written: bool) -> None:
+        """Take note that `pending` is written, or could not be."""
+        self._pending = tuple(each for each in self._pending if each is not pending)
+        path = self.path(pending.offset)
+        if is_written and pending.is_wanted:
+            self._files.rename(path + UNNAMED_SUFFIX, path)
+            self._taken(pending.offset)
+        else:
+            self._files.unlink(path + UNNAMED_SUFFIX)
+
+    def load(
+        self, states: ProducerStates, *, log_start_offset: int, log_end_offset: int, now_ms: int
+    ) -> None:
+        """Give `states` what the newest good snapshot within the log holds.
+
+        The batches from `states.end_offset` to the log end offset are for the caller to replay. States that
+        are already those at the log end offset stay as they are. Snapshots outside the log are deleted.
+        """
+        known = (*self.offsets, *(pending.offset for pending in self._pending))
+        for offset in [o for o in known if o > log_end_offset or o <= log_start_offset]:
+            self.delete(offset)
+        if states.end_offset == log_end_offset and len(states):
+            self.last_offset = self.offsets[-1] if self.offsets else log_start_offset
+            return
+        while self.offsets:
+            offset = self.offsets[-1]
+            path = self.path(offset)
+            try:
+                producers = decode_snapshot(self._files.read(path))
+            except (CorruptSnapshotError, FileNotFoundError) as error:
+                logger.warning("Deleting the producer snapshot %s: %s", path, error)
+                self.delete(offset)
+                continue
+            states.restore(producers, offset)
+            states.expire(now_ms)
+            self.last_offset = offset
+            return
+        states.clear(log_start_offset)
+        self.last_offset = log_start_offset
+
+    def delete(self, offset: int) -> None:
+        """Delete the snapshot at `offset`, if there is one."""
+        for pending in self._pending:
+            if pending.offset == offset:
+                pending.is_wanted = False
+        self.offsets = tuple(each for each in self.offsets if each != offset)
+        self._files.unlink(self.path(offset))
+
+    def delete_before(self, offset: int) -> None:
+        """Delete the snapshots below `offset`."""
+        for old in self.offsets[: bisect_left(self.offsets, offset)]:
+            self.delete(old)
+
+    def delete_all(self) -> None:
+        """Delete every snapshot: the log was emptied."""
+        for pending in self._pending:
+            pending.is_wanted = False
+        for offset in self.offsets:
+            self.delete(offset)
+        self.last_offset = 0
+
+    def delete_strays(self, base_offsets: Iterable[int]) -> None:
+        """Delete the snapshots that belong to no segment, but keep one behind the last segment's base offset:
+        it was taken when the log was closed."""
+        bases = set(base_offsets)
+        strays = [offset for offset in self.offsets if offset not in bases]
+        if strays and bases and strays[-1] > max(bases):
+            strays.pop()
+        for offset in strays:
+            self.delete(offset)

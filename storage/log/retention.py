@@ -1,0 +1,100 @@
+"""Retention: which of a log's oldest segments go, by log start offset, by size and by time.
+
+Segments go whole, oldest first, and only below the high watermark. The active segment goes too when it has
+expired: a new one is rolled first, since a log always has one. With cleanup.policy=compact alone only the log
+start offset counts. The files are renamed to `.deleted` and removed after file.delete.delay.ms; until then a
+reader that holds one goes on.
+
+Crash story: a restart removes `.deleted` files. Where the rename was lost, the segment is there again and
+goes again.
+
+Source: UnifiedLog.deleteOldSegments.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from kafkapy.storage.log.segment import Segment
+from kafkapy.storage.log.truncation import remove_oldest
+
+if TYPE_CHECKING:
+    from kafkapy.storage.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+ALL: Final = sys.maxsize
+"""As many segments as may go."""
+
+Predicate = Callable[[Segment, Segment | None], bool]
+"""Whether a segment may go; the other is the one behind it."""
+
+
+def delete_old_segments(log: PartitionLog, now_ms: int, most: int) -> int:
+    """Delete what the topic's retention settings let go, at most so many segments; the number of them.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    if len(log.segments) == 1 and log.segments.active.size == 0:
+        return 0
+    count = _delete(
+        log, lambda _, following: _starts_below(following, log.log_start_offset), "log start offset", most
+    )
+    config = log.config
+    if config.deletes:
+        excess = log.size - config.retention_bytes
+        if config.retention_bytes >= 0 and excess >= 0:
+            count += _delete(log, _Excess(excess).covers, "retention.bytes", most - count)
+        retention_ms = config.retention_ms
+        if retention_ms >= 0:
+            count += _delete(
+                log,
+                lambda segment, _: now_ms - segment.largest_timestamp > retention_ms,
+                "retention.ms",
+                most - count,
+            )
+    return count
+
+
+def _starts_below(following: Segment | None, log_start_offset: int) -> bool:
+    return following is not None and following.base_offset <= log_start_offset
+
+
+class _Excess:
+    """Bytes by which a log is larger than it may be."""
+
+    def __init__(self, nbytes: int) -> None:
+        self._left = nbytes
+
+    def covers(self, segment: Segment, _: Segment | None) -> bool:
+        """Whether the log is still large enough without this segment."""
+        if self._left < segment.size:
+            return False
+        self._left -= segment.size
+        return True
+
+
+def _delete(log: PartitionLog, may_go: Predicate, reason: str, most: int) -> int:
+    """Delete the oldest segments as long as they `may_go`, at most so many."""
+    segments = list(log.segments)
+    count = 0
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        if count == most:
+            break
+        end_offset = log.log_end_offset if following is None else following.base_offset
+        if following is None and segment.size == 0:
+            break
+        if log.high_watermark < end_offset or not may_go(segment, following):
+            break
+        count += 1
+    if count:
+        logger.info(
+            "%s: deleting %d segments, offsets %d and up: %s",
+            *(log.topic_partition, count, segments[0].base_offset, reason),
+        )
+        remove_oldest(log, count)
+    return count

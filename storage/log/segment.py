@@ -1,0 +1,591 @@
+"""A segment of a log: a `.log` file of record batches, and its indexes, all named by the segment's base
+offset.
+
+    00000000000000000000.log         record batches, one after another, nothing else
+    00000000000000000000.index       offset_index.py
+    00000000000000000000.timeindex   time_index.py
+    00000000000000000000.txnindex    txn_index.py, only where a transaction was aborted
+
+The base offset is at or below the first offset in the file and above every offset of the segment before.
+Offsets in the indexes are relative to it in 32 bits, so a segment ends before an offset that does not fit.
+Only the last segment of a log is written; its index files are preallocated, those of the others are trimmed.
+
+Crash story: the `.log` file is the truth. What was not synced may be missing or torn after a crash;
+recovery.py keeps the good prefix and rebuilds the indexes. An index entry that could not be written (a full
+disk, no descriptor) is left out: indexes are sparse, and a search then scans further. See Apache Kafka's
+LogSegment.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from kafkapy.protocol.records import BatchHeader
+from kafkapy.storage.damage.damage import DamagedRange, good_runs
+from kafkapy.storage.damage.survey import starts_at
+from kafkapy.storage.disk.files import (
+    Buffer,
+    File,
+    FileSlice,
+    FileSystem,
+    is_disk_full,
+    is_exhausted,
+    release_all,
+)
+from kafkapy.storage.log.batches import BatchPlace, iter_batches, iter_places
+from kafkapy.storage.log.first_read import Unchecked
+from kafkapy.storage.log.index_builder import rebuild_indexes
+from kafkapy.storage.log.index_file import CorruptIndexError
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from kafkapy.storage.log.time_index import NO_TIMESTAMP, TimeIndex
+from kafkapy.storage.log.txn_index import TransactionIndex
+
+logger = logging.getLogger(__name__)
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+DELETED_SUFFIX = ".deleted"
+INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
+
+_UNKNOWN = -2
+"""Of a timestamp that was not read from the files yet."""
+
+
+def segment_stem(directory: str, base_offset: int) -> str:
+    """The path of a segment's files up to the suffix."""
+    return f"{directory}/{base_offset:020d}"
+
+
+class Segment:
+    """One segment. Files open on first use."""
+
+    __slots__ = (
+        "_file",
+        "_files",
+        "_index_interval_bytes",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_rolling_timestamp",
+        "_txn_index",
+        "base_offset",
+        "created_ms",
+        "cut_short",
+        "damage",
+        "dirty",
+        "offset_index",
+        "roll_jitter_ms",
+        "size",
+        "stem",
+        "time_index",
+        "unchecked",
+        "used",
+    )
+
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        size: int,
+        now_ms: int,
+        new: bool,
+    ) -> None:
+        self._files = files
+        self._file: File | None = None
+        self.stem = stem = segment_stem(directory, base_offset)
+        self.base_offset = base_offset
+        self.size = size
+        """Bytes of batches in the file; a preallocated file is longer."""
+        self._index_interval_bytes = config.index_interval_bytes
+        index_bytes = config.segment_index_bytes
+        self.offset_index = OffsetIndex(files, stem + INDEX_SUFFIX, base_offset, index_bytes, new=new)
+        self.time_index = TimeIndex(files, stem + TIME_INDEX_SUFFIX, base_offset, index_bytes, new=new)
+        self.created_ms = now_ms
+        self.dirty = False
+        """Written since it was opened: a close has to finish and trim the indexes."""
+        self.roll_jitter_ms = config.random_segment_jitter()
+        self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
+        self._max_timestamp_offset = base_offset
+        self._rolling_timestamp = NO_TIMESTAMP if new else _UNKNOWN
+        """Timestamp of the first batch, from which segment.ms counts."""
+        self._txn_index: TransactionIndex | None = None
+        self.damage: tuple[DamagedRange, ...] = ()
+        """What of the file holds no batches any more, in order. Every walk leaves it out."""
+        self.unchecked: Unchecked | None = None
+        """What was on disk when the log was loaded and was not looked at; None where nothing was."""
+        self.cut_short = False
+        """An index points behind the end of the file."""
+        self.used = False
+        """Of the `.log` file (open_files.py)."""
+
+    @classmethod
+    def create(
+        cls,
+        files: FileSystem,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        now_ms: int,
+    ) -> Segment:
+        """Make an empty segment; what lies there under its names goes (as in LocalLog.roll)."""
+        segment = cls(files, directory, base_offset, config, size=0, now_ms=now_ms, new=True)
+        stem = segment.stem
+        try:
+            for suffix in INDEX_SUFFIXES:
+                files.unlink(stem + suffix)
+            files.create(stem + LOG_SUFFIX)
+            if config.preallocate:
+                segment.dirty = True
+                files.truncate(segment.file, config.segment_bytes)
+        except OSError:
+            # After a restart, an empty segment that the log did not know of would hide what came next.
+            segment.close_files()
+            for suffix in SUFFIXES:
+                files.unlink(stem + suffix)
+            raise
+        return segment
+
+    @property
+    def file(self) -> File:
+        """The open `.log` file."""
+        file = self._file
+        if file is None:
+            file = self._file = self._files.open(self.stem + LOG_SUFFIX)
+            self._files.open_files.opened(self)
+        self.used = True
+        return file
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        """The aborted transactions whose marker lies here."""
+        txn_index = self._txn_index
+        if txn_index is None:
+            txn_index = TransactionIndex(self._files, self.stem + TXN_INDEX_SUFFIX, self.base_offset)
+            self._txn_index = txn_index
+        return txn_index
+
+    @property
+    def files(self) -> FileSystem:
+        """The disk."""
+        return self._files
+
+    @property
+    def path(self) -> str:
+        return self.stem + LOG_SUFFIX
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path}, size={self.size})"
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    def append(self, headers: Sequence[BatchHeader], buffers: list[Buffer], nbytes: int) -> None:
+        """Write batches after the last one, and the index entries that are due.
+
+        Raises: OSError, MemoryError: nothing of the batches is part of the segment; the file may hold a piece
+        of them (`cut_back`).
+        """
+        position = self.size
+        self.dirty = self.used = True
+        self._files.write_at(self._file or self.file, buffers, position)
+        try:
+            if self._index(headers, position):
+                self.offset_index.write()
+                self.time_index.write()
+                self.offset_index.keep()
+                self.time_index.keep()
+        except (OSError, MemoryError) as error:
+            self.offset_index.take_back()
+            self.time_index.take_back()
+            if not is_exhausted(error) and not is_disk_full(error):
+                if self.size == 0:
+                    self._rolling_timestamp = NO_TIMESTAMP
+                self.read_max_timestamp()
+                raise
+            for header in headers:  # it may have ended before the last of them
+                if header.max_timestamp > self.max_timestamp:
+                    self._max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
+        self.size = position + nbytes
+
+    def _index(self, headers: Iterable[BatchHeader], position: int) -> bool:
+        """Take note of batches, the first of which starts at `position`; whether there are index entries."""
+        is_indexed = False
+        for header in headers:
+            is_indexed |= self.index_batch(position, header.last_offset, header.max_timestamp)
+            position += header.size
+        return is_indexed
+
+    def index_batch(self, position: int, last_offset: int, max_timestamp: int) -> bool:
+        """Take note of the next batch, which starts at `position`; whether it gets an index entry.
+
+        The entries depend on the batches alone, not on how many were appended at once, nor on restarts.
+        """
+        if position == 0:
+            self._rolling_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = max_timestamp, last_offset
+        if position - self.offset_index.last_position <= self._index_interval_bytes:
+            return False
+        return self._add_index_entry(position, last_offset)
+
+    def _add_index_entry(self, position: int, last_offset: int) -> bool:
+        self._load_indexes()
+        offset_index, time_index = self.offset_index, self.time_index
+        if position - offset_index.last_position <= self._index_interval_bytes or offset_index.is_full:
+            return False
+        offset_index.append(last_offset, position)
+        if not time_index.is_full:
+            time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        return True
+
+    def cut_back(self) -> None:
+        """Remove from the file what a failed append left behind the last batch."""
+        self._files.truncate(self.file, self.size)
+
+    def should_roll(
+        self, config: LogConfig, nbytes: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> bool:
+        """Whether these batches belong into a new segment: this one is too large, too old, its index is full,
+        or the last offset does not fit 32 bits behind the base offset."""
+        size = self.size
+        if size == 0:
+            return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+        if size > config.segment_bytes - nbytes or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        offset_index, time_index = self.offset_index, self.time_index
+        if offset_index.entries < 0:
+            self._load_indexes()
+        if (
+            offset_index.entries >= offset_index.max_entries
+            or time_index.entries >= time_index.max_entries - 1
+        ):
+            return True
+        started = self.rolling_timestamp
+        age = max_timestamp - started if started >= 0 else now_ms - self.created_ms
+        return age > config.max_segment_ms - self.roll_jitter_ms
+
+    def finish(self) -> None:
+        """Give the time index its last entry before the segment stops being the active one, or is closed."""
+        self.offset_index.make()
+        self.time_index.make()
+        if self._max_timestamp != _UNKNOWN:
+            if self.time_index.entries < 0:
+                self._load_indexes()
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+
+    def trim(self) -> None:
+        """Cut preallocated space off the files."""
+        self.offset_index.trim()
+        self.time_index.trim()
+        if self._files.size(self.path) != self.size:
+            self._files.truncate(self.file, self.size)
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove the batches that hold `offset` or anything above; whether there were any."""
+        found = self.find(offset)
+        self.dirty = True
+        self._load_indexes()
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        # What lies behind the entries must not look like entries after a crash.
+        self.offset_index.truncate_file()
+        self.time_index.truncate_file()
+        if found is None:
+            return False
+        self._files.truncate(self.file, found.position)
+        self.size = found.position
+        self.damage = tuple(damaged for damaged in self.damage if damaged.position < self.size)
+        if self.unchecked is not None:
+            self.unchecked = Unchecked(self.size)
+        if self.size == 0:
+            self._rolling_timestamp = NO_TIMESTAMP
+        self.read_max_timestamp()
+        return True
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def find(self, offset: int) -> BatchPlace | None:
+        """The batch that holds `offset`, or the first one above it; None at the end of the segment.
+
+        Raises:
+            BadBatchError: the file is damaged there.
+        """
+        if self.size == 0:
+            return None
+        _, start = self.lookup(offset)
+        for place in self.places(start):
+            if place.last_offset >= offset:
+                return place
+        return None
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """The last index entry at or below `offset`, as offset and position."""
+        if self.offset_index.entries < 0:
+            self._load_indexes()
+        found = self.offset_index.lookup(offset)
+        if self.unchecked is not None and found[1] and not self._leads_to(found[1], found[0]):
+            # A wrong entry would lead past records in silence.
+            self._mend_indexes(f"no batch begins at byte {found[1]}")
+            found = self.offset_index.lookup(offset)
+        return found
+
+    def position_for_timestamp(self, timestamp: int, start_offset: int) -> int:
+        """Where to start looking for a record at least as new as `timestamp` and not below `start_offset`."""
+        if self.time_index.entries < 0:
+            self._load_indexes()
+        found, offset = self.time_index.lookup(timestamp)
+        if found != NO_TIMESTAMP and not self._confirms(found, offset):
+            _, offset = self.time_index.lookup(timestamp)
+        return self.lookup(max(offset, start_offset))[1]
+
+    def cut(self, position: int, max_bytes: int, limit: int) -> tuple[int, int | None]:
+        """Where to end a read of at most `max_bytes` from the batch at `position`: the end, and the offset
+        there.
+
+        The offset is None where the end is `position` itself: its batch alone is larger than `max_bytes`.
+        """
+        if self.offset_index.entries < 0:
+            self._load_indexes()
+        target = position + max_bytes
+        start = self.offset_index.last_position_up_to(target)
+        if self.unchecked is not None and not self._leads_to(start, self.base_offset + MAX_RELATIVE_OFFSET):
+            start = position
+        if start > position and start - position >= max_bytes * 3 // 4:
+            # Close enough. A batch starts there; its first 8 bytes are the offset to go on from.
+            head = self._files.read_at(self.file, 8, start)
+            return start, int.from_bytes(head, "big", signed=True)
+        end, next_offset = position, None
+        for place in iter_places(self._files, self.file, max(start, position), limit):
+            end = place.position
+            if end > position:
+                next_offset = place.base_offset
+            if end + place.size > target:
+                break
+        return end, next_offset
+
+    def slice(self, position: int, nbytes: int) -> FileSlice:
+        """A piece of the file, to be sent.
+
+        Raises:
+            OSError: the file cannot be opened, or answers that nobody reads hold too many already.
+        """
+        if self._files.open_files.crowded:
+            raise OSError(errno.EMFILE, "answers that nobody reads hold too many files", self.path)
+        self.used = True
+        return FileSlice(self._file or self.file, position, nbytes)
+
+    def batches(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview]]:
+        """Position and bytes of each batch between two positions. The bytes are valid until the next step."""
+        end = self.size if end is None else end
+        runs = good_runs(self.damage, start, end) if self.damage else ((start, end),)
+        return chain.from_iterable(iter_batches(self._files, self.file, *run) for run in runs)
+
+    def places(self, start: int = 0) -> Iterator[BatchPlace]:
+        """The batches from byte `start` on, by their headers."""
+        runs = good_runs(self.damage, start, self.size) if self.damage else ((start, self.size),)
+        return chain.from_iterable(iter_places(self._files, self.file, *run) for run in runs)
+
+    def read_next_offset(self) -> int:
+        """The offset after the last batch, or after damage behind it, found by a scan from the last index
+        entry."""
+        next_offset = max((damaged.end_offset for damaged in self.damage), default=self.base_offset)
+        if self.size:
+            self._load_indexes()
+            _, start = self.offset_index.lookup(self.offset_index.last_offset)
+            for place in self.places(start):
+                next_offset = max(next_offset, place.last_offset + 1)
+        return next_offset
+
+    def _leads_to(self, position: int, offset: int) -> bool:
+        """Whether a good batch begins at `position`, at or below `offset`: what an index entry says."""
+        return starts_at(self._files, self.file, position, self.size, self.base_offset, offset)
+
+    # --- timestamps -----------------------------------------------------------------------------------------
+
+    @property
+    def max_timestamp(self) -> int:
+        """The highest timestamp in the segment, NO_TIMESTAMP without any."""
+        if self._max_timestamp == _UNKNOWN:
+            self.read_max_timestamp()
+        return self._max_timestamp
+
+    @property
+    def knows_max_timestamp(self) -> bool:
+        """Whether `max_timestamp` is known without reading a file."""
+        return self._max_timestamp != _UNKNOWN
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        """The last offset of the first batch that holds the highest timestamp."""
+        if self._max_timestamp == _UNKNOWN:
+            self.read_max_timestamp()
+        return self._max_timestamp_offset
+
+    def learn_max_timestamp(self, timestamp: int, offset: int) -> None:
+        """Take over what another thread has read from the files (segment_view.py)."""
+        if self._max_timestamp == _UNKNOWN:
+            self._max_timestamp, self._max_timestamp_offset = timestamp, offset
+
+    def read_max_timestamp(self) -> None:
+        """Learn the highest timestamp: that of the last entry of the time index, or of a record after it."""
+        self._load_indexes()
+        if self.time_index.entries:
+            self._confirms(self.time_index.last_timestamp, self.time_index.last_offset)
+        timestamp, offset = self.time_index.last_timestamp, self.time_index.last_offset
+        if self.size:
+            _, start = self.offset_index.lookup(offset)
+            for place in iter_places(self._files, self.file, start, self.size):
+                if place.max_timestamp > timestamp:
+                    timestamp, offset = place.max_timestamp, place.last_offset
+        self._max_timestamp, self._max_timestamp_offset = timestamp, offset
+
+    @property
+    def rolling_timestamp(self) -> int:
+        """The timestamp of the first batch, NO_TIMESTAMP while the segment is empty or where it has none."""
+        if self._rolling_timestamp == _UNKNOWN:
+            self._rolling_timestamp = NO_TIMESTAMP
+            try:
+                for place in self.places():
+                    self._rolling_timestamp = place.max_timestamp
+                    break
+            except OSError:
+                self._rolling_timestamp = _UNKNOWN
+                raise
+        return self._rolling_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """What retention by time looks at: the highest timestamp, or when the file was last written."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        """When the `.log` file was last written, milliseconds since 1970."""
+        return self._files.modified_ms(self.path)
+
+    # --- indexes --------------------------------------------------------------------------------------------
+
+    def reset_indexes(self) -> None:
+        """Empty the indexes, to be built anew: `index_batch` for each batch in order, then
+        `complete_indexes`."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self._rolling_timestamp = NO_TIMESTAMP
+
+    def complete_indexes(self) -> None:
+        """No batch follows: write the indexes, cut off what does not belong to them."""
+        self.finish()
+        self.offset_index.truncate_file()
+        self.time_index.truncate_file()
+
+    def _load_indexes(self) -> None:
+        if self.offset_index.entries < 0 or self.time_index.entries < 0:
+            try:
+                self.check_indexes()
+            except (CorruptIndexError, FileNotFoundError) as error:
+                self._mend_indexes(str(error))
+
+    def _mend_indexes(self, reason: str) -> None:
+        """Have indexes that can be searched: these cannot."""
+        logger.warning("Rebuilding the indexes of %s: %s", self.path, reason)
+        rebuild_indexes(self)
+
+    def forget_indexes(self) -> None:
+        """Have no indexes, and nothing that comes from them: they are rebuilt when they are needed."""
+        self.offset_index.forget()
+        self.time_index.forget()
+        self._max_timestamp = self._rolling_timestamp = _UNKNOWN
+
+    def check_indexes(self) -> None:
+        """Load the indexes from their files.
+
+        Raises:
+            CorruptIndexError: one cannot be right.
+            FileNotFoundError: one is missing.
+        """
+        self.offset_index.load()
+        self.time_index.load()
+        if self.offset_index.entries:
+            _, position = self.offset_index.entry(self.offset_index.entries - 1)
+            if position >= self.size:
+                self.cut_short = True
+                raise CorruptIndexError(f"{self.offset_index.path} points behind the end of the segment")
+
+    def _confirms(self, timestamp: int, offset: int) -> bool:
+        """Whether the segment has the batch that an entry of the time index speaks of; where it has not, the
+        indexes are built anew. Rot there would have retention delete what it must keep."""
+        if self.unchecked is None:
+            return True
+        place = self.find(offset)
+        if place is not None and place.base_offset <= offset and place.max_timestamp == timestamp:
+            return True
+        self._mend_indexes(f"no batch ends with time {timestamp}")
+        return False
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    def flush_handles(self, *, with_indexes: bool) -> list[File]:
+        """The files to sync, each with a reference that the caller releases.
+
+        Raises:
+            OSError: one cannot be opened; no reference is left.
+        """
+        handles = [self.file.acquire()]
+        try:
+            if with_indexes:
+                handles.append(self.offset_index.flush_handle())
+                handles.append(self.time_index.flush_handle())
+                if self.txn_index.file is not None:
+                    handles.append(self.txn_index.file.acquire())
+        except BaseException:
+            release_all(handles)
+            raise
+        return handles
+
+    def close_files(self) -> None:
+        """Close the files; they open again on use."""
+        self.offset_index.close()
+        self.time_index.close()
+        if self._txn_index is not None:
+            self._txn_index.close()
+            self._txn_index = None
+        if self._file is not None:
+            self._files.open_files.closed(self)
+            self.close_file()
+
+    def close_file(self) -> File | None:
+        """Release the open `.log` file, and return it (open_files.py)."""
+        file = self._file
+        if file is not None:
+            self._file = None
+            file.release()
+        return file
+
+    def moved_to(self, directory: str) -> None:
+        """Take note that the partition's directory was renamed."""
+        self.close_files()
+        self.stem = segment_stem(directory, self.base_offset)
+        self.offset_index.path = self.stem + INDEX_SUFFIX
+        self.time_index.path = self.stem + TIME_INDEX_SUFFIX
+
+    def mark_deleted(self) -> list[str]:
+        """Rename the files to `.deleted`, so that a restart removes what is left of them; the new paths."""
+        self.close_files()
+        renamed = []
+        for suffix in SUFFIXES:
+            path = self.stem + suffix
+            if self._files.exists(path):
+                self._files.rename(path, path + DELETED_SUFFIX)
+                renamed.append(path + DELETED_SUFFIX)
+        return renamed

@@ -1,0 +1,44 @@
+"""A segment as it is at one moment, to be read in another thread than the one that writes the log.
+
+It has files of its own, opened on first use, and changes none: an index that is missing or wrong is done
+without, by a scan from the start of the segment. What lies there may be renamed, cut or replaced meanwhile;
+whoever asks has to look whether that happened (timestamp_search.py), and throws away what was found.
+"""
+
+from __future__ import annotations
+
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.segment import Segment
+
+_CONFIG = LogConfig()
+
+
+class SegmentView(Segment):
+    """One look at a segment. `close_files` closes what was opened."""
+
+    __slots__ = ("_is_written",)
+
+    def __init__(self, segment: Segment, *, is_active: bool = False) -> None:
+        """In any thread; of the active segment in the one that writes it."""
+        directory = segment.path.rpartition("/")[0]
+        super().__init__(
+            segment.files, directory, segment.base_offset, _CONFIG, size=segment.size, now_ms=0, new=False
+        )
+        self._is_written = is_active
+        """Its indexes are preallocated, and get entries meanwhile."""
+        self.damage = segment.damage
+        self.unchecked = segment.unchecked
+        if segment.knows_max_timestamp:
+            self.learn_max_timestamp(segment.max_timestamp, segment.offset_of_max_timestamp)
+
+    def check_indexes(self) -> None:
+        """Load the indexes from their files. Raises as that of the segment."""
+        if self._is_written:
+            self.offset_index.load_while_written()
+            self.time_index.load_while_written()
+        else:
+            super().check_indexes()
+
+    def _mend_indexes(self, _reason: str) -> None:
+        self.offset_index.do_without()
+        self.time_index.do_without()

@@ -1,0 +1,179 @@
+"""The transaction index of a segment: the aborted transactions whose marker lies in it.
+
+Format of `<20-digit base offset>.txnindex`: entries of 34 bytes, big-endian, in order of their last offset.
+
+    version             int16   0
+    producer id         int64
+    first offset        int64   of the transaction's first record, in this segment or an earlier one
+    last offset         int64   of its abort marker
+    last stable offset  int64   when the marker was written
+
+A read_committed fetch names the aborted transactions of the range it returns, so that the consumer can drop
+their records. An entry whose last stable offset is at or past the range's end ends the search: whatever was
+aborted later began past the range.
+
+The file does not exist until a transaction is aborted.
+
+Crash story: the index is synced with its segment. Where it is missing or damaged, recovery of the segment
+writes it anew from the markers in the log.
+
+Source: TransactionIndex, AbortedTxn.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from kafkapy.storage.disk.files import File, FileSystem
+
+_ENTRY = struct.Struct("!hqqqq")
+ENTRY_SIZE: Final = 34
+assert _ENTRY.size == ENTRY_SIZE
+_VERSION = 0
+_UNKNOWN = -1
+"""Of a size that was not looked up yet."""
+
+
+class CorruptTransactionIndexError(ValueError):
+    """The index is not what was written; recover the segment to build it anew."""
+
+
+class AbortedTxn(NamedTuple):
+    """A transaction whose records must not be read by read_committed consumers."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The aborted transactions of one segment. The file opens on first use; OSError is raised where the disk
+    fails."""
+
+    __slots__ = ("_file", "_files", "_size", "base_offset", "path", "used")
+
+    def __init__(self, files: FileSystem, path: str, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._files = files
+        self._file: File | None = None
+        self._size = _UNKNOWN
+        self.used = False
+
+    @property
+    def file(self) -> File | None:
+        """The open file, to sync with the segment; None where there is none."""
+        if self._size == _UNKNOWN:
+            try:
+                size = self._files.size(self.path)
+            except FileNotFoundError:
+                size = 0
+            else:
+                self._opened(self._files.open(self.path))
+            self._size = size  # last: with a size and no file there would be nothing in the index
+        self.used = True
+        return self._file
+
+    def _opened(self, file: File) -> File:
+        self._file = file
+        self._files.open_files.opened(self)
+        return file
+
+    def __iter__(self) -> Iterator[AbortedTxn]:
+        """Every whole entry in file order.
+
+        Raises:
+            CorruptTransactionIndexError: an entry has an unknown version.
+        """
+        file = self.file
+        if file is None:
+            return
+        data = self._files.read_at(file, self._size, 0)
+        for version, *fields in _ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY_SIZE]):
+            if version != _VERSION:
+                raise CorruptTransactionIndexError(f"{self.path}: unknown version {version}")
+            yield AbortedTxn(*fields)
+
+    def make(self) -> bool:
+        """Have the file open, so that the next `append` needs no descriptor; whether it is new.
+
+        The directory of a new one has to be synced too.
+
+        Where nothing is appended after all the file stays empty, and the next start recovers the segment.
+        """
+        new = self.file is None
+        if new:
+            self._opened(self._files.open(self.path, create=True))
+        return new
+
+    def append(self, txn: AbortedTxn) -> None:
+        """Add the transaction that has just been aborted."""
+        self.make()
+        assert self._file is not None
+        self._files.write_at(self._file, [_ENTRY.pack(_VERSION, *txn)], self._size)
+        self._size += ENTRY_SIZE
+
+    def collect(self, first: int, end: int, into: list[AbortedTxn]) -> bool:
+        """Add the transactions that have records in offsets `first` to `end` (exclusive) to `into`.
+
+        Returns whether that is all: no later segment's index can hold more.
+        """
+        for txn in self:
+            if txn.last_offset >= first and txn.first_offset < end:
+                into.append(txn)
+            if txn.last_stable_offset >= end:
+                return True
+        return False
+
+    def check(self) -> None:
+        """Look for damage.
+
+        Raises:
+            CorruptTransactionIndexError: the size is odd, or an entry contradicts the segment or its
+            neighbours.
+        """
+        last_offset = -1
+        for txn in self:
+            in_order = max(self.base_offset, last_offset + 1) <= txn.last_offset
+            possible = 0 <= txn.first_offset <= txn.last_offset and txn.producer_id >= 0
+            # No transaction that is still open begins behind the marker.
+            if not in_order or not possible or txn.last_stable_offset > txn.last_offset + 1:
+                raise CorruptTransactionIndexError(f"{self.path}: {txn} cannot be")
+            last_offset = txn.last_offset
+        if self._file is not None and (self._size == 0 or self._size % ENTRY_SIZE):
+            raise CorruptTransactionIndexError(f"{self.path}: {self._size} bytes are no whole entries")
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget the transactions whose marker is at or after `offset`."""
+        kept = 0
+        for txn in self:
+            if txn.last_offset >= offset:
+                break
+            kept += ENTRY_SIZE
+        self._cut(kept)
+
+    def reset(self) -> None:
+        """Forget every entry, to write them anew."""
+        self._cut(0)
+
+    def close(self) -> None:
+        """Release the file; it opens again on use."""
+        self._files.open_files.closed(self)
+        self.close_file()
+
+    def close_file(self) -> File | None:
+        """Release the open file, and return it (open_files.py)."""
+        file, self._file = self._file, None
+        self._size = _UNKNOWN
+        if file is not None:
+            file.release()
+        return file
+
+    def _cut(self, size: int) -> None:
+        file = self.file
+        if file is not None and self._size != size:
+            self._files.truncate(file, size)
+            self._size = size

@@ -1,0 +1,106 @@
+"""Message sets of clients before Kafka 0.11, made into record batches: the log stores nothing older.
+
+All messages of a produce request's partition become one batch, with the codec that they came with or the
+topic's own; headers it has none. Messages of magic 0 have no timestamps (-1). What is checked is what is
+checked of a batch (validate.py), and before, of each message as it came: its size and its CRC, and that a
+wrapper comes alone.
+
+A request whose set ends within its first message, or is empty, stores nothing and is no error.
+
+Source: LogValidator.convertAndAssignOffsetsNonCompressed, validateMessagesAndAssignOffsetsCompressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression, DecompressedSizeError
+from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.legacy_records import CorruptMessageError, Message, iter_messages, unwrap
+from kafkapy.protocol.records import MAGIC, Record, TimestampType, build_batch
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.validate import (
+    DecompressedTooLargeError,
+    PreparedBatches,
+    prepare_converted,
+    too_large,
+)
+
+_MAGIC_AT = 16
+_ATTRIBUTES_AT = 17
+_CODEC_MASK = 7
+_HEAVY = 8 * 1024
+"""From this size on a message set may take longer than a handover to a thread is worth: converting takes some
+five microseconds a message, of 26 bytes at least."""
+
+
+def holds_messages(records: Buffer) -> bool:
+    """Whether this is a message set, or too short to tell, rather than a record batch."""
+    return len(records) <= _MAGIC_AT or records[_MAGIC_AT] != MAGIC
+
+
+def is_heavy_message_set(records: Buffer) -> bool:
+    """Whether `prepare_messages` may take long enough to be worth a worker thread."""
+    if len(records) <= _ATTRIBUTES_AT:
+        return False
+    return len(records) > _HEAVY or records[_ATTRIBUTES_AT] & _CODEC_MASK != 0
+
+
+def prepare_messages(
+    records: Buffer,
+    *,
+    config: LogConfig,
+    now_ms: int,
+    max_decompressed: int = MAX_DECOMPRESSED,
+) -> PreparedBatches | None:
+    """The batch of a message set, ready for the log; None where there is no whole message in it.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE for a message that the client should send again, INVALID_RECORD,
+            UNSUPPORTED_COMPRESSION_TYPE, and as `prepare_batches`.
+    """
+    data = bytes(records)
+    try:
+        first = next(iter_messages(data), None)
+        if first is None:
+            return None
+        compression = _compression(first)
+        batch = build_batch(_records(data, config, compression, max_decompressed))
+    except CorruptMessageError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The message set cannot be read: {error}.") from None
+    except DecompressedSizeError:
+        raise DecompressedTooLargeError(max_decompressed) from None
+    except DecodeError as error:
+        raise _invalid(f"The message set cannot be read: {error}.") from None
+    return prepare_converted(batch, compression=compression, config=config, now_ms=now_ms)
+
+
+def _records(
+    data: bytes, config: LogConfig, compression: Compression, max_decompressed: int
+) -> Iterator[Record]:
+    """The records of a set whose first message has this codec; one by one, as there may be millions."""
+    magic = data[_MAGIC_AT]
+    for index, message in enumerate(iter_messages(data)):
+        if message.size > config.max_message_bytes:
+            raise too_large(message.size, config)
+        if message.magic != magic:
+            raise _invalid("All messages for a partition must have the same magic.")
+        if message.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP, "A producer must not set the timestamp type to LogAppendTime."
+            )
+        if index and (compression or _compression(message)):
+            raise _invalid("A compressed message must be the only one for its partition.")
+        for each in unwrap(message, limit=max_decompressed) if compression else (message,):
+            yield Record(-1, each.timestamp, each.key, each.value)
+
+
+def _compression(message: Message) -> Compression:
+    try:
+        return message.compression
+    except DecodeError as error:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)

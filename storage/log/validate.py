@@ -1,0 +1,391 @@
+"""Record batches as they come in: checked, and made ready for the log.
+
+Two steps, so that the costly one can run in a worker thread:
+
+    prepare_batches    looks at the bytes alone: framing, CRC, every record, timestamps, and compresses anew
+                       where the topic asks for another codec. Touches no log; any thread.
+    PreparedBatches.assign    gives offsets, leader epoch and LogAppendTime, in place. On the event loop, just
+                       before the write.
+
+What is stored can be read by every consumer: each batch's record count, lengths, offset deltas and header
+keys are right, compressed ones too; decompression is streamed and bounded, so that a small batch cannot fill
+the memory.
+
+A batch that breaks a rule is refused whole, with Apache Kafka's error code: MESSAGE_TOO_LARGE,
+RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE (the CRC, which a client retries), INVALID_TIMESTAMP,
+UNSUPPORTED_COMPRESSION_TYPE, and INVALID_RECORD for the rest.
+
+Source: LogValidator, UnifiedLog.analyzeAndValidateRecords, ProduceRequest.validateRecords; KIP-467 (record
+errors).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from kafkapy.protocol import record_walker
+from kafkapy.protocol.compression import MAX_DECOMPRESSED, Compression, DecompressedSizeError
+from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.record_walker import BatchSummary, PureWalker, walk_batch
+from kafkapy.protocol.records import (
+    HEADER_SIZE,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Record,
+    TimestampType,
+    crc_is_valid,
+    decode_records,
+    read_header,
+    recompress_batch,
+    set_max_timestamp,
+    stamp_batch,
+)
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.markers import TransactionMarker, read_marker
+
+_HEAVY_RECOMPRESSED: Final = 16 * 1024
+_HEAVY: Final = (4 * 1024 * 1024, 4 * 1024, 64 * 1024, 64 * 1024, 64 * 1024)
+"""By codec: from these sizes on a batch may take longer than a handover to a thread is worth. An ordinary one
+takes a millisecond then; one made to decompress to as much as it can, some 25. gzip is the slowest."""
+
+SLOW_AT_ONCE: Final = 16 << 10
+"""Slow bytes of one request (`slow_bytes`) above which all of it is for a worker thread."""
+
+_DECOMPRESSED_AT_ONCE: Final = 256 << 10
+_DECOMPRESSED_AT_ONCE_PURELY: Final = 32 << 10
+
+_EXPLAINED_RECORDS: Final = 1000
+_EXPLAINED_BYTES: Final = 1024 * 1024
+"""Batches up to here get an error for each bad record; larger ones one error for all."""
+
+_MAGIC_AT: Final = 16
+_CODEC_AT: Final = 22
+_CODEC_MASK: Final = 7
+
+_CODECS: Final = {codec.name.lower(): codec for codec in Compression} | {"uncompressed": Compression.NONE}
+_KEEP_CODEC: Final = "producer"
+
+
+class AppendOrigin(Enum):
+    """Who appends: clients must obey every rule, the broker's coordinators may write control batches, and
+    what a leader has accepted a follower takes as it is."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+class InvalidRecordsError(KafkaError):
+    """A batch is refused for what is in some of its records."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+        """(index in the batch, what is wrong) of each; may be empty."""
+
+
+class DecompressedTooLargeError(KafkaError):
+    """A batch decompresses to more than the limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            ErrorCode.MESSAGE_TOO_LARGE, f"The records of the batch decompress to more than {limit} bytes."
+        )
+
+
+class PreparedBatch:
+    """A batch that may be stored."""
+
+    __slots__ = ("buffer", "header", "marker")
+
+    def __init__(self, header: BatchHeader, buffer: memoryview, marker: TransactionMarker | None) -> None:
+        self.header = header
+        """As in `buffer`; `PreparedBatches.assign` gives it its base offset."""
+        self.buffer = buffer
+        """All of its bytes, writable."""
+        self.marker = marker
+        """What it says where it is a control batch that ends a transaction."""
+
+
+class PreparedBatches:
+    """The batches of one append, in order."""
+
+    __slots__ = ("batches", "nbytes", "record_count")
+
+    def __init__(self, batches: list[PreparedBatch], nbytes: int, record_count: int) -> None:
+        self.batches = batches
+        self.nbytes = nbytes
+        self.record_count = record_count
+
+    def assign(self, next_offset: int, *, leader_epoch: int, log_append_time: int = NO_TIMESTAMP) -> int:
+        """Give the batches the offsets from `next_offset` on and, where it is set, their LogAppendTime; the
+        offset behind them. Can be repeated."""
+        for batch in self.batches:
+            buffer = batch.buffer
+            stamp_batch(buffer, 0, base_offset=next_offset, leader_epoch=leader_epoch)
+            if log_append_time != NO_TIMESTAMP:
+                set_max_timestamp(buffer, 0, TimestampType.LOG_APPEND_TIME, log_append_time)
+            batch.header = header = read_header(buffer)
+            next_offset += header.last_offset_delta + 1
+        return next_offset
+
+
+def codec_of(records: memoryview | bytes) -> int:
+    """The codec number of the first batch, known or not; 0 where the bytes are too few for a batch."""
+    return records[_CODEC_AT] & _CODEC_MASK if len(records) >= HEADER_SIZE else 0
+
+
+def slow_bytes(records: memoryview) -> int:
+    """How many of these bytes take long to check, each by itself: what has to be decompressed, and all of
+    them where the walker was not compiled."""
+    return len(records) if codec_of(records) or record_walker.Walker is PureWalker else 0
+
+
+def decompressed_at_once() -> int:
+    """Bytes to which the batches of a request may decompress on the event loop: some milliseconds' work."""
+    compiled = record_walker.Walker is not PureWalker
+    return _DECOMPRESSED_AT_ONCE if compiled else _DECOMPRESSED_AT_ONCE_PURELY
+
+
+def is_heavy(records: memoryview, config: LogConfig | None = None) -> bool:
+    """Whether `prepare_batches` may take long enough to be worth a worker thread.
+
+    Without the topic's settings, compressing anew is not thought of.
+    """
+    size = len(records)
+    if size < HEADER_SIZE or records[_MAGIC_AT] != MAGIC:
+        return False
+    codec = codec_of(records)
+    if codec >= len(_HEAVY) or size > _HEAVY[codec]:
+        return True
+    if size > _HEAVY_RECOMPRESSED and config is not None and config.compression_type != _KEEP_CODEC:
+        return _CODECS[config.compression_type] != codec
+    return False
+
+
+def prepare_batches(
+    records: memoryview | bytes | bytearray,
+    *,
+    config: LogConfig,
+    origin: AppendOrigin,
+    now_ms: int,
+    max_decompressed: int = MAX_DECOMPRESSED,
+) -> PreparedBatches:
+    """Check record batches, and compress them anew if the topic wants another codec.
+
+    `records` is changed in place, later by `assign` too, unless it is read-only: then it is copied.
+
+    Raises:
+        InvalidRecordsError: what is wrong with some records.
+        DecompressedTooLargeError: a batch decompresses to more than `max_decompressed` bytes.
+        KafkaError: what is wrong with a batch.
+    """
+    whole = memoryview(records)
+    if whole.readonly:
+        whole = memoryview(bytearray(whole))
+    end = len(whole)
+    batches: list[PreparedBatch] = []
+    position = nbytes = record_count = 0
+    while position < end:
+        if batches and origin is AppendOrigin.CLIENT:
+            raise _invalid("A produce request may hold one record batch for each partition, not more.")
+        header, buffer = _next_batch(whole, position)
+        position += header.size
+        if origin is not AppendOrigin.REPLICATION and header.size > config.max_message_bytes:
+            raise too_large(header.size, config)
+        if not crc_is_valid(buffer, 0, header):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"The record batch is corrupt (stored CRC {header.crc})."
+            )
+        if origin is not AppendOrigin.REPLICATION:
+            codec = _CODECS.get(config.compression_type)
+            header, buffer = _validate(header, buffer, config, origin, now_ms, max_decompressed, codec)
+        batches.append(PreparedBatch(header, buffer, _marker(header, buffer) if header.is_control else None))
+        nbytes += len(buffer)
+        record_count += header.record_count
+    if not batches:
+        raise _invalid("A produce request must hold a record batch for each partition.")
+    if origin is not AppendOrigin.REPLICATION:
+        _check_segment_size(nbytes, config)
+    return PreparedBatches(batches, nbytes, record_count)
+
+
+def prepare_converted(
+    batch: bytearray, *, compression: Compression, config: LogConfig, now_ms: int
+) -> PreparedBatches:
+    """Check the uncompressed batch that a client's messages of another format became, and compress it.
+
+    Args:
+        compression: the client's codec, which the topic may keep.
+
+    Raises: as `prepare_batches`.
+    """
+    header, buffer = _validate(
+        read_header(batch),
+        memoryview(batch),
+        config,
+        AppendOrigin.CLIENT,
+        now_ms,
+        len(batch),
+        _CODECS.get(config.compression_type, compression),
+    )
+    if header.size > config.max_message_bytes:
+        raise too_large(header.size, config)
+    _check_segment_size(header.size, config)
+    return PreparedBatches([PreparedBatch(header, buffer, None)], header.size, header.record_count)
+
+
+def _check_segment_size(nbytes: int, config: LogConfig) -> None:
+    if nbytes > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"{nbytes} bytes of record batches are more than a segment may hold ({config.segment_bytes}).",
+        )
+
+
+def _next_batch(whole: memoryview, position: int) -> tuple[BatchHeader, memoryview]:
+    """Header and bytes of the batch at `position`."""
+    try:
+        header = read_header(whole, position)
+    except DecodeError as error:
+        raise _invalid(f"No record batch: {error}.") from None
+    if header.magic != MAGIC:
+        raise _invalid(f"Record batches must have magic 2, not {header.magic}.")
+    if header.size > len(whole) - position:
+        raise _invalid(f"A record batch of {header.size} bytes ends after {len(whole) - position} bytes.")
+    if position == 0 and header.size == len(whole):
+        return header, whole
+    return header, whole[position : position + header.size]
+
+
+def _validate(
+    header: BatchHeader,
+    buffer: memoryview,
+    config: LogConfig,
+    origin: AppendOrigin,
+    now_ms: int,
+    max_decompressed: int,
+    codec: Compression | None,
+) -> tuple[BatchHeader, memoryview]:
+    """Check a batch and its records; header and bytes of what is to be stored, with `codec` where one is
+    given."""
+    _check_header(header, origin)
+    try:
+        summary = walk_batch(buffer, 0, header, max_decompressed=max_decompressed)
+    except DecompressedSizeError:
+        raise DecompressedTooLargeError(max_decompressed) from None
+    except DecodeError as error:
+        raise _invalid(f"The record batch cannot be read: {error}.") from None
+    if summary.first_null_key >= 0 and config.is_compacted:
+        raise _null_keys(header, buffer, summary)
+    if config.message_timestamp_type == "CreateTime":
+        _check_timestamps(header, buffer, summary, config, now_ms)
+        if summary.max_timestamp != header.max_timestamp:
+            set_max_timestamp(buffer, 0, TimestampType.CREATE_TIME, summary.max_timestamp)
+            header = read_header(buffer)
+    if codec is None or codec == header.compression or header.is_control:
+        return header, buffer
+    level = _level(codec, config)
+    limit = max(max_decompressed, header.size)  # what came uncompressed is as large as it is
+    buffer = memoryview(recompress_batch(buffer, 0, header, codec, level=level, limit=limit))
+    if len(buffer) > config.max_message_bytes:
+        raise too_large(len(buffer), config)
+    return read_header(buffer), buffer
+
+
+def _check_header(header: BatchHeader, origin: AppendOrigin) -> None:
+    """What the header alone shows (LogValidator.validateBatch)."""
+    try:
+        _ = header.compression
+    except DecodeError as error:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+    if header.base_offset != 0:
+        raise _invalid(f"The base offset of the record batch must be 0, but it is {header.base_offset}.")
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+        raise _invalid(
+            f"The batch's last offset delta {header.last_offset_delta} and its record count "
+            f"{header.record_count} do not fit."
+        )
+    if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP, "A producer must not set the timestamp type to LogAppendTime."
+        )
+    if origin is AppendOrigin.CLIENT:
+        if header.is_control:
+            raise _invalid("Clients are not allowed to write control records.")
+        if header.producer_id >= 0:
+            if header.base_sequence < 0 or header.producer_epoch < 0:
+                raise _invalid(
+                    f"Sequence number {header.base_sequence} and epoch {header.producer_epoch} of producer "
+                    f"{header.producer_id} must not be negative."
+                )
+        elif header.is_transactional:
+            raise _invalid("A transactional record batch must have a producer id.")
+
+
+def _check_timestamps(
+    header: BatchHeader, buffer: memoryview, summary: BatchSummary, config: LogConfig, now_ms: int
+) -> None:
+    """Each record's time must be near the broker's; records may also have none (-1)."""
+    earliest = max(now_ms - config.message_timestamp_before_max_ms, 0)
+    latest = now_ms + config.message_timestamp_after_max_ms
+    if summary.max_timestamp <= latest and (
+        summary.min_timestamp >= earliest or summary.min_timestamp == NO_TIMESTAMP
+    ):
+        return
+    errors = [
+        (index, f"Timestamp {record.timestamp} is not within {earliest} and {latest}.")
+        for index, record in enumerate(_explained(header, buffer))
+        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
+    ]
+    raise InvalidRecordsError(
+        ErrorCode.INVALID_TIMESTAMP,
+        f"Records have timestamps that are not within {earliest} and {latest}, as "
+        "message.timestamp.before.max.ms and message.timestamp.after.max.ms demand.",
+        errors,
+    )
+
+
+def _null_keys(header: BatchHeader, buffer: memoryview, summary: BatchSummary) -> InvalidRecordsError:
+    why = "A compacted topic cannot accept a record without a key."
+    errors = [(i, why) for i, record in enumerate(_explained(header, buffer)) if record.key is None]
+    return InvalidRecordsError(ErrorCode.INVALID_RECORD, why, errors or [(summary.first_null_key, why)])
+
+
+def _explained(header: BatchHeader, buffer: memoryview) -> list[Record]:
+    """The records of a batch that is to be refused, unless they are many."""
+    if header.record_count > _EXPLAINED_RECORDS:
+        return []
+    try:
+        return decode_records(buffer, 0, header, limit=_EXPLAINED_BYTES)
+    except DecompressedSizeError:
+        return []
+
+
+def _marker(header: BatchHeader, buffer: memoryview) -> TransactionMarker | None:
+    try:
+        return read_marker(header, buffer)
+    except DecodeError as error:
+        raise _invalid(f"The control batch cannot be read: {error}.") from None
+
+
+def _level(codec: Compression, config: LogConfig) -> int | None:
+    """The compression level that the topic wants; None where the codec has none."""
+    if codec == Compression.GZIP:
+        return config.compression_gzip_level
+    if codec == Compression.LZ4:
+        return config.compression_lz4_level
+    return config.compression_zstd_level if codec == Compression.ZSTD else None
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)
+
+
+def too_large(size: int, config: LogConfig) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The record batch has {size} bytes, more than max.message.bytes ({config.max_message_bytes}).",
+    )

@@ -1,0 +1,1 @@
+"""Reading logs from their files, the broker down or running."""

@@ -1,0 +1,56 @@
+"""The errors for bytes that a reader cannot read: one line with file, position and offsets."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+from kafkapy.protocol.compression import Buffer
+from kafkapy.protocol.records import MAGIC, BatchHeader, crc_is_valid
+from kafkapy.storage.offline.offline_error import LogSourceError
+
+_OLD_CRC_AT = 12
+_OLD_CRC_FROM = 16
+
+
+def damaged(path: str, position: int, reason: str, offset: int | None = None) -> LogSourceError:
+    """Return the error for damage at byte `position`; `offset` is the first that is concerned."""
+    remedy = "Restore the file from a replica or a backup"
+    if offset is not None:
+        remedy += f", or read only up to offset {offset} (endingOffsets)"
+    return LogSourceError(f"{path} is damaged at byte {position}: {reason}. {remedy}.")
+
+
+def check_batch(path: str, position: int, batch: Buffer, at: int, header: BatchHeader) -> None:
+    """Refuse a batch with a wrong CRC or of an old message format.
+
+    Args:
+        position: the position of the batch in the file, for the message.
+        at: the position of the batch in the buffer `batch`, which has the complete batch.
+
+    Raises:
+        LogSourceError: the batch cannot be read.
+    """
+    if header.magic == MAGIC:
+        if not crc_is_valid(batch, at, header):
+            offsets = f"{header.base_offset} to {header.last_offset}"
+            raise damaged(
+                path,
+                position,
+                f"the CRC of the batch with offsets {offsets} is wrong",
+                header.base_offset,
+            )
+        return
+    if header.magic in (0, 1) and _is_old_message(batch, at, header):
+        topic_partition = os.path.basename(os.path.dirname(path))
+        raise LogSourceError(
+            f"{topic_partition} holds messages in format v{header.magic}, from clients before Kafka 0.11 "
+            f"({path}, byte {position}): only format v2 can be read from files. Read it through a broker."
+        )
+    raise damaged(path, position, f"no batch begins there (magic {header.magic})")
+
+
+def _is_old_message(batch: Buffer, at: int, header: BatchHeader) -> bool:
+    message = memoryview(batch)[at : at + header.size]
+    crc = int.from_bytes(message[_OLD_CRC_AT:_OLD_CRC_FROM], "big")
+    return zlib.crc32(message[_OLD_CRC_FROM:]) == crc

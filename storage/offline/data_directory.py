@@ -1,0 +1,142 @@
+"""The partitions in a broker's log directories, and what their checkpoints say.
+
+What a checkpoint means depends on who wrote it and when:
+
+- `replication-offset-checkpoint` has the high watermarks. A broker writes it every 5 seconds while it runs
+  (replica.high.watermark.checkpoint.interval.ms) and at a clean stop, so it may be out of date after a crash
+  and while a broker is running. A log of Apache Kafka is read up to its high watermark and no further, since
+  other replicas may lack what lies above. A kafkapy broker that keeps its metadata in its own directory
+  (`metadata.db`) is the sole replica: nothing truncates its log, and a restart serves all of it. So its logs
+  are read to the log end offset. So is a log without a line in the file, such as that of a topic that is
+  younger than the checkpoint.
+- `log-start-offset-checkpoint` has the log start offsets that DeleteRecords raised. A running broker writes
+  it every minute; what was deleted since then is still read.
+- `recovery-point-offset-checkpoint` says up to where a log is known to be on disk: what is wrong below is
+  damage, not the end of the log.
+- `.kafka_cleanshutdown` exists only after a clean stop: then all checkpoints are exact.
+
+A copied directory is read like one whose broker crashed. A copy without `replication-offset-checkpoint` is
+read to the end of its logs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.disk.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CorruptCheckpointError,
+    read_offsets,
+)
+from kafkapy.storage.offline.offline_error import LogSourceError
+from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+
+METADATA_FILE: Final = "metadata.db"
+_PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_MANY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirectory:
+    """A partition's directory, and what the checkpoints say of it."""
+
+    topic_partition: TopicPartition
+    path: str
+    high_watermark: int | None
+    """Where readers must stop; None if that is the end of the log."""
+    log_start_offset: int
+    promised: int
+    """The offset below which everything was on disk."""
+    clean: bool
+    """Whether the broker stopped cleanly and none has started since."""
+
+
+def find_partitions(
+    files: ReadOnlyFiles, paths: Iterable[str], topics: Iterable[str]
+) -> list[PartitionDirectory]:
+    """Return the partitions of the topics, in order of topic and partition.
+
+    Raises:
+        LogSourceError: a directory or a topic does not exist or cannot be read.
+    """
+    found: dict[TopicPartition, PartitionDirectory] = {}
+    paths = list(paths)
+    for path in paths:
+        for partition in _scan(files, path):
+            other = found.setdefault(partition.topic_partition, partition)
+            if other is not partition:
+                raise LogSourceError(
+                    f"{partition.topic_partition} is in both {other.path} and {partition.path}: remove the "
+                    f"one that is out of date, or name only one of the directories."
+                )
+    known = {topic for topic, _ in found}
+    wanted = set(topics)
+    for topic in sorted(wanted - known):
+        raise LogSourceError(_missing_topic(topic, known, ", ".join(paths)))
+    return [found[each] for each in sorted(found) if each.topic in wanted]
+
+
+def _scan(files: ReadOnlyFiles, path: str) -> list[PartitionDirectory]:
+    try:
+        names = [entry.name for entry in files.scan(path) if entry.is_dir()]
+        starts = _checkpoint(files, path, LOG_START_OFFSETS)
+        watermarks = _checkpoint(files, path, HIGH_WATERMARKS)
+        recovery_points = _checkpoint(files, path, RECOVERY_POINTS)
+        clean = files.exists(f"{path}/{CLEAN_SHUTDOWN}")
+        alone = files.exists(f"{path}/{METADATA_FILE}")
+    except OSError as error:
+        raise LogSourceError(_unreadable(path, error)) from None
+    partitions = []
+    for name in names:
+        match = _PARTITION.fullmatch(name)
+        if match is None:
+            continue
+        each = TopicPartition(match[1], int(match[2]))
+        watermark = watermarks.get(each)
+        partitions.append(
+            PartitionDirectory(
+                topic_partition=each,
+                path=f"{path}/{name}",
+                high_watermark=None if alone else watermark,
+                log_start_offset=starts.get(each, 0),
+                promised=max(recovery_points.get(each, 0), watermark or 0),
+                clean=clean,
+            )
+        )
+    return partitions
+
+
+def _checkpoint(files: ReadOnlyFiles, path: str, name: str) -> Mapping[TopicPartition, int]:
+    try:
+        return read_offsets(files, f"{path}/{name}")
+    except CorruptCheckpointError:
+        return {}  # a broker goes on without it too
+
+
+def _unreadable(path: str, error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return f"There is no directory {path}: name the data directory of a broker."
+    if error.errno == errno.ENOTDIR:
+        return f"{path} is not a directory: name the data directory of a broker."
+    return f"{path} cannot be read: {error.strerror or error}."
+
+
+def _missing_topic(topic: str, known: set[str], path: str) -> str:
+    """Return one line that suggests similar topics or lists those that exist."""
+    names = difflib.get_close_matches(topic, sorted(known), n=_MANY)
+    if names:
+        return f"There is no topic {topic} in {path}; did you mean {' or '.join(names)}?"
+    topics = sorted(name for name in known if not name.startswith("__"))
+    if not topics:
+        return f"There is no topic {topic} in {path}, nor any other: is it the data directory of a broker?"
+    more = f" and {len(topics) - _MANY} more" if len(topics) > _MANY else ""
+    return f"There is no topic {topic} in {path}; there are {', '.join(topics[:_MANY])}{more}."

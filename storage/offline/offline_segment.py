@@ -1,0 +1,176 @@
+"""A segment of a log that a broker may be writing: read as it is, never repaired.
+
+It walks and searches as the segment of a broker does (storage/log/segment.py), with these differences:
+
+- Indexes are hints. The index of the active segment is preallocated with zeros, which are no entries. Without
+  an index, or with one that is torn or wrong, the segment is scanned from its start. No index is rebuilt.
+- The `.log` file may be renamed at any time: retention and compaction rename what they remove to `.deleted`,
+  and what compaction wrote is a `.swap` for a moment. Whichever exists is opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.records import HEADER_SIZE, MAGIC, read_header
+from kafkapy.storage.disk.files import File
+from kafkapy.storage.log.batches import BadBatchError, BatchPlace
+from kafkapy.storage.log.index_file import CorruptIndexError
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.segment import DELETED_SUFFIX, TXN_INDEX_SUFFIX, Segment
+from kafkapy.storage.log.txn_index import TransactionIndex
+from kafkapy.storage.offline.damage import check_batch, damaged
+from kafkapy.storage.offline.offline_error import LogSourceError
+from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+
+SWAP_SUFFIX: Final = ".swap"
+
+_CONFIG = LogConfig()
+_ZEROS_LOOKED_AT = 1 << 16
+"""How many zeros in a row are taken for space that was allocated but not written yet."""
+
+
+class OfflineSegment(Segment):
+    """A segment that is only read; its files open on first use, and `close_files` closes them."""
+
+    __slots__ = ("_reader", "suffix")
+
+    def __init__(
+        self, files: ReadOnlyFiles, directory: str, base_offset: int, *, size: int, suffix: str = ""
+    ) -> None:
+        """Make a segment whose file names ended with `suffix` when the directory was listed."""
+        super().__init__(files, directory, base_offset, _CONFIG, size=size, now_ms=0, new=False)
+        self._reader = files
+        self.suffix = suffix
+        self.offset_index.path += suffix
+        self.time_index.path += suffix
+
+    @property
+    def file(self) -> File:
+        """Open the `.log` file, whatever its name is by now, and set `size` to its size.
+
+        Raises:
+            FileNotFoundError: the file is gone.
+        """
+        if self._file is None:
+            self._file = self._open()
+            self.size = self._reader.size_of(self._file)
+        return self._file
+
+    def _open(self) -> File:
+        for suffix in (self.suffix, "", SWAP_SUFFIX, DELETED_SUFFIX):
+            with contextlib.suppress(FileNotFoundError):
+                return self._files.open(self.path + suffix)
+        # The swap ended between the two attempts.
+        return self._files.open(self.path)
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        """The index of the aborted transactions whose marker is in this segment."""
+        return TransactionIndex(self._files, self.stem + TXN_INDEX_SUFFIX + self.suffix, self.base_offset)
+
+    def find_end(self, promised: int) -> int:
+        """Return the offset after the last whole batch, and set `size` to where that batch ends.
+
+        A batch that is being written or torn is left out. What cannot be read is damage if it lies below
+        `promised`, which a checkpoint says was on disk, or if whole batches follow it.
+
+        Raises:
+            LogSourceError: the segment is damaged, or of an old message format.
+        """
+        self.size = self._reader.size_of(self.file)
+        last: BatchPlace | None = None
+        next_offset, end = self.base_offset, self._last_indexed_position()
+        try:
+            for place in self.places(end):
+                last, next_offset, end = place, place.last_offset + 1, place.position + place.size
+        except BadBatchError as error:
+            unwritten = self._is_unwritten(error.position)
+            if unwritten and self._reader.size_of(self.file) != self.size:
+                # It is being written, whatever a checkpoint says of an earlier topic with the same name.
+                return self.find_end(promised)
+            if next_offset < promised or not unwritten:
+                raise self._not_a_batch(error, next_offset) from None
+        if last is not None and next_offset > promised and not self._is_sound(last):
+            next_offset, end = last.base_offset, last.position
+        self.size = end
+        return next_offset
+
+    def _last_indexed_position(self) -> int:
+        self._load_indexes()
+        position = self.offset_index.last_position_up_to(self.size - 1)
+        return position if self._begins_batch(position) else 0
+
+    def _is_unwritten(self, position: int) -> bool:
+        """Return whether a batch at `position` may be unfinished.
+
+        The file ends inside it, or only zeros follow.
+        """
+        head = self.read(position, _ZEROS_LOOKED_AT)
+        if not any(head):
+            return True
+        try:
+            header = read_header(head)
+        except DecodeError:
+            return len(head) < HEADER_SIZE
+        return header.magic in (0, 1, MAGIC) and header.size > self.size - position
+
+    def _not_a_batch(self, error: BadBatchError, offset: int) -> LogSourceError:
+        data = self.read(error.position, self.size - error.position)
+        try:
+            header = read_header(data)
+            if header.size <= len(data):
+                check_batch(self.path, error.position, data, 0, header)
+        except LogSourceError as found:
+            return found
+        except DecodeError:
+            pass
+        return damaged(self.path, error.position, error.reason, offset)
+
+    def _is_sound(self, place: BatchPlace) -> bool:
+        """Return whether the CRC of a last batch is right."""
+        data = self.read(place.position, place.size)
+        try:
+            check_batch(self.path, place.position, data, 0, read_header(data))
+        except LogSourceError:
+            return False
+        return True
+
+    def read(self, position: int, nbytes: int) -> bytes:
+        """Read bytes of the file; only at its end there are fewer."""
+        return self._files.read_at(self.file, nbytes, position)
+
+    # --- indexes --------------------------------------------------------------------------------------------
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """Return offset and position of the last index entry at or below `offset` with a batch."""
+        found, position = super().lookup(offset)
+        return (found, position) if self._begins_batch(position, found) else (self.base_offset, 0)
+
+    def batch_near(self, position: int) -> BatchPlace | None:
+        """Return the batch of the last index entry at or below byte `position`, or None."""
+        self._load_indexes()
+        found = self.offset_index.last_position_up_to(position)
+        if not found or not self._begins_batch(found):
+            return None
+        return next(self.places(found))
+
+    def _begins_batch(self, position: int, last_offset: int | None = None) -> bool:
+        if not position:
+            return True
+        try:
+            header = read_header(self.read(position, HEADER_SIZE))
+        except DecodeError:
+            return False
+        fits = header.base_offset >= self.base_offset and header.size <= self.size - position
+        return header.magic == MAGIC and fits and (last_offset is None or header.base_offset <= last_offset)
+
+    def _load_indexes(self) -> None:
+        for index in (self.offset_index, self.time_index):
+            if index.entries < 0:
+                try:
+                    index.load_while_written()
+                except (CorruptIndexError, FileNotFoundError):
+                    index.do_without()

@@ -1,0 +1,1 @@
+"""Opening logs after a stop, and repairing what a crash left."""

@@ -1,0 +1,192 @@
+"""Opening all logs when a broker starts: found in the log directories, loaded by a few threads for each, so
+that a slow disk does not wait for another. Where many logs of a directory are recovered, what was accepted of
+them is synced with one call for the whole file system before any is served: a sync or four for each log would
+take longer than all the rest.
+
+    <topic>-<partition>                     a log
+    <topic>-<partition>.<32 hex>-future     a copy of one that lies in another directory (future_log.py)
+    <topic>-<partition>.<32 hex>-delete     a deleted one
+
+Anything else is none of Kafka's and left alone.
+
+Source: LogManager.loadLogs, LocalLog.parseTopicPartitionName.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Final, NamedTuple
+
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.directories.directory_names import DELETED_NAME, LOG_NAME
+from kafkapy.storage.directories.offset_checkpoint import CHECKPOINTS, OffsetCheckpoint
+from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN, take_clean_shutdown
+from kafkapy.storage.disk.files import StorageError, is_exhausted
+from kafkapy.storage.disk.log_directory import Clock, LogDirectory
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.recovery.recovery import LogOffsets, load_log
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[int, int], None]
+"""Called with the logs loaded so far and the logs there are."""
+
+_KRAFT_METADATA = "__cluster_metadata"
+
+_REPORT_EVERY_MS: Final = 3000
+
+_RETRY_SECONDS: Final = 0.25
+
+_ATTEMPTS: Final = 120
+"""So often a log is loaded that meets a lack of descriptors or memory. Then the start ends: without the log
+its directory must not be served."""
+
+MANY: Final = 200
+"""So many logs of a directory are synced at once."""
+
+
+class LoadJob(NamedTuple):
+    """A log to open, and what is known of it."""
+
+    directory: LogDirectory
+    topic_partition: TopicPartition
+    path: str
+    offsets: LogOffsets
+    clean: bool
+    is_future: bool
+
+
+class LogLoading:
+    """The logs of some log directories, on their way into memory."""
+
+    def __init__(
+        self, defaults: LogConfig, clock: Clock, *, threads_per_dir: int, producer_expiration_ms: int
+    ) -> None:
+        self._defaults = defaults
+        self._clock = clock
+        self._threads_per_dir = threads_per_dir
+        self._producer_expiration_ms = producer_expiration_ms
+        self._jobs: dict[LogDirectory, deque[LoadJob]] = {}
+
+    def find(self, directory: LogDirectory, checkpoints: Mapping[str, OffsetCheckpoint]) -> None:
+        """Look for the logs in a directory. The mark of a clean stop is gone when this returns.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        files = directory.files
+        clean = take_clean_shutdown(files, f"{directory.path}/{CLEAN_SHUTDOWN}")
+        names: dict[TopicPartition, TopicPartition] = {}
+        for checkpoint in checkpoints.values():
+            checkpoint.share_names(names)
+        points, starts, watermarks, cleaned = (checkpoints[name].written for name in CHECKPOINTS)
+        jobs: deque[LoadJob] = deque()
+        for entry in files.scan(directory.path):
+            if not entry.is_dir():
+                continue
+            if DELETED_NAME.fullmatch(entry.name):
+                directory.delete_later([entry.path], self._defaults.file_delete_delay_ms)
+                continue
+            match = LOG_NAME.fullmatch(entry.name)
+            if match is None or match["topic"] == _KRAFT_METADATA:
+                logger.info("%s is no log of this broker and is left alone.", entry.path)
+                continue
+            tp = TopicPartition(sys.intern(match["topic"]), int(match["partition"]))
+            tp = names.get(tp, tp)
+            known = (each.get(tp, 0) for each in (points, starts, watermarks, cleaned))
+            offsets = LogOffsets(*known)
+            jobs.append(LoadJob(directory, tp, entry.path, offsets, clean, match["future"] is not None))
+        if jobs:
+            how = "after a clean stop" if clean else "after an unclean stop: recovering"
+            logger.info("Loading %s logs from %s %s", f"{len(jobs):,}", directory.path, how)
+            directory.syncs_at_once = (
+                directory.durable and not clean and len(jobs) >= MANY and files.can_sync_file_system
+            )
+            self._jobs[directory] = jobs
+
+    def run(self, progress: Progress | None = None) -> Iterator[tuple[LoadJob, PartitionLog | Exception]]:
+        """Load what was found: each log as it is ready, or why it cannot be served."""
+        total = sum(map(len, self._jobs.values()))
+        started_ms = reported_ms = self._clock.now_ms()
+        outcomes: SimpleQueue[tuple[LoadJob, PartitionLog | BaseException]] = SimpleQueue()
+        pools = [ThreadPoolExecutor(self._threads_per_dir, "kafkapy-recovery") for _ in self._jobs]
+        try:
+            for pool, jobs in zip(pools, self._jobs.values(), strict=True):
+                for _ in range(min(self._threads_per_dir, len(jobs))):
+                    pool.submit(self._load_each, jobs, outcomes)
+            for done in range(1, total + 1):
+                job, outcome = outcomes.get()
+                if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+                    raise outcome
+                yield job, outcome
+                if progress is not None:
+                    progress(done, total)
+                now_ms = self._clock.now_ms()
+                if now_ms - reported_ms >= _REPORT_EVERY_MS:
+                    reported_ms = now_ms
+                    logger.info("Loaded %s of %s logs", f"{done:,}", f"{total:,}")
+            self._sync()
+            if total:
+                seconds = (self._clock.now_ms() - started_ms) / 1000
+                logger.info("Loaded %s logs in %.1f s", f"{total:,}", seconds)
+        finally:
+            for jobs in self._jobs.values():
+                jobs.clear()
+            for pool in pools:
+                pool.shutdown()
+
+    def _load_each(
+        self, jobs: deque[LoadJob], outcomes: SimpleQueue[tuple[LoadJob, PartitionLog | BaseException]]
+    ) -> None:
+        """Load one log after the other until none is left."""
+        while True:
+            try:
+                job = jobs.popleft()
+            except IndexError:
+                return
+            try:
+                outcomes.put((job, self._load(job)))
+            except BaseException as error:
+                outcomes.put((job, error))
+
+    def _sync(self) -> None:
+        for directory in self._jobs:
+            if directory.error is None:
+                try:
+                    directory.sync_at_once()
+                except StorageError:
+                    if directory.error is None:
+                        raise
+
+    def _load(self, job: LoadJob) -> PartitionLog:
+        """Load a log; without descriptors or memory wait for some."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._load_with_room(job)
+            except (OSError, MemoryError) as error:
+                if not is_exhausted(error):
+                    raise
+                job.directory.exhausted(f"loading {job.path}", error)
+            time.sleep(_RETRY_SECONDS)
+        return self._load_with_room(job)
+
+    def _load_with_room(self, job: LoadJob) -> PartitionLog:
+        return job.directory.space.with_reserve(lambda: self._load_once(job))
+
+    def _load_once(self, job: LoadJob) -> PartitionLog:
+        return load_log(
+            job.directory,
+            job.path,
+            job.topic_partition,
+            self._defaults,
+            offsets=job.offsets,
+            clean=job.clean,
+            producer_expiration_ms=self._producer_expiration_ms,
+        )

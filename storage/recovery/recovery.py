@@ -1,0 +1,489 @@
+"""Loading a log from its directory, and repairing what a crash left.
+
+In passes:
+
+1. Leftovers of deletions and of interrupted compaction go or are completed (`.deleted`, `.cleaned`, `.swap`),
+and so do index files without a segment.
+2. After a clean stop the segments are taken as they are; an index that cannot be right is built anew from its
+segment. Otherwise every segment that reaches above the recovery point is read again: each batch must have a
+sane header, a valid CRC and offsets above those before it. Indexes, leader epochs and producer states are
+built from what is read.
+3. At the first bad batch the log is cut, if that lies above the recovery point: there a crash may have left a
+torn or missing write, and nothing was promised. Below the recovery point everything was on disk once, so a
+bad batch is damage. Cutting there, as Apache Kafka does, would throw away good records behind it: the damaged
+range is quarantined (damage.py), and what lies before and behind it is served. A log that lost its end goes
+on at the recovery point.
+4. With durability=fsync what was accepted is synced before it is served, so that a second crash cannot take
+back what somebody read after the first. (Apache Kafka leaves that to the page cache.) Of many logs all is
+synced at once, when the last is loaded (log_loading.py).
+
+Memory is bounded by the read chunk or the largest batch.
+
+Source: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.records import MAGIC, BatchHeader, read_header
+from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.storage.damage.damage import DamagedRange, save_damage
+from kafkapy.storage.disk.checkpoints import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    CorruptCheckpointError,
+    read_partition_metadata,
+)
+from kafkapy.storage.disk.files import CorruptLogError, release_all
+from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.log.batches import BadBatchError, reason_against
+from kafkapy.storage.log.epochs import LeaderEpochCache
+from kafkapy.storage.log.first_read import Unchecked, indexed_end, quarantine
+from kafkapy.storage.log.index_builder import rebuild_indexes
+from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.log.producer_replay import load_producers
+from kafkapy.storage.log.producer_snapshots import ProducerSnapshots
+from kafkapy.storage.log.producers import ProducerStates
+from kafkapy.storage.log.segment import (
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Segment,
+)
+from kafkapy.storage.log.segment_files import open_segments
+from kafkapy.storage.log.segments import Segments
+from kafkapy.storage.log.txn_index import CorruptTransactionIndexError
+from kafkapy.storage.recovery.leftovers import finish_interrupted_work
+from kafkapy.storage.recovery.set_aside import check_aborted, set_aside
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LogOffsets:
+    """What the checkpoints of a log directory say about one log."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    cleaned: int = 0
+    """Below it compaction may have left gaps between segments: Apache Kafka's does."""
+
+
+def load_log(
+    log_directory: LogDirectory,
+    path: str,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    *,
+    offsets: LogOffsets,
+    clean: bool,
+    producer_expiration_ms: int,
+) -> PartitionLog:
+    """The log in the directory `path`. `clean` says that it was closed in order.
+
+    Raises:
+        CorruptLogError: it is damaged below its recovery point.
+        OSError: the disk failed.
+    """
+    return _Loader(
+        log_directory, path, topic_partition, config, offsets, clean, producer_expiration_ms
+    ).load()
+
+
+class _Loader:
+    """Collects the parts of a log."""
+
+    def __init__(
+        self,
+        log_directory: LogDirectory,
+        path: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        offsets: LogOffsets,
+        clean: bool,
+        producer_expiration_ms: int,
+    ) -> None:
+        self._log_directory = log_directory
+        self._files = log_directory.files
+        self._path = path
+        self._topic_partition = topic_partition
+        self._config = config
+        self._offsets = offsets
+        self._clean = clean
+        self._now_ms = log_directory.clock.now_ms()
+        self._segments: list[Segment] = []
+        self._snapshots = ProducerSnapshots(self._files, path)
+        self._producers = ProducerStates(expiration_ms=producer_expiration_ms)
+        self._epochs = LeaderEpochCache()
+        self._recovered: list[Segment] = []
+        self._epochs_on_disk: list[tuple[int, int]] = []
+        self._known_epoch = -1
+        self._names: set[str] = set()
+        self._end_offset = 0
+
+    def load(self) -> PartitionLog:
+        finish_interrupted_work(self._log_directory, self._path)
+        found = open_segments(self._log_directory, self._path, self._config, self._now_ms)
+        self._segments, self._snapshots, self._names = found
+        self._load_epochs()
+        self._known_epoch = self._epochs.latest_epoch
+        start = self._check_clean() if self._clean else self._offsets.recovery_point
+        self._clean = start is None
+        end_offset = self._end_offset if start is None else self._recover(start)
+        if end_offset < self._floor:
+            end_offset = self._quarantine_end(end_offset)
+        if end_offset < self._offsets.log_start_offset:
+            end_offset = self._start_anew(end_offset)
+        if not self._segments:
+            now = self._now_ms
+            self._segments = [Segment.create(self._files, self._path, end_offset, self._config, now)]
+        log_start_offset = max(self._offsets.log_start_offset, self._segments[0].base_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(log_start_offset)
+        self._epochs.file_holds(self._epochs_on_disk, log_start_offset)
+        if self._clean:
+            self._load_producers(log_start_offset, end_offset)
+        else:
+            self._sync_recovered()
+        log = PartitionLog(
+            self._topic_partition,
+            self._path,
+            topic_id=self._read_topic_id(),
+            config=self._config,
+            log_directory=self._log_directory,
+            segments=Segments(self._segments),
+            leader_epochs=self._epochs,
+            producers=self._producers,
+            snapshots=self._snapshots,
+            log_start_offset=log_start_offset,
+            log_end_offset=end_offset,
+            flushed_offset=self._flushed_offset(end_offset),
+        )
+        log.advance_high_watermark(self._offsets.high_watermark)
+        log.close_files()
+        return log
+
+    @property
+    def _floor(self) -> int:
+        """Everything below was on disk once. Two files say so: one that rotted does not make offsets up."""
+        point, high_watermark = self._offsets.recovery_point, self._offsets.high_watermark
+        return min(point, high_watermark) if high_watermark else point
+
+    def _flushed_offset(self, end_offset: int) -> int:
+        if self._clean or self._log_directory.durable:
+            return end_offset
+        return min(self._offsets.recovery_point, end_offset)
+
+    # --- pass 1: files --------------------------------------------------------------------------------------
+
+    def _load_epochs(self) -> None:
+        path = f"{self._path}/{LEADER_EPOCHS}"
+        try:
+            self._epochs = LeaderEpochCache.load(self._files, path)
+            self._epochs_on_disk = self._epochs.entries
+        except CorruptCheckpointError as error:
+            logger.warning("Reading the leader epochs from the batches: %s", error)
+            for segment in self._segments:
+                try:
+                    for place in segment.places():
+                        self._assign_epoch(place.leader_epoch, place.base_offset)
+                except BadBatchError:
+                    break
+                finally:
+                    segment.close_files()
+
+    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+        if epoch > self._epochs.latest_epoch:
+            self._epochs.assign(epoch, start_offset)
+
+    def _read_topic_id(self) -> Uuid | None:
+        try:
+            return read_partition_metadata(self._files, f"{self._path}/{PARTITION_METADATA}")
+        except CorruptCheckpointError as error:
+            logger.warning("The topic id is taken from the cluster's metadata: %s", error)
+            return None
+
+    # --- pass 2: after a clean stop -------------------------------------------------------------------------
+
+    def _check_clean(self) -> int | None:
+        """Find the log end offset. Where a segment is not what a clean stop leaves: the offset to recover
+        from."""
+        self._end_offset = self._offsets.log_start_offset
+        for segment in self._segments:
+            try:
+                self._check_transactions(segment)
+                if segment.size and not self._has_indexes(segment):
+                    logger.warning("Rebuilding the missing indexes of %s", segment.path)
+                    rebuild_indexes(segment)
+                if segment is self._segments[-1]:
+                    self._end_offset = segment.read_next_offset()
+                    if 0 < self._offsets.recovery_point < self._end_offset:
+                        raise BadBatchError(segment.size, f"offsets up to {self._end_offset}")
+            except (BadBatchError, CorruptTransactionIndexError) as error:
+                logger.warning("Recovering %s in spite of its clean stop: %s", segment.path, error)
+                return segment.base_offset
+            finally:
+                segment.close_files()
+        return None
+
+    def _check_transactions(self, segment: Segment) -> None:
+        if f"{segment.base_offset:020d}{TXN_INDEX_SUFFIX}" in self._names:
+            check_aborted(segment, Segments(self._segments))
+
+    def _first_without_aborted(self, start: int) -> int:
+        """Where the first segment below `start` begins whose transaction index is damaged, or `start`."""
+        for segment in self._segments:
+            if segment.base_offset >= start:
+                break
+            try:
+                self._check_transactions(segment)
+            except (BadBatchError, CorruptTransactionIndexError) as error:
+                logger.warning("Recovering %s: %s", segment.path, error)
+                return segment.base_offset
+            finally:
+                segment.close_files()
+        return start
+
+    def _has_indexes(self, segment: Segment) -> bool:
+        names = self._names
+        stem = f"{segment.base_offset:020d}"
+        return stem + INDEX_SUFFIX in names and stem + TIME_INDEX_SUFFIX in names
+
+    # --- pass 2: after a crash ------------------------------------------------------------------------------
+
+    def _recover(self, start: int) -> int:
+        """Read again the segments that reach above `start`; the log end offset.
+
+        And the one that ends there: it may have been closed since that was the recovery point, and its
+        indexes, which are synced only then, may be missing or torn.
+        """
+        if not self._segments:
+            self._producers.clear(self._offsets.log_start_offset)
+            return self._offsets.log_start_offset
+        segments = Segments(self._segments).covering(min(start - 1, self._first_without_aborted(start)))
+        end_offset = segments[0].base_offset
+        self._epochs.truncate_from_end(end_offset)
+        self._load_producers(max(self._offsets.log_start_offset, self._segments[0].base_offset), end_offset)
+        for index, segment in enumerate(segments):
+            if segment.base_offset > max(end_offset, self._offsets.cleaned) and end_offset >= self._floor:
+                self._drop_behind_hole(end_offset, segments[index:])
+                break
+            following = segments[index + 1].base_offset if index + 1 < len(segments) else None
+            self._producers.end_offset = segment.base_offset
+            if index:
+                self._snapshots.take(self._producers, durable=False)
+            self._recovered.append(segment)
+            end_offset, good_bytes, reason = self._recover_segment(segment, end_offset, following)
+            if reason is not None:
+                self._cut(segment, good_bytes, end_offset, segments[index + 1 :], reason)
+                break
+            segment.close_files()
+        self._producers.end_offset = end_offset
+        return end_offset
+
+    def _recover_segment(
+        self, segment: Segment, end_offset: int, following: int | None
+    ) -> tuple[int, int, str | None]:
+        """Read all batches of a segment; the offset behind the last good one, its end in the file, and what
+        is wrong with the next. `following` is where the next segment begins."""
+        if segment.size == 0 and not self._has_indexes(segment):
+            return max(end_offset, segment.base_offset), 0, None
+        indexed = indexed_end(segment) if following is not None else 0
+        if segment.base_offset < self._floor:
+            self._set_aside(segment, max(end_offset, segment.base_offset), following)
+        segment.reset_indexes()
+        txn_index = segment.txn_index
+        txn_index.reset()
+        expected, good_bytes, reason = max(end_offset, segment.base_offset), 0, None
+        try:
+            for position, batch in segment.batches():
+                header = read_header(batch)
+                reason = self._reason_against(header, batch, expected, segment.base_offset)
+                if reason is not None:
+                    break
+                segment.index_batch(position, header.last_offset, header.max_timestamp)
+                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
+                self._producers.replay(header, batch, self._now_ms, txn_index.append)
+                expected, good_bytes = header.next_offset, position + len(batch)
+        except BadBatchError as error:
+            reason = error.reason
+        except DecodeError as error:
+            reason = str(error)
+        if reason is not None:
+            return max(expected, *self._behind(segment, good_bytes)), good_bytes, reason
+        segment.complete_indexes()
+        expected = max(expected, *self._behind(segment, segment.size))
+        if following is not None and expected < min(following, self._floor, indexed):
+            lost = DamagedRange(segment.size, segment.size, expected, following)
+            quarantine(segment, [lost], f"the file ends at byte {segment.size}")
+            expected = following
+        return expected, good_bytes, None
+
+    def _set_aside(self, segment: Segment, expected: int, following: int | None) -> None:
+        set_aside(
+            segment,
+            expected=expected,
+            floor=self._floor,
+            following=following,
+            first_epoch=self._epochs.epoch_for_offset(segment.base_offset),
+            end_epoch=self._known_epoch,
+            end_is_lost=bool(self._offsets.high_watermark),
+        )
+
+    def _behind(self, segment: Segment, position: int) -> tuple[int, ...]:
+        """The offsets behind the damage up to a position, and 0."""
+        return (0, *(each.end_offset for each in segment.damage if each.end_position <= position))
+
+    def _quarantine_end(self, end_offset: int) -> int:
+        """Set aside what the log lost at its end: it goes on behind that."""
+        if not self._segments or not self._offsets.high_watermark:
+            raise self._corrupt(end_offset, "the log ends")
+        last = self._segments[-1]
+        lost = DamagedRange(last.size, last.size, end_offset, self._floor)
+        quarantine(last, [lost], f"the file ends at byte {last.size}")
+        self._producers.end_offset = self._floor
+        return self._floor
+
+    def _reason_against(
+        self, header: BatchHeader, batch: memoryview, expected: int, base_offset: int
+    ) -> str | None:
+        """Why these bytes cannot be the next batch; None if they can."""
+        if header.magic != MAGIC:
+            # Zeros and torn writes have no valid CRC; a message of the old formats has, from its magic on.
+            if header.magic in (0, 1) and zlib.crc32(batch[16:]) == int.from_bytes(batch[12:16], "big"):
+                raise CorruptLogError(
+                    self._log_directory.path,
+                    f"{self._path} holds messages in format {header.magic}: import the directory first",
+                )
+            return f"message format {header.magic}"
+        return reason_against(header, batch, expected, base_offset)
+
+    # --- pass 3: set aside, cut, or refuse ------------------------------------------------------------------
+
+    def _cut(
+        self, segment: Segment, good_bytes: int, end_offset: int, later: list[Segment], reason: str
+    ) -> None:
+        """End the log behind the last good batch."""
+        if end_offset < self._floor:
+            raise self._corrupt(end_offset, f"{segment.path} is bad at byte {good_bytes} ({reason})")
+        logger.warning(
+            "Cutting %s at offset %d: %s at byte %d of %s. %d bytes and %d later segments go; nothing of "
+            "that was known to be on disk (recovery point %d).",
+            *(self._topic_partition, end_offset, reason, good_bytes, segment.path),
+            *(segment.size - good_bytes, len(later), self._offsets.recovery_point),
+        )
+        self._files.truncate(segment.file, good_bytes)
+        segment.size = good_bytes
+        if segment.unchecked is not None:
+            segment.unchecked = Unchecked(good_bytes)
+        segment.complete_indexes()
+        self._remove(later)
+
+    def _drop_behind_hole(self, end_offset: int, later: list[Segment]) -> None:
+        """End the log where the next segment does not go on: the end of the one before was lost, or all of
+        it.
+
+        What lies behind reached the disk before what came first. Kept, it would break the order of producers,
+        who send again what was not acknowledged. (Only compaction makes such holes otherwise, and that only
+        below the recovery point.)
+        """
+        base_offset = later[0].base_offset
+        logger.warning(
+            "Cutting %s at offset %d: the next segment begins at %d. %d segments go; nothing of that was "
+            "known to be on disk (recovery point %d).",
+            *(self._topic_partition, end_offset, base_offset, len(later), self._offsets.recovery_point),
+        )
+        self._remove(later)
+
+    def _remove(self, segments: list[Segment]) -> None:
+        delay = self._config.file_delete_delay_ms
+        for segment in segments:
+            self._segments.remove(segment)
+            self._snapshots.delete(segment.base_offset)
+            self._log_directory.delete_later(segment.mark_deleted(), delay)
+
+    def _start_anew(self, end_offset: int) -> int:
+        """Every record is below the log start offset: nothing of the log is to be read any more. So it is
+        after a crash that took unsynced records, older ones deleted before; else the checkpoint is wrong."""
+        start = self._offsets.log_start_offset
+        if self._clean or start > self._offsets.high_watermark:
+            # No log starts above its high watermark, nor ends below its start when it is closed.
+            logger.error("%s: the log start offset %d cannot be right and is ignored.", self._path, start)
+            self._offsets = replace(self._offsets, log_start_offset=0)
+            return end_offset
+        logger.warning("%s: all segments end below the log start offset %d and go.", self._path, start)
+        self._remove(list(self._segments))
+        self._recovered.clear()
+        self._epochs.clear()
+        self._producers.clear(start)
+        return start
+
+    def _corrupt(self, end_offset: int, what: str) -> CorruptLogError:
+        last = self._offsets.recovery_point - 1
+        for segment in self._segments:
+            segment.close_files()
+        message = (
+            f"{self._topic_partition} stays offline: {what}, at offset {end_offset}, but everything up to "
+            f"offset {last} was on disk. Offsets {end_offset} to {last} may be damaged. Restore {self._path} "
+            f"from a replica or a backup; or, to give those records up, stop the broker and remove the "
+            f"partition's line from {self._log_directory.path}/{RECOVERY_POINTS}."
+        )
+        logger.error("%s", message)
+        return CorruptLogError(self._log_directory.path, message)
+
+    # --- producers, and pass 4 ------------------------------------------------------------------------------
+
+    def _load_producers(self, log_start_offset: int, end_offset: int) -> None:
+        """Bring the producer states to `end_offset`, from a snapshot and the batches behind it."""
+        if self._clean and not self._snapshots.offsets:
+            # A clean stop leaves a snapshot: without one there were never any producers (as in Apache Kafka).
+            self._producers.clear(end_offset)
+            return
+        try:
+            self._replay_producers(log_start_offset, end_offset)
+        except (BadBatchError, DecodeError) as error:
+            logger.warning("Looking for damage in %s: %s", self._path, error)
+            for segment, following in pairwise(self._segments):
+                if segment.base_offset < end_offset:
+                    self._set_aside(segment, segment.base_offset, following.base_offset)
+            try:
+                self._replay_producers(log_start_offset, end_offset)
+            except (BadBatchError, DecodeError):
+                raise self._corrupt(log_start_offset, f"no producer states: {error}") from error
+
+    def _replay_producers(self, log_start_offset: int, end_offset: int) -> None:
+        load_producers(
+            self._producers,
+            self._snapshots,
+            Segments(self._segments),
+            log_start_offset=log_start_offset,
+            end_offset=end_offset,
+            now_ms=self._now_ms,
+        )
+
+    def _sync_recovered(self) -> None:
+        if not self._log_directory.durable:
+            return
+        if self._log_directory.syncs_at_once:
+            return
+        for segment in self._recovered:
+            # An empty segment makes its indexes when it needs them; some may have been lost.
+            handles = segment.flush_handles(with_indexes=segment.size > 0)
+            try:
+                for handle in handles:
+                    self._files.sync_data(handle)
+            finally:
+                release_all(handles)
+            segment.close_files()
+        damage = {segment.base_offset: segment.damage for segment in self._segments if segment.damage}
+        if damage:
+            save_damage(self._files, self._path, damage, durable=True)
+        self._files.sync_directory(self._path)

@@ -1,0 +1,180 @@
+"""The broker inside the process that uses it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import kafkapy
+from kafkapy.broker import StartError
+from kafkapy.configs.keys import ConfigError
+from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkapy.protocol.messages.metadata import MetadataRequest
+from tests.network.raw_client import RawClient
+
+pytest_plugins = ["pytester"]
+
+INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+
+
+def create(client: RawClient, name: str) -> None:
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    assert client.ask(CreateTopicsRequest(topics=[topic]), 5).topics[0].error_code == 0
+
+
+def topics(client: RawClient) -> list[str]:
+    return [topic.name for topic in client.ask(MetadataRequest(topics=None), 9).topics]
+
+
+def test_a_broker_serves_inside_a_with_statement_and_leaves_nothing_behind() -> None:
+    threads = set(threading.enumerate())
+    with kafkapy.Broker() as broker:
+        directory = broker.core.config.log_dirs[0]
+        assert directory.is_dir()
+        with RawClient(broker.bootstrap_servers) as client:
+            create(client, "t")
+            assert topics(client) == ["t"]
+    assert not directory.exists()
+    assert set(threading.enumerate()) == threads
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = broker.bootstrap_servers
+
+
+async def test_the_async_twin_serves_a_test_that_blocks_its_loop() -> None:
+    async with kafkapy.AsyncBroker() as broker:
+        with RawClient(broker.bootstrap_servers) as client:
+            create(client, "t")
+            assert topics(client) == ["t"]
+
+
+def test_several_brokers_run_side_by_side() -> None:
+    with kafkapy.Broker() as one, kafkapy.Broker() as other:
+        assert one.bootstrap_servers != other.bootstrap_servers
+        with RawClient(one.bootstrap_servers) as client, RawClient(other.bootstrap_servers) as stranger:
+            create(client, "t")
+            assert topics(stranger) == []
+
+
+def test_a_data_directory_that_is_named_keeps_its_data(tmp_path: Path) -> None:
+    for expected in ([], ["t0"], ["t0", "t1"]):
+        with kafkapy.Broker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
+            assert sorted(topics(client)) == expected
+            create(client, f"t{len(expected)}")
+
+
+def test_settings_are_given_as_python_values() -> None:
+    config = {"num.partitions": 3, "auto.create.topics.enable": False}
+    with kafkapy.Broker(config=config) as broker:
+        assert broker.core.config["num.partitions"] == 3
+        assert broker.core.config["auto.create.topics.enable"] is False
+        assert broker.core.config["durability"] == "os"
+
+
+def test_a_wrong_setting_is_raised_where_the_broker_is_started() -> None:
+    with pytest.raises(ConfigError, match=r"^unknown setting num.partition: did you mean num.partitions\?$"):
+        kafkapy.Broker(config={"num.partition": 3}).start()
+
+
+def test_a_port_in_use_is_raised_where_the_broker_is_started() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = {"listeners": f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"}
+        broker = kafkapy.Broker(config=config)
+        with pytest.raises(StartError, match="the port is in use"):
+            broker.start()
+    # The same object starts once the port is free.
+    with broker, RawClient(broker.bootstrap_servers) as client:
+        assert topics(client) == []
+
+
+def test_starting_and_stopping_is_quick() -> None:
+    with kafkapy.Broker():
+        pass
+    times = []
+    for _ in range(3):
+        started = time.monotonic()
+        with kafkapy.Broker():
+            times.append(time.monotonic() - started)
+    print("start:", ", ".join(f"{seconds * 1000:.0f} ms" for seconds in times))
+    assert min(times) < 0.1
+
+
+def test_every_client_is_told_the_address_by_which_it_came_in() -> None:
+    with kafkapy.Broker(config={"listeners": "PLAINTEXT://:0"}) as broker:
+        port = int(broker.bootstrap_servers.rpartition(":")[2])
+        for host in ("127.0.0.1", "127.0.0.2", "::1"):
+            with RawClient(f"[{host}]:{port}") as client:
+                (node,) = client.ask(MetadataRequest(topics=[]), 9).brokers
+                assert (node.host, node.port) == (host, port)
+                found = client.ask(FindCoordinatorRequest(key="g"), 3)
+                assert (found.host, found.port) == (host, port)
+
+
+def test_each_listener_has_its_own_advertised_address() -> None:
+    config = {
+        "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        "advertised.listeners": "OUTSIDE://kafka.example:0",
+    }
+    with kafkapy.Broker(config=config) as broker:
+        inside, outside = broker.core.server.listening
+        for listener, host in ((inside, "127.0.0.1"), (outside, "kafka.example")):
+            with RawClient(f"127.0.0.1:{listener.port}") as client:
+                (node,) = client.ask(MetadataRequest(topics=[]), 9).brokers
+                assert (node.host, node.port) == (host, listener.port)
+
+
+def test_the_plugin_gives_each_test_a_broker_of_its_own(pytester: pytest.Pytester) -> None:
+    pytester.makeini(INI)
+    pytester.makepyfile(
+        """
+        import socket
+
+        def test_one(kafka_broker):
+            kafka_broker.core.server.mark = 1
+            socket.create_connection(kafka_broker.bootstrap_servers.split(":")).close()
+
+        def test_two(kafka_broker):
+            assert not hasattr(kafka_broker.core.server, "mark")
+        """
+    )
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
+def test_the_plugin_shares_a_broker_where_it_is_told_to(pytester: pytest.Pytester) -> None:
+    pytester.makeini(f"{INI}kafka_broker_scope = session\n")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_broker_config():
+            return {"num.partitions": 4}
+
+        def test_one(kafka_broker):
+            kafka_broker.core.server.mark = 1
+
+        def test_two(kafka_broker):
+            assert kafka_broker.core.server.mark == 1
+            assert kafka_broker.core.config["num.partitions"] == 4
+        """
+    )
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
+def test_a_wrong_scope_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    pytester.makeini(f"{INI}kafka_broker_scope = test\n")
+    pytester.makepyfile("def test_one(kafka_broker): pass")
+    result = pytester.runpytest("-p", "no:cacheprovider")
+    result.stderr.fnmatch_lines(["*kafka_broker_scope=test: expected session, package*"])
+
+
+@pytest.mark.parametrize("setting", ["log.flush.interval.messages", "log.flush.interval.ms"])
+def test_who_relaxes_syncs_for_all_topics_is_told(setting: str, caplog: pytest.LogCaptureFixture) -> None:
+    with kafkapy.Broker(config={"durability": "fsync", setting: "10000"}):
+        pass
+    assert f"{setting}=10000 relaxes durability=fsync" in caplog.text

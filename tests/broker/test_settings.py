@@ -1,0 +1,89 @@
+"""Settings that a running broker is given, and those that it cannot do anything with."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+import kafkapy
+from kafkapy.broker import BrokerCore
+from kafkapy.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.network.raw_client import RawClient
+
+BROKER = 4
+ALL_BROKERS = ""
+
+
+def change(broker: kafkapy.Broker, resource: str, name: str, value: str) -> None:
+    """Set a broker setting, as a client does."""
+    configs = [AlterableConfig(name=name, config_operation=0, value=value)]
+    resources = [AlterConfigsResource(resource_type=BROKER, resource_name=resource, configs=configs)]
+    with RawClient(broker.bootstrap_servers) as client:
+        (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=resources), 1).responses
+    assert answer.error_code == 0, answer.error_message
+
+
+async def work_side_by_side(core: BrokerCore, count: int) -> None:
+    """Fails unless `count` pieces of background work run at the same time."""
+    together = threading.Barrier(count, timeout=20)
+    await asyncio.gather(*(core.blocking(together.wait) for _ in range(count)))
+
+
+def test_a_changed_number_of_background_threads_is_in_effect_at_once_and_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    with kafkapy.Broker(data_dir=tmp_path, config={"background.threads": 2}) as broker:
+        change(broker, "1", "background.threads", "4")
+        broker.call(lambda core: work_side_by_side(core, 4))
+    with kafkapy.Broker(data_dir=tmp_path, config={"background.threads": 2}) as broker:
+        broker.call(lambda core: work_side_by_side(core, 4))
+
+
+def test_background_threads_that_cannot_be_had_leave_those_there_are(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(count: int) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    with kafkapy.Broker(config={"background.threads": 2}) as broker:
+        monkeypatch.setattr("kafkapy.broker._running_threads", refuse)
+        change(broker, "1", "background.threads", "4")
+        broker.call(lambda core: work_side_by_side(core, 2))
+    assert "background.threads stays 2: can't start new thread" in caplog.text
+
+
+def test_a_changed_number_of_recovery_threads_is_in_effect_at_the_next_start(tmp_path: Path) -> None:
+    with kafkapy.Broker(data_dir=tmp_path) as broker:
+        change(broker, ALL_BROKERS, "num.recovery.threads.per.data.dir", "4")
+    with kafkapy.Broker(data_dir=tmp_path) as broker:
+        assert broker.core.logs.recovery_threads_per_dir == 4
+
+
+def test_settings_that_nobody_knows_are_told_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"super.users": "User:admin", "num.io.threads": 3}
+    with caplog.at_level(logging.INFO), kafkapy.Broker(config=settings) as broker:
+        assert broker.core.config["num.io.threads"] == 3
+    told = {record.getMessage(): record.levelname for record in caplog.records}
+    assert told["These settings are not known and have no effect: super.users"] == "WARNING"
+    assert told["These settings have no effect in this broker: num.io.threads"] == "INFO"
+
+
+def test_min_insync_replicas_of_the_file_is_told_where_the_cluster_has_another(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for given in ("2", "2"):
+        with kafkapy.Broker(data_dir=tmp_path, config={"min.insync.replicas": given}) as broker:
+            assert broker.core.config["min.insync.replicas"] == 2
+    assert caplog.text == ""
+    with kafkapy.Broker(data_dir=tmp_path, config={"min.insync.replicas": "3"}) as broker:
+        assert broker.core.config["min.insync.replicas"] == 2
+    assert "min.insync.replicas=3 has no effect: the cluster's is 2" in caplog.text

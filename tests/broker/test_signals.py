@@ -1,0 +1,110 @@
+"""A broker that is told to stop while it starts, or while nobody reads what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkapy.protocol.errors import ErrorCode
+from tests.broker.broker_process import running
+from tests.handlers.produce_client import batch, create_topic, fetch, produce, values
+from tests.network.raw_client import RawClient, api_versions, correlation_ids
+
+PROMPT = 10.0
+"""Seconds: an idle machine takes a tenth of one."""
+
+RECOVERING_FOR_EVER = """
+import sys, threading
+from kafkapy.cli import main
+from kafkapy.storage import log_loading
+
+def load_log(*_, **__):
+    print("recovering", file=sys.stderr, flush=True)
+    threading.Event().wait()
+
+log_loading.load_log = load_log
+main()
+"""
+
+
+@contextlib.contextmanager
+def started(*command: str, merged: bool = False) -> Iterator[subprocess.Popen[bytes]]:
+    """A Python process whose output nobody reads but the test."""
+    errors = subprocess.STDOUT if merged else subprocess.PIPE
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=errors)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(20)
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def serve_options(directory: Path, *more: str) -> tuple[str, ...]:
+    return ("serve", "--listen", "127.0.0.1:0", "--data", str(directory / "data"), *more)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_broker_that_recovers_its_logs(tmp_path: Path, number: int) -> None:
+    with running(tmp_path) as broker, RawClient(broker.address) as client:
+        create_topic(client, "events")
+        (answer,) = produce(client, "events", batch(b"acknowledged"))
+        assert answer.error_code == ErrorCode.NONE
+        broker.terminate(signal.SIGKILL)
+    with started("-c", RECOVERING_FOR_EVER, *serve_options(tmp_path)) as process:
+        assert process.stderr is not None
+        while b"recovering\n" not in (said := process.stderr.readline()):
+            assert said, "it ended"
+        process.send_signal(number)
+        assert process.wait(PROMPT) == 0
+        assert b"Stopping in the middle of the start" in process.stderr.read()
+    assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    with running(tmp_path) as broker, RawClient(broker.address) as client:
+        assert "after an unclean stop: recovering" in broker.log.read_text()
+        assert values(fetch(client, "events", 0)[0]) == [b"acknowledged"]
+
+
+@pytest.mark.parametrize("merged", [False, True], ids=["stderr alone", "with stdout"])
+def test_a_pipe_that_nobody_reads_stops_nothing(tmp_path: Path, merged: bool) -> None:
+    with started("-m", "kafkapy", *serve_options(tmp_path, "--log-level", "debug"), merged=merged) as process:
+        assert process.stdout is not None
+        line = b""
+        while not line.startswith(b"Listening on "):
+            line = process.stdout.readline()
+        address = line.split(b"://")[1].decode().strip()
+        noise = b"\x7f" * 2000
+        deadline = time.monotonic() + 60
+        for _ in range(1000):
+            # Each leaves a line, more than a pipe of 64 KiB holds together.
+            with RawClient(address) as client:
+                client.send(noise)
+                assert client.is_closed()
+            assert time.monotonic() < deadline
+        with RawClient(address) as client:
+            client.send(api_versions())
+            assert correlation_ids(client, 1) == [7]
+        process.terminate()
+        assert process.wait(PROMPT) == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_the_last_words_of_a_broker_are_read(tmp_path: Path) -> None:
+    """Lines are written by a thread, and the process waits for it."""
+    with started("-m", "kafkapy", *serve_options(tmp_path)) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"Listening on ")
+        process.terminate()
+        assert process.wait(PROMPT) == 0
+        assert process.stdout.read().endswith(b"Stopping\n")
+        assert b"started in" in process.stderr.read()

@@ -1,0 +1,92 @@
+"""How long the callbacks of a broker's event loop take, each by itself.
+
+What counts is the CPU time of the loop's thread: a busy machine does not make it longer. Waiting for a disk
+is not in it. asyncio's own loop runs each callback by `Handle._run`; uvloop has no such place, so a watched
+broker runs on asyncio's.
+
+Garbage collection is off meanwhile: it goes through all that the test process holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import kafkapy
+from kafkapy.broker import BrokerCore
+
+LIMIT: Final = 0.02
+"""Seconds for which nothing that a request asks may hold the loop."""
+
+
+class LoopWatch:
+    """Watches the callbacks of one thread's loop, while `watching`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.holds: list[tuple[float, str]] = []
+        """CPU seconds of the callbacks that took more than a millisecond, and which they were."""
+        self.count = 0
+        """Of all callbacks."""
+        self._thread = -1
+        self._is_on = False
+        run = asyncio.Handle._run
+
+        def timed(handle: asyncio.Handle) -> None:
+            if not self._is_on or threading.get_ident() != self._thread:
+                run(handle)
+                return
+            started = time.thread_time()
+            try:
+                run(handle)
+            finally:
+                seconds = time.thread_time() - started
+                self.count += 1
+                if seconds > 0.001:
+                    self.holds.append((seconds, repr(handle)))
+
+        monkeypatch.setattr(asyncio.Handle, "_run", timed)
+        monkeypatch.setattr("kafkapy.process.event_loop.new_event_loop", asyncio.new_event_loop)
+
+    @contextmanager
+    def broker(self, data_dir: Path, config: Mapping[str, object] | None = None) -> Iterator[kafkapy.Broker]:
+        """A running broker whose loop is the watched one."""
+
+        async def ident(_: BrokerCore) -> int:
+            return threading.get_ident()
+
+        with kafkapy.Broker(data_dir=data_dir, config=config) as broker:
+            self._thread = broker.call(ident)
+            yield broker
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Look at what happens meanwhile."""
+        self.holds.clear()
+        self.count = 0
+        gc.collect()
+        gc.disable()
+        self._is_on = True
+        try:
+            yield
+        finally:
+            self._is_on = False
+            gc.enable()
+
+    @property
+    def longest(self) -> tuple[float, str]:
+        """The callback that took longest: CPU seconds, and what it was."""
+        return max(self.holds, default=(0.0, "nothing"))
+
+    def check(self) -> None:
+        """Assert that no callback held the loop for long, and that there were any."""
+        assert self.count
+        seconds, what = self.longest
+        assert seconds < LIMIT, f"{what} held the event loop for {seconds * 1000:.0f} ms"

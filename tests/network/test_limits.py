@@ -1,0 +1,128 @@
+"""Limits: how many connections, how long they may be idle, how long a request may take to come."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.keys import ConfigError
+from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
+from kafkapy.protocol.types import ApiKey
+from tests.network.harness import Harness, serve_api, serving
+from tests.network.raw_client import RawClient, api_versions, correlation_ids, eventually
+
+
+def is_served(client: RawClient) -> bool:
+    try:
+        client.send(api_versions())
+        return correlation_ids(client, 1) == [7]
+    except (ConnectionError, BrokenPipeError):
+        return False
+
+
+def connect(stack: contextlib.ExitStack, harness: Harness, source: str | None = None) -> RawClient:
+    return stack.enter_context(RawClient(harness.address, source=source))
+
+
+def test_connections_beyond_max_connections_are_closed_and_their_places_are_given_again() -> None:
+    with serving({"max.connections": "5"}) as harness, contextlib.ExitStack() as stack:
+        clients = [connect(stack, harness) for _ in range(8)]
+        assert [is_served(client) for client in clients] == [True] * 5 + [False] * 3
+        clients[0].close()
+        eventually(lambda: len(harness.connections) == 4, "the place is free")
+        assert is_served(connect(stack, harness))
+        assert not is_served(connect(stack, harness))
+
+
+def test_one_address_has_its_own_limit_and_others_their_overrides() -> None:
+    settings = {"max.connections.per.ip": "2", "max.connections.per.ip.overrides": "127.0.0.3:4"}
+    with serving(settings) as harness, contextlib.ExitStack() as stack:
+        for source, allowed in (("127.0.0.1", 2), ("127.0.0.2", 2), ("127.0.0.3", 4)):
+            clients = [connect(stack, harness, source) for _ in range(allowed + 2)]
+            assert [is_served(client) for client in clients] == [True] * allowed + [False] * 2
+
+
+def test_connections_beyond_the_creation_rate_wait_for_their_turn() -> None:
+    with serving({"max.connection.creation.rate": "10"}) as harness, contextlib.ExitStack() as stack:
+        started = time.monotonic()
+        for _ in range(25):
+            assert is_served(connect(stack, harness))
+        # 20 in the first burst, then 10 a second.
+        assert 0.3 < time.monotonic() - started < 3
+
+
+def test_a_changed_limit_takes_effect_at_once() -> None:
+    with serving() as harness, contextlib.ExitStack() as stack:
+        assert is_served(connect(stack, harness))
+        harness.config.on_change(harness.server.configure)
+        harness.on_loop(lambda: harness.config.set_dynamic({"max.connections": "1"}))
+        assert not is_served(connect(stack, harness))
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", "127.0.0.1:x", ":5", "a:-1"])
+def test_a_wrong_override_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected ADDRESS:LIMIT"):
+        BrokerConfig({"max.connections.per.ip.overrides": text})
+
+
+def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
+    with serving({"connections.max.idle.ms": "400"}) as harness, contextlib.ExitStack() as stack:
+        idle, busy = connect(stack, harness), connect(stack, harness)
+        assert is_served(idle)
+        started = time.monotonic()
+        while len(harness.connections) == 2:
+            assert is_served(busy)
+            assert time.monotonic() - started < 5
+        assert 0.35 < time.monotonic() - started < 4
+        assert idle.is_closed()
+        assert is_served(busy)
+
+
+def test_a_client_that_waits_for_its_answer_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving({"connections.max.idle.ms": "200"}) as harness, contextlib.ExitStack() as stack:
+        serve_api(monkeypatch, ApiKey.HEARTBEAT, lambda *_: harness.loop.create_future())
+        waiting, idle = connect(stack, harness), connect(stack, harness)
+        waiting.send(encode_request(HeartbeatRequest(), 4, 1, "raw"))
+        assert idle.is_closed()
+        eventually(lambda: len(harness.connections) == 1, "only the idle connection is closed")
+
+
+def test_a_request_that_trickles_in_is_closed_when_it_is_overdue() -> None:
+    with serving({"request.receive.timeout.ms": "500"}) as harness, contextlib.ExitStack() as stack:
+        slow, other = connect(stack, harness), connect(stack, harness)
+        started = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            slow.send(b"\x00\x10\x00\x00")
+            while time.monotonic() - started < 5:
+                slow.send(b"\x00")
+                assert all(is_served(other) for _ in range(20))
+        assert 0.45 < time.monotonic() - started < 4
+        assert slow.is_closed()
+
+
+def test_requests_that_are_not_complete_share_a_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {
+        "queued.max.request.bytes": "2000000",
+        "socket.request.max.bytes": "2000000",
+        "request.receive.timeout.ms": "1500",
+    }
+    with serving(settings) as harness, contextlib.ExitStack() as stack:
+        hogs = [connect(stack, harness) for _ in range(8)]
+        for hog in hogs:
+            hog.socket.setblocking(False)
+        most = 0
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            for hog in hogs:
+                with contextlib.suppress(BlockingIOError):
+                    hog.socket.send((1_900_000).to_bytes(4, "big") + bytes(100_000))
+            most = max(most, harness.server.buffered_bytes)
+            assert is_served(connect(stack, harness))
+        assert 1_500_000 < most < 8_000_000
+        eventually(lambda: not harness.server.incomplete, "the offenders are closed")
+        eventually(lambda: harness.server.buffered_bytes == 0, "their memory is free")
+        assert is_served(connect(stack, harness))

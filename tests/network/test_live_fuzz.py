@@ -1,0 +1,112 @@
+"""A live broker under random and broken requests of every API it supports: it neither dies nor loses its
+temper.
+
+No request may make a handler fail in a way it did not foresee (a traceback in the log), create anything
+outside the data directory, or keep other clients waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkapy import handlers
+from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages import request_class
+from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kafkapy.protocol.random_messages import random_message
+from tests.broker.broker_process import BrokerProcess, running
+from tests.network.raw_client import RawClient, api_versions, correlation_ids
+from tests.network.test_attacks import Watch
+
+FRAMES = int(os.environ.get("KAFKAPY_FUZZ_FRAMES", "2000"))
+
+HOSTILE_NAMES = (
+    *("", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", "x" * 249, "x" * 250, "x" * 30_000),
+    *("a-0.0123456789abcdef0123456789abcdef-delete", "ünï", "a.b", "a_b", "t", "__consumer_offsets"),
+)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with running(tmp_path / "home", "durability=os", "offsets.topic.num.partitions=1") as process:
+        with RawClient(process.address) as client:
+            topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
+            client.ask(CreateTopicsRequest(topics=[topic]), 5)
+        yield process
+
+
+def random_request(rng: random.Random) -> bytes:
+    api = rng.choice(handlers.APIS)
+    version = rng.randint(api.min_version, api.max_version)
+    message = random_message(rng, request_class(api.key), version)
+    haunt(message, rng)
+    return encode_request(message, version, rng.randrange(1 << 31), "fuzz")
+
+
+def haunt(message: object, rng: random.Random) -> None:
+    """Give strings hostile values, numbers edge values, and waits short ones, here and there."""
+    for name in getattr(message, "__slots__", ()):
+        value = getattr(message, name)
+        if isinstance(value, list):
+            for item in value:
+                haunt(item, rng)
+        elif isinstance(value, str) and value and rng.random() < 0.7:
+            setattr(message, name, rng.choice(HOSTILE_NAMES))
+        elif name in ("max_wait_ms", "timeout_ms", "rebalance_timeout_ms", "session_timeout_ms") and value:
+            setattr(message, name, rng.choice((0, 1, 50)))
+        elif hasattr(value, "__slots__") and not isinstance(value, TopMessage):
+            haunt(value, rng)
+
+
+def broken(frame: bytes, rng: random.Random) -> bytes:
+    data = bytearray(frame)
+    for _ in range(rng.randint(1, 4)):
+        position = rng.randrange(8 if rng.random() < 0.1 else 12, max(13, len(data)))
+        action = rng.random()
+        if action < 0.5 and position < len(data):
+            data[position] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        elif action < 0.75:
+            del data[position : position + rng.randint(1, 8)]
+        else:
+            data[position:position] = rng.randbytes(rng.randint(1, 8))
+    if rng.random() < 0.9:
+        data[:4] = (len(data) - 4).to_bytes(4, "big")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", [random.randrange(1 << 32)])
+def test_no_request_surprises_the_broker(broker: BrokerProcess, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    with Watch(broker) as watch:
+        client = RawClient(broker.address)
+        for _ in range(FRAMES):
+            frame = random_request(rng)
+            if rng.random() < 0.5:
+                frame = broken(frame, rng)
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                client.send(frame)
+                if rng.random() < 0.8:
+                    client.socket.settimeout(0.02)
+                    client.socket.recv(1 << 20)
+                    continue
+            client.close()
+            client = RawClient(broker.address)
+        client.close()
+    watch.check()
+    with RawClient(broker.address) as client:
+        client.send(api_versions())
+        client.socket.shutdown(socket.SHUT_WR)
+        assert correlation_ids(client, 1) == [7]
+    log = broker.log.read_text()
+    assert "Traceback" not in log, log[log.index("Traceback") - 300 :][:3000]
+    assert broker.terminate() == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"home"}
+    assert {path.name for path in (tmp_path / "home").iterdir()} == {"data", "stderr"}
