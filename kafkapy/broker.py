@@ -203,15 +203,22 @@ class BrokerCore:
         self.logs.on_directory_failure = self._log_directory_failed
         self._started.push_async_callback(self._close_replicas)
         self._started.push_async_callback(self.log_mover.stop)
+        self.admin = ClusterAdmin(
+            self._store, self.metadata, self.config, self._changes, node_id=self.node_id, clock=self.clock
+        )
+        offsets_log = LocalOffsetsLog(
+            clock=self.clock,
+            metadata=self.metadata,
+            replicas=self.replicas,
+            blocking=self.blocking,
+            create=self.admin.ensure_internal_topic,
+        )
         self.groups = GroupCoordinator(
             GroupConfig.from_broker(self.config),
             self.clock,
             self.timers,
-            LocalOffsetsLog(self),
+            offsets_log,
             blocking=self.blocking,
-        )
-        self.admin = ClusterAdmin(
-            self._store, self.metadata, self.config, self._changes, node_id=self.node_id, clock=self.clock
         )
         self.producer_ids = self.admin.producer_ids
         self.metadata.follow(self.replicas.apply)
@@ -228,10 +235,23 @@ class BrokerCore:
         self.groups.start()
         self.metadata.follow(self.groups.metadata_changed)
         self._started.push_async_callback(self.groups.stop)
-        cleaner = LogCleaner(self)
+        cleaner = LogCleaner(
+            config=self.config,
+            clock=self.clock,
+            logs=self.logs,
+            replicas=self.replicas,
+            group_commit=self.group_commit,
+        )
         cleaner.start()
         self._started.push_async_callback(cleaner.stop)
-        housekeeping = Housekeeping(self)
+        housekeeping = Housekeeping(
+            config=self.config,
+            clock=self.clock,
+            logs=self.logs,
+            replicas=self.replicas,
+            metadata=self.metadata,
+            blocking=self.blocking,
+        )
         housekeeping.start()
         self._started.push_async_callback(housekeeping.stop)
         self.server.accept()

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from kafkapy.configs.connection_overrides import parse_overrides
 from kafkapy.configs.keys import UNKNOWN, ConfigError, broker_key, broker_keys, topic_keys, value_text
 from kafkapy.configs.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
 from kafkapy.configs.properties import read_properties
 from kafkapy.configs.unsupported import check_supported, without_effect
-from kafkapy.network.connection_limits import parse_overrides
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS

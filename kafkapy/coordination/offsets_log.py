@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.groups.offsets_topic import Done
+from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
+from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.damage.damage import DamagedOffsetsError
 from kafkapy.storage.disk.files import TransientStorageError
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
 
 if TYPE_CHECKING:
     import asyncio
-
-    from kafkapy.broker import BrokerCore
-    from kafkapy.replicas.partition import Partition
 
 WATCH_SECONDS: Final = 60.0
 """After which a watch that nothing has woken is renewed."""
@@ -36,31 +37,44 @@ logger = logging.getLogger(__name__)
 class LocalOffsetsLog:
     """Reads and appends through this broker's own replicas (`kafkapy.groups.offsets_topic.OffsetsLog`)."""
 
-    def __init__(self, broker: BrokerCore) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        metadata: MetadataCache,
+        replicas: ReplicaManager,
+        blocking: Callable[..., Awaitable[Any]],
+        create: Callable[[str], Awaitable[object]],
+    ) -> None:
+        """`blocking` runs a call in a worker thread; `create` makes an internal topic that is not there."""
+        self._clock = clock
+        self._metadata = metadata
+        self._replicas = replicas
+        self._blocking = blocking
+        self._create = create
         self._waiting: dict[int, deque[tuple[int, Done]]] = {}
         """By partition: appends that are not committed yet, the offset behind each and who is to be told."""
 
     def partition_count(self) -> int:
         """How many partitions the topic has; 0 while it does not exist."""
-        topic = self._broker.metadata.image.topics.get(GROUP_METADATA_TOPIC)
+        topic = self._metadata.image.topics.get(GROUP_METADATA_TOPIC)
         return 0 if topic is None else len(topic.partitions)
 
     async def create(self) -> None:
         """Make the topic if it is not there. Raises KafkaError."""
-        await self._broker.admin.ensure_internal_topic(GROUP_METADATA_TOPIC)
+        await self._create(GROUP_METADATA_TOPIC)
 
     def is_empty(self, partition: int) -> bool:
         """Whether there is nothing to read in the partition."""
-        log = self._broker.replicas.partition(GROUP_METADATA_TOPIC, partition).log
+        log = self._replicas.partition(GROUP_METADATA_TOPIC, partition).log
         return log.log_start_offset == log.log_end_offset
 
     def append(self, partition: int, batch: bytearray, done: Done) -> None:
         """Append a batch; `done` is called once, when it is committed or has failed, possibly at once."""
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._clock.now_ms()
         origin = AppendOrigin.COORDINATOR
         try:
-            target = self._broker.replicas.partition(GROUP_METADATA_TOPIC, partition)
+            target = self._replicas.partition(GROUP_METADATA_TOPIC, partition)
             prepared = prepare_batches(
                 memoryview(batch), config=target.log.config, origin=origin, now_ms=now_ms
             )
@@ -114,7 +128,7 @@ class LocalOffsetsLog:
         What a coordinator before this one has written may still be on its way to the disk: that is waited
         for. Damaged offsets are passed by: what they said is lost, and groups are as they were before.
         """
-        target = self._broker.replicas.partition(GROUP_METADATA_TOPIC, partition)
+        target = self._replicas.partition(GROUP_METADATA_TOPIC, partition)
         log = target.log
         while log.high_watermark < log.log_end_offset:
             await target.watch_commit(log.log_end_offset, WATCH_SECONDS)
@@ -132,7 +146,7 @@ class LocalOffsetsLog:
             if found is None:
                 return
             try:
-                data = await self._broker.blocking(found.slice.read)
+                data = await self._blocking(found.slice.read)
             except (OSError, MemoryError) as error:
                 raise log.translated("reading", error) from error
             finally:

@@ -4,7 +4,7 @@ A frame is a size (int32) and that many bytes: a request header and a request. N
 event loop watches the descriptor, and `_on_readable` receives, handles and usually answers within one call,
 without a task.
 
-    readable -> recv into the server's shared buffer -> complete frames are handled in place (network/in_flight.py)
+    readable -> recv into the server's shared buffer -> complete frames are handled in place (in_flight.py)
                                                      -> what is left moves to an own ReceiveBuffer
 
 The connection stops handling frames (is *muted*) while a request waits that must be answered before the

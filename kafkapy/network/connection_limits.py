@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.connection_overrides import parse_overrides
 from kafkapy.storage.disk.open_files import share_descriptors
 
 BURST_SECONDS: Final = 2.0
@@ -73,14 +73,3 @@ class ConnectionLimits:
             self._by_address[address] = count
         else:
             del self._by_address[address]
-
-
-def parse_overrides(text: str) -> dict[str, int]:
-    """`address:limit` pairs, separated by commas. Raises ConfigError."""
-    overrides = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        address, _, limit = item.rpartition(":")
-        if not address or not limit.isdecimal():
-            raise ConfigError(f"max.connections.per.ip.overrides={item}: expected ADDRESS:LIMIT")
-        overrides[address.strip("[]")] = int(limit)
-    return overrides

@@ -19,10 +19,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeVar
-
-if TYPE_CHECKING:
-    from kafkapy.network.connection import Connection
+from typing import Final, Protocol, TypeVar
 
 SHARE: Final = 0.1
 """Of one thread: who takes less is never in debt for long."""
@@ -36,6 +33,13 @@ TURN_SECONDS: Final = 0.02
 """After so much CPU time a request with many batches gives way to others, before its next batch."""
 
 T = TypeVar("T")
+
+
+class Payer(Protocol):
+    """A connection, as far as the cost of its batches goes."""
+
+    validation_paid_at: float
+    """When its validation has cost no more than its share; 0.0 before the first."""
 
 
 class Validation:
@@ -52,7 +56,7 @@ class Validation:
         self._running = 0
         self._running_in_debt = 0
 
-    async def run(self, connection: Connection, call: Callable[[], T]) -> T:
+    async def run(self, connection: Payer, call: Callable[[], T]) -> T:
         """Run `call` in a thread when it is the connection's turn."""
         turn: asyncio.Future[bool] = self._loop.create_future()
         heapq.heappush(self._waiting, (connection.validation_paid_at, next(self._numbers), turn))

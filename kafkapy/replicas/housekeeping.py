@@ -20,13 +20,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.metadata.cache import MetadataCache
+from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import KafkaError
-
-if TYPE_CHECKING:
-    from kafkapy.broker import BrokerCore
-    from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.storage.directories.log_manager import LogManager
 
 FLUSH_CHECK_SECONDS: Final = 0.5
 DELETION_CHECK_SECONDS: Final = 1.0
@@ -41,14 +43,28 @@ logger = logging.getLogger(__name__)
 class Housekeeping:
     """The periodic jobs of one broker."""
 
-    def __init__(self, broker: BrokerCore) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        clock: Clock,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        blocking: Callable[..., Awaitable[Any]],
+    ) -> None:
+        """`blocking` runs a call in a worker thread."""
+        self._config = config
+        self._clock = clock
+        self._logs = logs
+        self._replicas = replicas
+        self._metadata = metadata
+        self._blocking = blocking
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Start all jobs; each runs for the first time after its interval."""
-        config = self._broker.config
-        checkpoints = self._broker.logs
+        config, checkpoints = self._config, self._logs
         self._every(config["log.retention.check.interval.ms"] / 1000, self._apply_retention)
         self._every(
             config["log.flush.offset.checkpoint.interval.ms"] / 1000,
@@ -82,34 +98,34 @@ class Housekeeping:
         """A job that collects what it writes on the loop, and writes it in a worker thread."""
 
         async def job() -> None:
-            await self._broker.blocking(prepare())
+            await self._blocking(prepare())
 
         return job
 
     async def _apply_retention(self) -> None:
-        cleaner_runs = self._broker.config["log.cleaner.enable"]
+        cleaner_runs = self._config["log.cleaner.enable"]
 
         def may_delete(partition: Partition) -> bool:
             return not partition.offline and not (cleaner_runs and partition.log.config.is_compacted)
 
-        for partition in list(self._broker.replicas):
-            await delete_old_segments(partition, self._broker.clock.now_ms(), may_delete)
+        for partition in list(self._replicas):
+            await delete_old_segments(partition, self._clock.now_ms(), may_delete)
             await asyncio.sleep(0)  # many partitions: let requests in between
 
     async def _expire_producers(self) -> None:
-        now_ms = self._broker.clock.now_ms()
-        for partition in list(self._broker.replicas):
+        now_ms = self._clock.now_ms()
+        for partition in list(self._replicas):
             for _ in partition.log.producers.expire_some(now_ms):
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
 
     async def _flush_old(self) -> None:
-        now_ms = self._broker.clock.now_ms()
-        for partition in self._broker.replicas:
+        now_ms = self._clock.now_ms()
+        for partition in self._replicas:
             partition.flush_if_older(now_ms)
 
     async def _make_files(self) -> None:
-        replicas = self._broker.replicas
+        replicas = self._replicas
         while True:
             await replicas.new_logs.wait()
             replicas.new_logs.clear()
@@ -119,16 +135,16 @@ class Housekeeping:
                 logger.exception("The files of new logs could not be made; that is tried again")
 
     async def _reopen(self) -> None:
-        replicas = self._broker.replicas
+        replicas = self._replicas
         more = True
         while more:
-            more = replicas.reopen(self._broker.metadata.image)
+            more = replicas.reopen(self._metadata.image)
             await asyncio.sleep(0)
-        if self._broker.logs.without_files(1):
+        if self._logs.without_files(1):
             replicas.new_logs.set()
 
     async def _delete_files(self) -> None:
-        await self._broker.blocking(self._broker.logs.delete_expired_files, self._broker.clock.now_ms())
+        await self._blocking(self._logs.delete_expired_files, self._clock.now_ms())
 
 
 async def delete_old_segments(

@@ -33,11 +33,16 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.process.clock import Clock
 from kafkapy.process.loop_load import LoopLoad
 from kafkapy.protocol.errors import DecodeError, KafkaError
+from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.housekeeping import delete_old_segments
+from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.cleaning.cleanable import (
     CleanableLog,
     DamagedSegmentError,
@@ -52,13 +57,10 @@ from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningPlan, SourceSe
 from kafkapy.storage.cleaning.swap import prepare
 from kafkapy.storage.cleaning.task import CleaningAbortedError, CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
+from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.files import StorageError, is_disk_full
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.partition_log import PartitionLog
-
-if TYPE_CHECKING:
-    from kafkapy.broker import BrokerCore
-    from kafkapy.replicas.partition import Partition
 
 FLUSH_POLL_SECONDS: Final = 0.02
 
@@ -74,9 +76,20 @@ logger = logging.getLogger(__name__)
 class LogCleaner:
     """Compacts the logs of one broker."""
 
-    def __init__(self, broker: BrokerCore) -> None:
-        self._broker = broker
-        self._config = broker.config
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        clock: Clock,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        group_commit: GroupCommit,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._logs = logs
+        self._replicas = replicas
+        self._group_commit = group_commit
         self._throttle = Throttle(self._config["log.cleaner.io.max.bytes.per.second"])
         self._workers: list[asyncio.Task[None]] = []
         self._ending: set[asyncio.Task[None]] = set()
@@ -99,7 +112,7 @@ class LogCleaner:
         self._workers.clear()
         for worker in workers:
             worker.cancel()
-        for partition in self._broker.replicas:
+        for partition in self._replicas:
             try:
                 partition.log.stop_cleaning()
             except KafkaError as error:
@@ -141,7 +154,7 @@ class LogCleaner:
             and not partition.offline
             and log.cleaning is None
             and log.log_directory.error is None
-            and partition.topic_partition not in self._broker.logs.moves.copies
+            and partition.topic_partition not in self._logs.moves.copies
         )
 
     async def _clean_next(self, executor: ThreadPoolExecutor) -> bool:
@@ -154,21 +167,21 @@ class LogCleaner:
                     return False
             partition = self._due.pop()
             # It was found some time ago.
-            log, now_ms = partition.log, self._broker.clock.now_ms()
+            log, now_ms = partition.log, self._clock.now_ms()
             cleanable = self._look_at(log, now_ms) if self._may_clean(partition) else None
             if cleanable is None:
                 return True
-            task = log.cleaning = CleaningTask(self._broker.logs.files)
+            task = log.cleaning = CleaningTask(self._logs.files)
         load, limits = LoopLoad(), self._limits()
-        run = _Pass(self._broker, executor, self._throttle, load, limits, partition, task)
+        run = _Pass(self._logs, self._group_commit, executor, self._throttle, load, limits, partition, task)
         return await self._run(run, cleanable, now_ms)
 
     async def _find_due(self) -> list[Partition]:
         """The partitions to compact, the dirtiest last."""
-        self._uncleanable &= {partition.log for partition in self._broker.replicas}
-        now_ms = self._broker.clock.now_ms()
+        self._uncleanable &= {partition.log for partition in self._replicas}
+        now_ms = self._clock.now_ms()
         due: list[tuple[float, Partition]] = []
-        for partition in list(self._broker.replicas):
+        for partition in list(self._replicas):
             if partition.log.config.is_compacted and self._may_clean(partition):
                 found = self._look_at(partition.log, now_ms)
                 if found is not None:
@@ -238,9 +251,9 @@ class LogCleaner:
     # --- retention ------------------------------------------------------------------------------------------
 
     async def _apply_retention(self) -> None:
-        for partition in list(self._broker.replicas):
+        for partition in list(self._replicas):
             if partition.log.config.is_compacted:
-                await delete_old_segments(partition, self._broker.clock.now_ms(), self._may_clean)
+                await delete_old_segments(partition, self._clock.now_ms(), self._may_clean)
                 await asyncio.sleep(0)
 
 
@@ -249,7 +262,8 @@ class _Pass:
 
     def __init__(
         self,
-        broker: BrokerCore,
+        logs: LogManager,
+        group_commit: GroupCommit,
         executor: ThreadPoolExecutor,
         throttle: Throttle,
         load: LoopLoad,
@@ -257,7 +271,8 @@ class _Pass:
         partition: Partition,
         task: CleaningTask,
     ) -> None:
-        self._broker = broker
+        self._logs = logs
+        self._group_commit = group_commit
         self._executor = executor
         self._throttle = throttle
         self._load = load
@@ -273,7 +288,7 @@ class _Pass:
         if not await self._secure(log, planned.end_offset):
             return False
         pace = Pace(self._load.is_busy)
-        given = (self._broker.logs.files, planned, self.task, self._limits, self._throttle, pace)
+        given = (self._logs.files, planned, self.task, self._limits, self._throttle, pace)
         cleaner = await self._in_thread(Cleaner, *given)  # of many producers, and with a large map
         next_dirty = await self._in_thread(cleaner.build_map)
         for group in await self._in_thread(cleaner.groups):
@@ -283,23 +298,23 @@ class _Pass:
         self.task.check()
         log.cleaned_offset = next_dirty
         log.cleaning = None
-        await self._in_thread(self._broker.logs.checkpoint_cleaner_offsets())
+        await self._in_thread(self._logs.checkpoint_cleaner_offsets())
         self._report(cleaner, planned, next_dirty, time.monotonic() - started)
         return True
 
     def _write(self, cleaner: Cleaner, planned: CleaningPlan, group: list[SourceSegment]) -> CleanedSegment:
         cleaned = cleaner.clean(group)
-        prepare(self._broker.logs.files, self.task, planned.directory, cleaned)
+        prepare(self._logs.files, self.task, planned.directory, cleaned)
         return cleaned
 
     async def _secure(self, log: PartitionLog, end_offset: int) -> bool:
         """Have everything below `end_offset` on disk, and in the checkpoint of recovery points."""
-        logs = self._broker.logs
+        logs = self._logs
         while log.flushed_offset < end_offset:
             self.task.check()
             if self._partition.offline:
                 return False
-            self._broker.group_commit.request(self._partition)
+            self._group_commit.request(self._partition)
             await asyncio.sleep(FLUSH_POLL_SECONDS)
         if logs.recovery_point_on_disk(log) < end_offset:
             await self._in_thread(logs.checkpoint_recovery_points())

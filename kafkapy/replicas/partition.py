@@ -16,7 +16,7 @@ This replica is the whole in-sync set, so nothing but the disk stands between ap
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.disk.files import StorageError
@@ -27,13 +27,19 @@ if TYPE_CHECKING:
 
     from kafkapy.process.waiters import Waiters
     from kafkapy.protocol.types import TopicPartition
-    from kafkapy.replicas.group_commit import GroupCommit
     from kafkapy.storage.log.flush import FlushTicket
     from kafkapy.storage.log.partition_log import AppendInfo, PartitionLog
     from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches
 
 NEVER = 2**63 - 1
 """Kafka's default of flush.messages and flush.ms."""
+
+
+class FlushRequests(Protocol):
+    """What puts partitions on disk when they ask for it (group_commit.py)."""
+
+    def request(self, partition: Partition) -> None:
+        """Have `partition` flushed; `partition.flushed()` follows."""
 
 
 class Partition:
@@ -54,7 +60,13 @@ class Partition:
     )
 
     def __init__(
-        self, log: PartitionLog, *, leader_epoch: int, group_commit: GroupCommit, waiters: Waiters, sync: bool
+        self,
+        log: PartitionLog,
+        *,
+        leader_epoch: int,
+        group_commit: FlushRequests,
+        waiters: Waiters,
+        sync: bool,
     ) -> None:
         self.log = log
         self.topic_partition: TopicPartition = log.topic_partition

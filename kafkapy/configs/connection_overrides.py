@@ -1,0 +1,16 @@
+"""`max.connections.per.ip.overrides`: limits of single addresses."""
+
+from __future__ import annotations
+
+from kafkapy.configs.keys import ConfigError
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """`address:limit` pairs, separated by commas. Raises ConfigError."""
+    overrides = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        address, _, limit = item.rpartition(":")
+        if not address or not limit.isdecimal():
+            raise ConfigError(f"max.connections.per.ip.overrides={item}: expected ADDRESS:LIMIT")
+        overrides[address.strip("[]")] = int(limit)
+    return overrides
