@@ -270,7 +270,7 @@ async def test_what_changes_between_the_first_read_and_the_start_is_not_missed(
         await hand.multi(topic_nodes("t"))
         return image
 
-    monkeypatch.setattr("tests.controller.conftest.open_cluster", read_and_go_on)
+    monkeypatch.setattr("tests.controller.cluster_world.open_cluster", read_and_go_on)
     other = await start_broker(2)
     await other.until(lambda image: "t" in image.topics)
 
