@@ -1,4 +1,4 @@
-"""One partition this broker leads: its log, its high watermark, and who waits for it to move.
+"""One partition of this broker: its log, its high watermark, and who waits for it to move.
 
 A record's way in: `append` validates and writes it to the log (page cache); `_advance` decides how far
 readers may see. With the records still unsynced and the policy asking for a sync, the partition joins the
@@ -10,7 +10,8 @@ When a sync is due: `flush.messages` unsynced records. With durability=fsync a t
 flush.messages and flush.ms at their defaults has a sync after every append; setting one of them relaxes that
 for the topic. With durability=os the defaults mean what they mean in Apache Kafka: never on the produce path.
 
-This replica is the whole in-sync set, so nothing but the disk stands between append and commit.
+Whether this broker leads the partition, and whether other replicas stand between append and commit, is the
+replication's to say (replication.py). The partition knows the disk.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from kafkapy.process.waiters import Waiters
     from kafkapy.protocol.types import TopicPartition
+    from kafkapy.replicas.replication import Replication
     from kafkapy.storage.log.flush import FlushTicket
     from kafkapy.storage.log.partition_log import AppendInfo, PartitionLog
     from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches
@@ -43,7 +45,7 @@ class FlushRequests(Protocol):
 
 
 class Partition:
-    """A partition led by this broker."""
+    """A replica of a partition on this broker."""
 
     __slots__ = (
         "_flush_every",
@@ -52,9 +54,9 @@ class Partition:
         "_sync_by_default",
         "_waiters",
         "changes",
-        "leader_epoch",
         "log",
         "offline",
+        "replication",
         "topic_id",
         "topic_partition",
     )
@@ -63,7 +65,7 @@ class Partition:
         self,
         log: PartitionLog,
         *,
-        leader_epoch: int,
+        replication: Replication,
         group_commit: FlushRequests,
         waiters: Waiters,
         sync: bool,
@@ -71,7 +73,7 @@ class Partition:
         self.log = log
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id = log.topic_id
-        self.leader_epoch = leader_epoch
+        self.replication = replication
         self.offline: ErrorCode = ErrorCode.NONE
         """Why no request is served any more: the disk failed, the topic was deleted, the broker stops."""
         self.changes = 0
@@ -82,8 +84,13 @@ class Partition:
         self._waiters = waiters
         self._sync_by_default = sync
         self._flush_every = self._flush_policy(log.config)
-        # Recovery has synced what it accepted, and no other replica has a say.
-        log.advance_high_watermark(log.log_end_offset)
+        # Recovery has synced what it accepted.
+        log.advance_high_watermark(replication.committed(log.log_end_offset))
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in which the leader leads."""
+        return self.replication.leader_epoch
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -94,6 +101,7 @@ class Partition:
             KafkaError: the batches are refused, or the disk is (KAFKA_STORAGE_ERROR).
         """
         self.require_online()
+        self.replication.require_leader()
         info = self.log.append_prepared(batches, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
         if self._advance():
             self.wake()
@@ -176,8 +184,10 @@ class Partition:
         self.wake()
 
     def _advance(self) -> bool:
-        """Move the high watermark as far as the disk allows, and whether it moved; ask for a sync when one
-        is due."""
+        """Move the high watermark as far as the disk and the other replicas allow; whether it moved.
+
+        Asks for a sync when one is due.
+        """
         if self._holds_commits:
             return False
         log = self.log
@@ -185,7 +195,7 @@ class Partition:
         due = end - flushed >= self._flush_every
         if due:
             self._group_commit.request(self)
-        target = flushed if due else end
+        target = self.replication.committed(flushed if due else end)
         if target <= log.high_watermark:
             return False
         log.advance_high_watermark(target)
@@ -215,6 +225,7 @@ class Partition:
             KafkaError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH, or KAFKA_STORAGE_ERROR.
         """
         self.require_online()
+        self.replication.require_leader()
         if epoch in (-1, self.leader_epoch):
             return
         if epoch < self.leader_epoch:
@@ -249,6 +260,7 @@ class Partition:
             KafkaError: OFFSET_OUT_OF_RANGE beyond the high watermark.
         """
         self.require_online()
+        self.replication.require_leader()
         log = self.log
         target = log.high_watermark if offset == -1 else offset
         if not 0 <= target <= log.high_watermark:

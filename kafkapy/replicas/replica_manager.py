@@ -22,6 +22,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.replication import SoleReplica
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.files import StorageError, TransientStorageError
 from kafkapy.storage.disk.log_directory import LogDirectory
@@ -220,8 +221,10 @@ class ReplicaManager:
         config = self.log_config(topic.configs)
         for index, state in enumerate(topic.partitions):
             key = (topic.name, index)
-            if key in self._partitions:
-                self._partitions[key].leader_epoch = state.leader_epoch
+            partition = self._partitions.get(key)
+            if partition is not None:
+                if partition.leader_epoch != state.leader_epoch:
+                    partition.replication = SoleReplica(state.leader_epoch)
             elif self._node_id in state.replicas:
                 self._open(topic, index, state.leader_epoch, config, new=index >= new_from)
         if before is not None and before.configs != topic.configs:
@@ -255,7 +258,7 @@ class ReplicaManager:
             log.topic_id = topic.id
         self._partitions[topic_partition] = Partition(
             log,
-            leader_epoch=leader_epoch,
+            replication=SoleReplica(leader_epoch),
             group_commit=self._group_commit,
             waiters=self._waiters,
             sync=self._sync,

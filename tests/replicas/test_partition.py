@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.replication import SoleReplica
 from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
@@ -33,7 +34,7 @@ class World:
         self.group_commit = GroupCommit()
         self.partition = Partition(
             self.logs.log,
-            leader_epoch=0,
+            replication=SoleReplica(0),
             group_commit=self.group_commit,
             waiters=Waiters(self._loop, self.timers),
             sync=sync,
@@ -176,9 +177,52 @@ async def test_a_leader_epoch_begins_where_the_log_ends_until_it_writes(
     assert partition.end_offset_for_epoch(0) == (0, 0)
     assert partition.earliest_epoch == 0
     world.append(b"a", b"b")
-    partition.leader_epoch = 3
+    partition.replication = SoleReplica(3)
     ends = {epoch: partition.end_offset_for_epoch(epoch) for epoch in (-1, 0, 2, 3, 4)}
     assert ends == {-1: (-1, -1), 0: (0, 2), 2: (0, 2), 3: (3, 2), 4: (-1, -1)}
     world.append(b"c")
     assert partition.end_offset_for_epoch(2) == (0, 2)
     assert partition.earliest_epoch == 0
+
+
+@dataclass
+class Replicated:
+    """A leader whose followers have so much, or a follower."""
+
+    followers_have: int = 0
+    leads: bool = True
+    leader_epoch: int = 0
+
+    def require_leader(self) -> None:
+        if not self.leads:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def committed(self, ready: int) -> int:
+        return min(ready, self.followers_have)
+
+
+async def test_the_high_watermark_waits_for_the_disk_and_for_the_replicas(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path))
+    partition = world.partition
+    partition.replication = replicated = Replicated()
+    end = world.append(b"a")
+    await until(lambda: partition.log.flushed_offset == end)
+    assert partition.log.high_watermark == 0
+    replicated.followers_have = end
+    partition.configure(partition.log.config)
+    assert partition.log.high_watermark == end
+
+
+async def test_a_replica_that_does_not_lead_takes_nothing(tmp_path: Path, worlds: list[World]) -> None:
+    worlds.append(world := World(tmp_path))
+    world.partition.replication = Replicated(leads=False)
+    for refused in (
+        lambda: world.append(b"a"),
+        lambda: world.partition.delete_records(0),
+        lambda: world.partition.require_leader_epoch(-1),
+    ):
+        with pytest.raises(KafkaError) as raised:
+            refused()
+        assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
