@@ -4,19 +4,19 @@
 
 Importing this package imports neither Spark nor a Kafka client: both come when they are used.
 
-    cli.py, NAME_command.py         `kafkapy pipeline NAME`: options and output; the work is in NAME.py
-    pipeline.py                     the same from Python
-    definition.py                   the YAML file, each key explained
-    run.py streaming.py batches.py  a run: what is looked at before Spark starts, the query, one batch
-    formats/                        values to columns
-    tables/                         rows into Delta, Iceberg and Parquet
-    state.py checkpoint.py          the folder `_kafkapy` of a table: the pipeline's memory, Spark's
-    topics.py positions.py          the broker's side: ends and policies, lag, what has expired
-    dead_letter*.py                 records that could not become rows: written, read, replayed
-    audit*.py                       table against topic
-    replay*.py                      rows back into a topic
-    export*.py                      segment files to Parquet, by kafkapy/pipeline/log_source
-    *_failures.py                   what Spark and Java say, as one line with a remedy
+    commands/      `kafkapy pipeline NAME`: options and output
+    pipeline.py    the same from Python
+    definition.py  the YAML file, each key explained
+    run/           a run: what is looked at before Spark starts, the query, one batch
+    formats/       values to columns
+    tables/        rows into Delta, Iceberg and Parquet
+    state.py       the folder `_kafkapy` of a table: the pipeline's memory; checkpoint.py: Spark's
+    topics.py      the broker's side: ends and policies; positions.py: lag, what has expired
+    dead_letters/  records that could not become rows: written, read, replayed
+    audit/         table against topic
+    replay/        rows back into a topic
+    log_source/    segment files without a broker: a Spark data source, and an export to Parquet
+    *_failures.py  what Spark and Java say, as one line with a remedy
 """
 
 from __future__ import annotations

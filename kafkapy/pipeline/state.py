@@ -7,7 +7,7 @@
     schema.json        the schema that an inferring format has found so far
     progress.json      the last batch and the counts
     dead_letters.json  [[topic, pipeline's name], ...] under which dead letters were written
-    dlq.json           which dead letters were replayed (dead_letter_replay.py)
+    dlq.json           which dead letters were replayed (dead_letters/replay.py)
     lock               held (flock) by the driver while it runs; its process id
 
 Readers of Delta, Iceberg and Parquet ignore names that begin with an underscore; who deletes the table

@@ -37,7 +37,8 @@ def test_every_command_is_listed_and_is_there() -> None:
 
 def test_asking_for_help_imports_no_spark() -> None:
     program = (
-        "import sys; from click.testing import CliRunner; from kafkapy.pipeline.commands.cli import pipeline\n"
+        "import sys; from click.testing import CliRunner\n"
+        "from kafkapy.pipeline.commands.cli import pipeline\n"
         "for name in sys.argv[1:]:\n"
         "    result = CliRunner().invoke(pipeline, [name, '--help']); assert not result.exception, name\n"
         "print(CliRunner().invoke(pipeline, ['--help']).output.count('\\n'), 'pyspark' in sys.modules)"

@@ -109,7 +109,7 @@ class AuditSides:
         return found.distinct()
 
     def _dead_letters_in(self, topic: str, names: Sequence[str], incarnation: Incarnation) -> DataFrame:
-        """Told by the same headers as in `dead_letter_reader`."""
+        """Told by the same headers as in `dead_letters/reader.py`."""
         place = r"^(.+)-(\d+)-(\d+)$"
         source, table_id, topic_id = _header(SOURCE), _header(TABLE_ID), _header(TOPIC_ID)
         own = f.when(table_id.isNull(), _header(PIPELINE).isin(*names)).otherwise(

@@ -9,7 +9,7 @@ import click
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 
-# name: its line in the help; the command of that name is in NAME_command.py
+# name: its line in the help; the command of that name is in NAME.py
 _COMMANDS = {
     "audit": "Compare a table with its topic, offset by offset.",
     "create": "Write the YAML file of a pipeline.",
@@ -30,7 +30,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"kafkapy.pipeline.{cmd_name}_command")
+        module = importlib.import_module(f"kafkapy.pipeline.commands.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
