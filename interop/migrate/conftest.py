@@ -1,4 +1,4 @@
-"""Where Java or the jars are missing, nothing travels."""
+"""Where Java or the jars are missing, nothing is migrated."""
 
 from __future__ import annotations
 

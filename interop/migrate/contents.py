@@ -1,4 +1,4 @@
-"""What the travelling directories hold: every shape of record, group and transaction that clients make."""
+"""What the migrated directories hold: every shape of record, group and transaction that clients make."""
 
 from __future__ import annotations
 

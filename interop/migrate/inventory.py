@@ -1,4 +1,4 @@
-"""Everything that a broker has, as stock clients see it: what must be the same after a journey."""
+"""Everything that a broker has, as stock clients see it: what must be the same after a migration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producer state, seen from outside: what a broker knows of producers that wrote before the journey."""
+"""Producer state, seen from outside: what a broker knows of producers that wrote before the migration."""
 
 from __future__ import annotations
 

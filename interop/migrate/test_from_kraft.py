@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.migrate.journeys import depart, import_and_check, kafka
+from interop.migrate.migration import depart, import_and_check, kafka
 
 pytestmark = pytest.mark.jvm
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.migrate.journeys import depart, import_and_check, kafka_with
+from interop.migrate.migration import depart, import_and_check, kafka_with
 
 pytestmark = pytest.mark.jvm
 

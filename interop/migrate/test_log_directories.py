@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from interop.migrate.journeys import run_kafkapy
+from interop.migrate.migration import run_kafkapy
 from interop.support.kafka_process import KafkaProcess
 from interop.support.waiting import wait_until
 from tests.tools.migrate.harness import TOPICS, open_directory, write_directory

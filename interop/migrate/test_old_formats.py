@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.migrate.journeys import run_kafkapy
+from interop.migrate.migration import run_kafkapy
 from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.records import text_records
 from interop.support.waiting import wait_until

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from interop.migrate.contents import write_transactions
 from interop.migrate.inventory import take_inventory
-from interop.migrate.journeys import (
+from interop.migrate.migration import (
     Departed,
     MakeServer,
     check_arrival,

@@ -8,7 +8,7 @@ import pytest
 
 from kafkapy.tools.migrate.exporting import export_copy, export_in_place
 from kafkapy.tools.migrate.importing import MetadataPlace, import_copy
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.zookeeper import connected
 from tests.tools.migrate.harness import open_directory, write_directory
 
@@ -34,7 +34,7 @@ def test_another_cluster_is_left_alone(tmp_path: Path, zookeeper: str) -> None:
     for name in ("home", "other"):
         write_directory(tmp_path / name)
     export(tmp_path / "home", tmp_path / "one", zookeeper)
-    with pytest.raises(TravelError, match="has a cluster already"):
+    with pytest.raises(MigrationError, match="has a cluster already"):
         export(tmp_path / "other", tmp_path / "two", zookeeper)
     assert not (tmp_path / "two").exists()
     export(tmp_path / "other", tmp_path / "two", f"{zookeeper}/another")
@@ -52,7 +52,7 @@ def test_a_path_without_a_cluster_is_refused(tmp_path: Path, zookeeper: str) -> 
     write_directory(tmp_path / "home")
     export_in_place([tmp_path / "home"], None)
     place = MetadataPlace(zookeeper=zookeeper)
-    with pytest.raises(TravelError, match="no Kafka cluster in that ZooKeeper"):
+    with pytest.raises(MigrationError, match="no Kafka cluster in that ZooKeeper"):
         import_copy([tmp_path / "home"], [tmp_path / "back"], place, lambda _: None)
 
 
@@ -60,5 +60,5 @@ def test_the_zookeeper_of_another_cluster_is_refused(tmp_path: Path, zookeeper: 
     for name in ("home", "other"):
         write_directory(tmp_path / name)
         export_in_place([tmp_path / name], zookeeper if name == "other" else None)
-    with pytest.raises(TravelError, match="the directory belongs to"):
+    with pytest.raises(MigrationError, match="the directory belongs to"):
         import_copy([tmp_path / "home"], [tmp_path / "back"], MetadataPlace(zookeeper), lambda _: None)

@@ -13,7 +13,7 @@ from kafkapy.storage.offline.data_directory import METADATA_FILE
 from kafkapy.tools.migrate.cluster import Cluster
 from kafkapy.tools.migrate.internal_topics import highest_producer_id
 from kafkapy.tools.migrate.metadata_file import read_metadata
-from kafkapy.tools.migrate.migration_error import TravelError, some_of
+from kafkapy.tools.migrate.migration_error import MigrationError, some_of
 from kafkapy.tools.migrate.settings import exported_image
 from kafkapy.tools.migrate.source import PartitionFolder, Source
 
@@ -48,7 +48,7 @@ def plan_export(source: Source, files: FileSystem, scratch: str, *, zookeeper: b
     `scratch` is a directory for a copy of its metadata.
 
     Raises:
-        TravelError: it is not this broker's, or damaged, or not all of it is there.
+        MigrationError: it is not this broker's, or damaged, or not all of it is there.
         OSError: the disk failed.
     """
     metadata = source.metadata_file
@@ -72,7 +72,7 @@ def plan_export(source: Source, files: FileSystem, scratch: str, *, zookeeper: b
             left.append(folder.path)
     absent = sorted(topic_ids.keys() - {folder.topic_partition for folder in folders})
     if absent:
-        raise TravelError(
+        raise MigrationError(
             f"{some_of([str(each) for each in absent])}: there is no directory of such a partition. Name all "
             "of the broker's log.dirs, or restore it; one that never was is made when the broker starts."
         )
@@ -91,14 +91,14 @@ def plan_export(source: Source, files: FileSystem, scratch: str, *, zookeeper: b
     return ExportPlan(cluster, folders, topic_ids, ids, left, damaged, not_carried)
 
 
-def _not_ours(source: Source, files: FileSystem) -> TravelError:
+def _not_ours(source: Source, files: FileSystem) -> MigrationError:
     said = f"{source.log_dirs[0].path} has no {METADATA_FILE}: it"
     exported = [files.exists(f"{each.path}/{METADATA_FILE}{EXPORTED_SUFFIX}") for each in source.log_dirs]
     if any(exported) or source.cluster_metadata is not None:
-        return TravelError(f"{said} is a data directory of Apache Kafka already.")
+        return MigrationError(f"{said} is a data directory of Apache Kafka already.")
     if source.folders:
-        return TravelError(
+        return MigrationError(
             f"{said} is one of several log.dirs of kafkapy, then name all of them, separated by commas; or a "
             "data directory of Apache Kafka already."
         )
-    return TravelError(f"{said} is not a data directory of kafkapy.")
+    return MigrationError(f"{said} is not a data directory of kafkapy.")

@@ -31,7 +31,7 @@ from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.migrate.checkpoint_files import bring_checkpoints
 from kafkapy.tools.migrate.export_plan import EXPORTED_SUFFIX, ExportPlan, plan_export
 from kafkapy.tools.migrate.kraft_snapshot import snapshot
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.source import CLUSTER_METADATA, PARTIAL_SUFFIX, Source
 from kafkapy.tools.migrate.target import Target
 from kafkapy.tools.migrate.transfer import Transfer, bring_partitions
@@ -58,7 +58,7 @@ def export_copy(
     ZooKeeper at HOST:PORT[,…][/chroot].
 
     Raises:
-        TravelError: it cannot be done; nothing is left of it.
+        MigrationError: it cannot be done; nothing is left of it.
     """
     files = FileSystem()
     with Source(paths) as source, Target(targets, files) as target:
@@ -77,21 +77,21 @@ def export_copy(
             target.commit()
             return Exported(plan, source.clean, transfer)
         except OSError as error:
-            raise TravelError(f"{error.filename or target.final[0]}: {error.strerror}.") from None
+            raise MigrationError(f"{error.filename or target.final[0]}: {error.strerror}.") from None
 
 
 def export_in_place(paths: Sequence[Path], zookeeper: str | None) -> Exported:
     """Make the log directories `paths` themselves Apache Kafka's; as `export_copy`.
 
     Raises:
-        TravelError: it cannot be done; they still are this broker's.
+        MigrationError: it cannot be done; they still are this broker's.
     """
     files = FileSystem()
     with Source(paths) as source:
         own = [each.path for each in source.log_dirs]
         for log_dir in source.log_dirs:
             if log_dir.unknown:
-                raise TravelError(
+                raise MigrationError(
                     f"Apache Kafka does not start with {log_dir.path}/{log_dir.unknown[0]}, which is no "
                     "partition: move it out of the data directory."
                 )
@@ -110,7 +110,7 @@ def export_in_place(paths: Sequence[Path], zookeeper: str | None) -> Exported:
             _put_aside_metadata(source, files)
             return Exported(plan, source.clean, nodes=nodes)
         except OSError as error:
-            raise TravelError(f"{error.filename or own[0]}: {error.strerror}.") from None
+            raise MigrationError(f"{error.filename or own[0]}: {error.strerror}.") from None
 
 
 def _copy(

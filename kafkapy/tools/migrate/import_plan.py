@@ -13,7 +13,7 @@ from kafkapy.tools.migrate.checkpoint_files import cleaner_offsets
 from kafkapy.tools.migrate.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
 from kafkapy.tools.migrate.compaction_holes import end_of_last_hole
 from kafkapy.tools.migrate.internal_topics import InternalTopics, highest_producer_id, read_internal_topics
-from kafkapy.tools.migrate.migration_error import TravelError, some_of
+from kafkapy.tools.migrate.migration_error import MigrationError, some_of
 from kafkapy.tools.migrate.old_segments import begins_with_message
 from kafkapy.tools.migrate.settings import (
     broker_settings,
@@ -46,7 +46,7 @@ def plan_import(source: Source, known: KnownCluster | None, *, in_place: bool = 
     """Plan the import of `source`, of which `known` is what its metadata say.
 
     Raises:
-        TravelError: the metadata may lack what they should say of a directory.
+        MigrationError: the metadata may lack what they should say of a directory.
         OSError: the disk failed.
     """
     chooser = _Chooser(source, in_place=in_place)
@@ -136,7 +136,7 @@ class _Chooser:
         """Topics are what the metadata say.
 
         Raises:
-            TravelError: there are others, and the metadata may not be whole.
+            MigrationError: there are others, and the metadata may not be whole.
         """
         if known.doubt is not None:
             self._doubt(known.doubt, known)
@@ -167,7 +167,7 @@ class _Chooser:
             ):
                 unknown.append(str(topic_partition))
         if unknown:
-            raise TravelError(
+            raise MigrationError(
                 f"{doubt}, and {some_of(unknown)} may be what is missing behind. Restore it from a copy; or, "
                 "if they were left from deleted topics, move these directories away."
             )

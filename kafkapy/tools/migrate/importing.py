@@ -25,7 +25,7 @@ from kafkapy.tools.migrate.import_plan import ImportPlan, plan_import
 from kafkapy.tools.migrate.kraft_log import read_metadata_log
 from kafkapy.tools.migrate.kraft_replay import replay
 from kafkapy.tools.migrate.metadata_file import write_metadata
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.source import CLUSTER_METADATA, PARTIAL_SUFFIX, Source
 from kafkapy.tools.migrate.target import Target
 from kafkapy.tools.migrate.transfer import Transfer, bring_partitions
@@ -59,7 +59,7 @@ def import_copy(
     """Write the import of the log directories `paths` to as many new directories.
 
     Raises:
-        TravelError: it cannot be done; nothing is left of it.
+        MigrationError: it cannot be done; nothing is left of it.
     """
     files = FileSystem()
     with Source(paths) as source:
@@ -76,7 +76,7 @@ def import_copy(
                 _write_meta_properties(source, plan.cluster, target.paths, files)
                 target.commit()
             except OSError as error:
-                raise TravelError(f"{error.filename or target.final[0]}: {error.strerror}.") from None
+                raise MigrationError(f"{error.filename or target.final[0]}: {error.strerror}.") from None
         return Imported(plan, source, transfer)
 
 
@@ -84,7 +84,7 @@ def import_in_place(paths: Sequence[Path], place: MetadataPlace) -> Imported:
     """Make the log directories `paths` themselves this broker's.
 
     Raises:
-        TravelError: it cannot be done; they still are Apache Kafka's.
+        MigrationError: it cannot be done; they still are Apache Kafka's.
     """
     files = FileSystem()
     with Source(paths) as source:
@@ -102,18 +102,18 @@ def import_in_place(paths: Sequence[Path], place: MetadataPlace) -> Imported:
             metadata = source.cluster_metadata
             aside = None if metadata is None else put_aside(files, metadata)
         except OSError as error:
-            raise TravelError(f"{error.filename or own[0]}: {error.strerror}.") from None
+            raise MigrationError(f"{error.filename or own[0]}: {error.strerror}.") from None
         return Imported(plan, source, put_aside=aside)
 
 
 def _plan(source: Source, place: MetadataPlace, *, in_place: bool = False) -> ImportPlan:
     if source.is_kafkapy:
         path = source.log_dirs[0].path
-        raise TravelError(f"{path} is a data directory of kafkapy already: kafkapy serve --data {path}")
+        raise MigrationError(f"{path} is a data directory of kafkapy already: kafkapy serve --data {path}")
     try:
         return plan_import(source, _known(source, place), in_place=in_place)
     except OSError as error:
-        raise TravelError(f"{error.filename or source.log_dirs[0].path}: {error.strerror}.") from None
+        raise MigrationError(f"{error.filename or source.log_dirs[0].path}: {error.strerror}.") from None
 
 
 def _known(source: Source, place: MetadataPlace) -> KnownCluster | None:
@@ -123,7 +123,7 @@ def _known(source: Source, place: MetadataPlace) -> KnownCluster | None:
     if place.directory is not None:
         directory = f"{place.directory.absolute()}/{CLUSTER_METADATA}"
         if not source.files.exists(directory):
-            raise TravelError(f"There is no {directory}: name the node's metadata.log.dir.")
+            raise MigrationError(f"There is no {directory}: name the node's metadata.log.dir.")
     if directory is None:
         return None
     clean = source.files.exists(f"{directory.rpartition('/')[0]}/{CLEAN_SHUTDOWN}")
@@ -138,7 +138,7 @@ def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:
         found = read_tree(client)
     image = found.image
     if source.cluster_id not in (None, image.cluster_id):
-        raise TravelError(
+        raise MigrationError(
             f"ZooKeeper at {address} has the cluster {image.cluster_id}, the directory belongs to "
             f"{source.cluster_id}: correct the address or its chroot."
         )

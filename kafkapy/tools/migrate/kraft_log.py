@@ -37,7 +37,7 @@ from kafkapy.storage.log.batches import BadBatchError, iter_batches
 from kafkapy.storage.log.producer_snapshots import snapshot_offset
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.migrate.kraft_records import SNAPSHOT_FOOTER, decode_metadata_record
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _SEGMENT = re.compile(r"([0-9]{20})\.log")
@@ -64,7 +64,7 @@ def read_metadata_log(files: ReadOnlyFiles, directory: str, *, clean: bool) -> M
     """Read it; `clean`: its node stopped in order.
 
     Raises:
-        TravelError: something is missing, or damaged where it was complete once.
+        MigrationError: something is missing, or damaged where it was complete once.
         OSError: the disk failed.
     """
     return _Reader(files, directory, clean=clean).read()
@@ -98,7 +98,7 @@ class _Reader:
         try:
             return MetadataLog(_in_force(self._records), self._doubt)
         except DecodeError as error:
-            raise TravelError(
+            raise MigrationError(
                 f"{self._directory} was written by a release that is not known here: {error}."
             ) from None
 
@@ -166,16 +166,16 @@ class _Reader:
         if self._position < highest:
             raise self._refusal(f"ends at offset {self._position}, and had reached {highest}")
 
-    def _hole(self, path: str, end_offset: int, damage: list[DamagedRange]) -> TravelError:
+    def _hole(self, path: str, end_offset: int, damage: list[DamagedRange]) -> MigrationError:
         if damage:
             return self._damaged(path, damage[-1].position)
         return self._refusal(f"has no records of the offsets {self._position} to {end_offset - 1}")
 
-    def _damaged(self, path: str, position: int) -> TravelError:
-        return TravelError(f"{path} is damaged at byte {position}. {_REMEDY.format(self._directory)}")
+    def _damaged(self, path: str, position: int) -> MigrationError:
+        return MigrationError(f"{path} is damaged at byte {position}. {_REMEDY.format(self._directory)}")
 
-    def _refusal(self, what: str) -> TravelError:
-        return TravelError(f"{self._directory} {what}. {_REMEDY.format('it')}")
+    def _refusal(self, what: str) -> MigrationError:
+        return MigrationError(f"{self._directory} {what}. {_REMEDY.format('it')}")
 
 
 def _read_snapshot(files: ReadOnlyFiles, path: str) -> list[Record] | None:

@@ -30,7 +30,7 @@ from kafkapy.protocol.messages.metadata_records import (
 )
 from kafkapy.protocol.types import Uuid, uuid_to_text
 from kafkapy.tools.migrate.cluster import KnownCluster, KnownPartition, KnownTopic
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.settings import kept_quotas
 
 _LEADER_UNCHANGED: Final = -2
@@ -40,7 +40,7 @@ def replay(messages: Iterable[TopMessage | int], described_by: str) -> KnownClus
     """The cluster that the records describe.
 
     Raises:
-        TravelError: they contradict one another: some are missing.
+        MigrationError: they contradict one another: some are missing.
     """
     state = _Replay()
     for message in messages:
@@ -117,7 +117,7 @@ class _Replay:
         try:
             return self._topics[topic_id]
         except KeyError:
-            raise TravelError(
+            raise MigrationError(
                 f"The metadata log names the topic {uuid_to_text(topic_id)} before it makes it: "
                 "a part is missing."
             ) from None
@@ -126,7 +126,9 @@ class _Replay:
         partitions = self._topic(change.topic_id).partitions
         before = partitions.get(change.partition_id)
         if before is None:
-            raise TravelError("The metadata log changes a partition before it makes it: a part is missing.")
+            raise MigrationError(
+                "The metadata log changes a partition before it makes it: a part is missing."
+            )
         replicas = before.replicas if change.replicas is None else tuple(change.replicas)
         isr = before.in_sync if change.isr is None else change.isr
         partitions[change.partition_id] = KnownPartition(

@@ -8,7 +8,7 @@ from kafkapy.metadata.sqlite_tree import SqliteTree
 from kafkapy.metadata.store import Create, MetadataStoreError
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.migrate.cluster import Cluster, cluster_nodes
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 
 _WAL_SUFFIX = "-wal"
 
@@ -20,7 +20,7 @@ def read_metadata(files: FileSystem, path: str, scratch: str, node_id: int) -> C
     Topics that are being deleted are left out.
 
     Raises:
-        TravelError: it is damaged.
+        MigrationError: it is damaged.
         OSError: it cannot be copied.
     """
     copies = []
@@ -41,7 +41,7 @@ def read_metadata(files: FileSystem, path: str, scratch: str, node_id: int) -> C
         block = nodes[znodes.PRODUCER_ID_BLOCK].data
         next_producer_id = znodes.decode_producer_id_block(block).last + 1 if block else 0
     except (MetadataStoreError, KeyError) as error:
-        raise TravelError(f"{path} cannot be understood: {error}") from None
+        raise MigrationError(f"{path} cannot be understood: {error}") from None
     finally:
         for copy in copies:
             files.unlink(copy)
@@ -54,7 +54,7 @@ def write_metadata(path: str, cluster: Cluster) -> None:
     """Make a metadata.db, on disk when this returns.
 
     Raises:
-        TravelError: it cannot be written.
+        MigrationError: it cannot be written.
     """
     try:
         tree = SqliteTree(path, sync=True)
@@ -65,4 +65,4 @@ def write_metadata(path: str, cluster: Cluster) -> None:
         finally:
             tree.close()
     except MetadataStoreError as error:
-        raise TravelError(str(error)) from None
+        raise MigrationError(str(error)) from None

@@ -9,7 +9,7 @@ from kafkapy.errors import UserError
 _SHOWN = 10
 
 
-class TravelError(UserError):
+class MigrationError(UserError):
     """A directory cannot be exported or imported; nothing was changed, unless the message says so."""
 
 

@@ -39,7 +39,7 @@ from kafkapy.storage.disk.files import File, FileSystem, release_all
 from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.storage.offline.data_directory import METADATA_FILE
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 
 CLUSTER_METADATA: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 
@@ -76,7 +76,7 @@ class LogDir:
 
     @property
     def identity(self) -> MetaProperties:
-        """Without the paths of its siblings, which are elsewhere when it has travelled."""
+        """Without the paths of its siblings, which may be elsewhere when it was moved."""
         others = self.meta.others.items()
         kept = {key: value for key, value in others if not key.startswith(DIRECTORY_KEY)}
         return replace(self.meta, others=kept)
@@ -89,7 +89,7 @@ class Source:
         """Lock and read them.
 
         Raises:
-            TravelError: one is not there, in use, damaged, or not that of a broker.
+            MigrationError: one is not there, in use, damaged, or not that of a broker.
         """
         self.files = ReadOnlyFiles()
         self._locks: list[File] = []
@@ -102,7 +102,7 @@ class Source:
             self._check_siblings()
         except OSError as error:
             self.close()
-            raise TravelError(f"{error.filename or paths[0]} cannot be read: {error.strerror}.") from None
+            raise MigrationError(f"{error.filename or paths[0]} cannot be read: {error.strerror}.") from None
         except BaseException:
             self.close()
             raise
@@ -161,13 +161,15 @@ class Source:
         try:
             entries = self.files.scan(path)
         except (FileNotFoundError, NotADirectoryError):
-            raise TravelError(f"There is no directory {path}: name the data directory of a broker.") from None
+            raise MigrationError(
+                f"There is no directory {path}: name the data directory of a broker."
+            ) from None
         try:
             meta = read_meta_properties(self.files, f"{path}/{META_PROPERTIES}")
         except CorruptCheckpointError as error:
-            raise TravelError(f"It cannot be told whose directory this is: {error}.") from None
+            raise MigrationError(f"It cannot be told whose directory this is: {error}.") from None
         if meta is None:
-            raise TravelError(
+            raise MigrationError(
                 f"{path} has no {META_PROPERTIES}: name the data directory of a broker (its log.dirs)."
             )
         try:
@@ -193,11 +195,11 @@ class Source:
         try:
             self._locks.append(FileSystem().lock(lock))
         except BlockingIOError:
-            raise TravelError(
+            raise MigrationError(
                 f"{path} is in use by a broker (its {LOCK_FILE} is locked): stop the broker first."
             ) from None
         except PermissionError:
-            raise TravelError(f"{lock} cannot be opened: run this as the user who owns it.") from None
+            raise MigrationError(f"{lock} cannot be opened: run this as the user who owns it.") from None
         except OSError as error:
             if error.errno != errno.EROFS:  # on a read-only file system no broker runs
                 raise
@@ -215,7 +217,7 @@ class Source:
         folder = PartitionFolder(topic_partition, path, index, topic_id, epoch)
         other = self.folders.setdefault(topic_partition, folder)
         if other is not folder:
-            raise TravelError(
+            raise MigrationError(
                 f"{topic_partition} is in both {other.path} and {path}: remove the one that is out of date."
             )
 
@@ -225,7 +227,7 @@ class Source:
         for log_dir in self.log_dirs:
             for key, path in log_dir.meta.others.items():
                 if key.startswith(DIRECTORY_KEY) and key.removeprefix(DIRECTORY_KEY) not in present:
-                    raise TravelError(
+                    raise MigrationError(
                         f"{path} is missing, which this broker had as a log directory at its last start: "
                         "name all of its log.dirs, separated by commas. To give up what is in it, remove "
                         f"{key} from {log_dir.path}/{META_PROPERTIES}."
@@ -238,10 +240,10 @@ class Source:
         ):
             known = sorted(str(each) for each in ids if each is not None)
             if len(known) > 1:
-                raise TravelError(
+                raise MigrationError(
                     f"The directories belong to {what} {' and '.join(known)}: name those of one broker."
                 )
         if self.node_id < 0:
-            raise TravelError(
+            raise MigrationError(
                 f"{self.log_dirs[0].path}/{META_PROPERTIES} names no broker id: write it there."
             )

@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from kafkapy.storage.disk.files import File, FileSystem, release_all
 from kafkapy.storage.disk.log_directory import LOCK_FILE
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.source import PARTIAL_SUFFIX
 
 _MARK: Final = b"written by kafkapy export or import\n"
@@ -30,14 +30,14 @@ class Target:
         """Make the directories to write into.
 
         Raises:
-            TravelError: a target exists, or cannot be made.
+            MigrationError: a target exists, or cannot be made.
         """
         self.final = [str(path.absolute()) for path in paths]
         self._files = files
         self._locks: list[File] = []
         for path in self.final:
             if not self._is_free(path):
-                raise TravelError(f"{path} exists: name a directory that is yet to be made.")
+                raise MigrationError(f"{path} exists: name a directory that is yet to be made.")
         self.paths = [path + PARTIAL_SUFFIX for path in self.final]
         """Where to write."""
         try:
@@ -45,7 +45,7 @@ class Target:
                 self._make(path)
         except OSError as error:
             self._discard()
-            raise TravelError(f"{error.filename} cannot be made: {error.strerror}.") from None
+            raise MigrationError(f"{error.filename} cannot be made: {error.strerror}.") from None
         except BaseException:
             self._discard()
             raise
@@ -83,14 +83,14 @@ class Target:
         except NotADirectoryError:
             return False
         except OSError as error:
-            raise TravelError(f"{path} cannot be made: {error.strerror}.") from None
+            raise MigrationError(f"{path} cannot be made: {error.strerror}.") from None
 
     def _make(self, path: str) -> None:
         parent = os.path.dirname(path)
         self._files.make_directories(parent)
         if self._files.exists(path):
             if not self._is_ours(path):
-                raise TravelError(f"{path} is in the way, and not left from an earlier run: move it away.")
+                raise MigrationError(f"{path} is in the way, and not left from an earlier run: move it away.")
             self._lock(path)
             self._files.remove(path)
             release_all([self._locks.pop()])
@@ -111,7 +111,7 @@ class Target:
         try:
             self._locks.append(self._files.lock(f"{path}/{LOCK_FILE}"))
         except BlockingIOError:
-            raise TravelError(f"{path} is being written by another run: wait for that.") from None
+            raise MigrationError(f"{path} is being written by another run: wait for that.") from None
 
     def _discard(self) -> None:
         """Remove what was not committed."""

@@ -21,7 +21,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.damage.damage import DAMAGED_OFFSETS
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
 from kafkapy.storage.disk.files import FileSystem, is_disk_full
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.old_segments import begins_with_message, convert_segment
 from kafkapy.tools.migrate.source import PartitionFolder, Source
 
@@ -91,7 +91,7 @@ def bring_partitions(
         convert: those with segments to write anew (old_segments.py).
 
     Raises:
-        TravelError: there is no room, or a disk failed; what was written stays for the caller to remove.
+        MigrationError: there is no room, or a disk failed; what was written stays for the caller to remove.
     """
     transfer = Transfer()
     with ThreadPoolExecutor(_THREADS, "kafkapy-copy") as pool:
@@ -118,13 +118,13 @@ def bring_partitions(
     return transfer
 
 
-def _explained(error: OSError, folder: PartitionFolder, target: str) -> TravelError:
+def _explained(error: OSError, folder: PartitionFolder, target: str) -> MigrationError:
     if is_disk_full(error):
-        return TravelError(
+        return MigrationError(
             f"There is no room for {folder.path} in {target}: free space, or name a target on the same file "
             "system."
         )
-    return TravelError(f"{error.filename or folder.path} cannot be copied: {error.strerror}.")
+    return MigrationError(f"{error.filename or folder.path} cannot be copied: {error.strerror}.")
 
 
 def _bring_partition(source: Source, folder: PartitionFolder, target: str, files: FileSystem) -> Transfer:

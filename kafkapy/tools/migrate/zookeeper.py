@@ -19,7 +19,7 @@ from kafkapy.metadata.image import MetadataImage, read_image
 from kafkapy.metadata.store import MetadataStoreError, Node, NodeStat
 from kafkapy.process.log_text import listed
 from kafkapy.tools.migrate.cluster import Cluster, cluster_nodes
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.settings import kept_quotas
 
 _SECONDS: Final = 15.0
@@ -58,20 +58,20 @@ def connected(address: str) -> Iterator[Any]:
     """A session with the ZooKeeper at HOST:PORT[,HOST:PORT…][/chroot].
 
     Raises:
-        TravelError: kazoo is not installed, or nothing answers.
+        MigrationError: kazoo is not installed, or nothing answers.
     """
     try:
         from kazoo.client import KazooClient
         from kazoo.exceptions import KazooException
         from kazoo.handlers.threading import KazooTimeoutError
     except ModuleNotFoundError:
-        raise TravelError("kazoo is not installed: pip install 'kafkapy-broker[zookeeper]'") from None
+        raise MigrationError("kazoo is not installed: pip install 'kafkapy-broker[zookeeper]'") from None
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what matters is said in the error
     hosts, _, chroot = address.partition("/")
     try:
         client = KazooClient(hosts=hosts, timeout=_SECONDS)
     except ValueError:
-        raise TravelError(
+        raise MigrationError(
             f"{address} is no address of a ZooKeeper: say HOST:PORT or HOST:PORT/PATH."
         ) from None
     try:
@@ -80,11 +80,13 @@ def connected(address: str) -> Iterator[Any]:
             client.chroot = "/" + chroot.strip("/")
         yield client
     except KazooTimeoutError:
-        raise TravelError(
+        raise MigrationError(
             f"ZooKeeper does not answer at {hosts}: start it, or correct the address."
         ) from None
     except KazooException as error:
-        raise TravelError(f"ZooKeeper at {hosts} failed: {type(error).__name__} {error}".rstrip()) from None
+        raise MigrationError(
+            f"ZooKeeper at {hosts} failed: {type(error).__name__} {error}".rstrip()
+        ) from None
     finally:
         client.stop()
         client.close()
@@ -94,16 +96,16 @@ def check_is_free(client: Any, cluster: Cluster) -> None:
     """See that the tree can become that of `cluster`: it is empty, or what an earlier run wrote.
 
     Raises:
-        TravelError: it is that of another cluster, or a broker uses it.
+        MigrationError: it is that of another cluster, or a broker uses it.
     """
     if client.exists(znodes.BROKER_IDS) and client.get_children(znodes.BROKER_IDS):
-        raise TravelError("A broker is registered in that ZooKeeper: stop it, or name another chroot.")
+        raise MigrationError("A broker is registered in that ZooKeeper: stop it, or name another chroot.")
     ours = dict(cluster_nodes(cluster, epochs_on=1))
     for root in _ROOTS:
         for path, data, _ in _subtree(client, root):
             # A node without data is one that Kafka and ZooKeeper make for those below.
             if data and ours.get(path) != data:
-                raise TravelError(
+                raise MigrationError(
                     f"That ZooKeeper has a cluster already ({path} is there): name a chroot that is free, "
                     "as in HOST:PORT/kafka."
                 )
@@ -140,7 +142,7 @@ def read_tree(client: Any) -> Found:
     """What a cluster's tree says.
 
     Raises:
-        TravelError: there is none, or it is damaged.
+        MigrationError: there is none, or it is damaged.
         KazooException: ZooKeeper failed.
     """
     tree: dict[str, Node] = {}
@@ -148,7 +150,7 @@ def read_tree(client: Any) -> Found:
         for path, data, version in _subtree(client, root):
             tree[path] = Node(data, NodeStat(version, 0, 0))
     if znodes.CLUSTER_ID not in tree:
-        raise TravelError(
+        raise MigrationError(
             "There is no Kafka cluster in that ZooKeeper: is a chroot missing (HOST:PORT/kafka)?"
         )
     try:
@@ -156,9 +158,9 @@ def read_tree(client: Any) -> Found:
         block = tree.get(znodes.PRODUCER_ID_BLOCK)
         next_id = znodes.decode_producer_id_block(block.data).last + 1 if block and block.data else 0
     except MetadataStoreError as error:
-        raise TravelError(f"ZooKeeper's tree cannot be understood: {error}") from None
+        raise MigrationError(f"ZooKeeper's tree cannot be understood: {error}") from None
     if nameless := image.unfinished - image.topics.keys():
-        raise TravelError(
+        raise MigrationError(
             f"These topics have no id yet: {listed(sorted(nameless))}. A controller of Kafka 2.8 or later"
             " gives them one."
         )

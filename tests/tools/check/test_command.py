@@ -92,7 +92,9 @@ def test_the_command_hangs_in_the_command_line_and_serve_starts_without_it(tmp_p
     command = [sys.executable, "-m", "kafkapy", "check", str(tmp_path / "data")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    program = "import sys, kafkapy.cli; print([name for name in sys.modules if name.startswith('kafkapy.tools')])"
+    program = (
+        "import sys, kafkapy.cli; print([name for name in sys.modules if name.startswith('kafkapy.tools')])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )

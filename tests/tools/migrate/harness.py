@@ -1,4 +1,4 @@
-"""Directories to travel: one that a broker wrote, what a broker shows of it, and the commands."""
+"""Directories to migrate: one that a broker wrote, what a broker shows of it, and the commands."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, random_uuid,
 from kafkapy.tools.migrate.cluster import KnownCluster, KnownPartition, KnownTopic
 from kafkapy.tools.migrate.import_plan import ImportPlan, plan_import
 from kafkapy.tools.migrate.importing import MetadataPlace, import_copy
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.source import Source
 
 ID = bytes(range(16))
@@ -113,7 +113,7 @@ def test_what_torn_metadata_do_not_know_is_not_called_deleted(tmp_path: Path) ->
     make_directory(tmp_path, t_0=ID, t_1=ID, u_0=random_uuid())
     described = known("t", {0: HERE})
     described.doubt = "the log is torn"
-    with pytest.raises(TravelError, match="the log is torn, and t-1, u-0 may be what is missing behind"):
+    with pytest.raises(MigrationError, match="the log is torn, and t-1, u-0 may be what is missing behind"):
         plan(tmp_path, described)
     described.doubt = None
     assert [line.partition(": ")[2] for line in plan(tmp_path, described).not_carried] == [
@@ -252,11 +252,11 @@ def test_behind_a_hole_that_compaction_made_nothing_is_lost(tmp_path: Path, high
 def test_directories_of_two_brokers_are_not_one(tmp_path: Path) -> None:
     one, two = make_directory(tmp_path / "one"), make_directory(tmp_path / "two")
     (two / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=2\n")
-    with pytest.raises(TravelError, match="belong to broker 1 and 2: name those of one broker"):
+    with pytest.raises(MigrationError, match="belong to broker 1 and 2: name those of one broker"):
         Source([one, two])
 
 
 def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
     one, two = make_directory(tmp_path / "one", t_0=ID), make_directory(tmp_path / "two", t_0=ID)
-    with pytest.raises(TravelError, match="remove the one that is out of date"):
+    with pytest.raises(MigrationError, match="remove the one that is out of date"):
         Source([one, two])

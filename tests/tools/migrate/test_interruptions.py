@@ -15,7 +15,7 @@ from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.migrate import exporting, importing
 from kafkapy.tools.migrate.exporting import export_copy, export_in_place
 from kafkapy.tools.migrate.importing import MetadataPlace, import_copy, import_in_place
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.target import Target
 from tests.tools.migrate.harness import files_of, open_directory, write_directory
 
@@ -88,7 +88,7 @@ def test_a_failing_disk_leaves_nothing_of_an_export(
 
     for left in moments(run, monkeypatch)[:-1]:
         interrupt(monkeypatch, left, disk_full)
-        with pytest.raises(TravelError):
+        with pytest.raises(MigrationError):
             run("target")
         assert [path.name for path in tmp_path.iterdir()] == ["counted"]
     assert files_of(home) == files

@@ -30,7 +30,7 @@ from kafkapy.tools.migrate.kraft_log import read_metadata_log
 from kafkapy.tools.migrate.kraft_records import encode_metadata_record
 from kafkapy.tools.migrate.kraft_replay import replay
 from kafkapy.tools.migrate.kraft_snapshot import snapshot
-from kafkapy.tools.migrate.migration_error import TravelError
+from kafkapy.tools.migrate.migration_error import MigrationError
 
 ID = bytes(range(16))
 OTHER_ID = bytes(range(1, 17))
@@ -105,7 +105,7 @@ def test_a_snapshot_without_an_end_does_not_count(tmp_path: Path) -> None:
 
 def test_a_log_whose_snapshot_is_gone_is_refused(tmp_path: Path) -> None:
     (tmp_path / f"{500:020d}.log").write_bytes(log_of(*topic_made(), base_offset=500))
-    with pytest.raises(TravelError, match="no good snapshot at 00000000000000000500"):
+    with pytest.raises(MigrationError, match="no good snapshot at 00000000000000000500"):
         read(tmp_path)
 
 
@@ -127,7 +127,7 @@ def test_bad_bytes_that_more_follows_are_damage(tmp_path: Path, batch: int) -> N
         data = bytearray(log_of(*messages))
         data[position] ^= 1
         path.write_bytes(data)
-        with pytest.raises(TravelError, match=r"is damaged at byte \d+. Restore it"):
+        with pytest.raises(MigrationError, match=r"is damaged at byte \d+. Restore it"):
             read(tmp_path)
 
 
@@ -138,7 +138,7 @@ def test_bad_bytes_at_the_end_are_damage_after_a_stop_in_order(tmp_path: Path) -
     assert read(tmp_path, clean=True).next_producer_id == 1000
     for wrong in (data[:-1], data[:-1] + b"\xff", data + bytes(100)):
         path.write_bytes(wrong)
-        with pytest.raises(TravelError, match="is damaged at byte"):
+        with pytest.raises(MigrationError, match="is damaged at byte"):
             read(tmp_path, clean=True)
 
 
@@ -147,7 +147,7 @@ def test_a_log_that_ends_below_its_last_producer_snapshot_was_cut(tmp_path: Path
     (tmp_path / f"{2:020d}.snapshot").touch()
     assert list(read(tmp_path, clean=True).topics) == ["t"]
     (tmp_path / f"{3:020d}.snapshot").touch()
-    with pytest.raises(TravelError, match="ends at offset 2, and had reached 3"):
+    with pytest.raises(MigrationError, match="ends at offset 2, and had reached 3"):
         read(tmp_path, clean=True)
     assert list(read(tmp_path).topics) == ["t"]
 
@@ -156,32 +156,32 @@ def test_a_log_that_ends_below_a_snapshot_was_cut(tmp_path: Path) -> None:
     path = write_snapshot(tmp_path)
     path.write_bytes(path.read_bytes()[:-1])
     (tmp_path / f"{0:020d}.log").write_bytes(log_of(*topic_made()))
-    with pytest.raises(TravelError, match="ends at offset 2, and had reached"):
+    with pytest.raises(MigrationError, match="ends at offset 2, and had reached"):
         read(tmp_path)
 
 
 def test_a_log_that_is_empty_or_gone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TravelError, match="has no log"):
+    with pytest.raises(MigrationError, match="has no log"):
         read(tmp_path)
     (tmp_path / f"{0:020d}.log").touch()
-    with pytest.raises(TravelError, match="has an empty log"):
+    with pytest.raises(MigrationError, match="has an empty log"):
         read(tmp_path)
     (tmp_path / f"{0:020d}.log").unlink()
     write_snapshot(tmp_path)
     assert list(read(tmp_path, clean=True).topics) == ["t"]
     (tmp_path / "quorum-state").write_text("{}")
-    with pytest.raises(TravelError, match="has no log"):
+    with pytest.raises(MigrationError, match="has no log"):
         read(tmp_path)
 
 
 def test_offsets_that_are_missing_are_a_missing_part(tmp_path: Path) -> None:
     one, two = log_of(*topic_made()), log_of(ProducerIdsRecord(next_producer_id=1000), base_offset=5)
     (tmp_path / f"{0:020d}.log").write_bytes(one + two)
-    with pytest.raises(TravelError, match="no records of the offsets 2 to 4"):
+    with pytest.raises(MigrationError, match="no records of the offsets 2 to 4"):
         read(tmp_path)
     (tmp_path / f"{0:020d}.log").write_bytes(one)
     (tmp_path / f"{5:020d}.log").write_bytes(two)
-    with pytest.raises(TravelError, match="no records of the offsets 2 to 4"):
+    with pytest.raises(MigrationError, match="no records of the offsets 2 to 4"):
         read(tmp_path)
 
 
@@ -287,7 +287,7 @@ def test_what_this_broker_has_nothing_for_is_counted(tmp_path: Path) -> None:
 
 def test_a_partition_of_no_topic_is_a_missing_part(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}.log").write_bytes(log_of(*topic_made()[1:]))
-    with pytest.raises(TravelError, match="a part is missing"):
+    with pytest.raises(MigrationError, match="a part is missing"):
         read(tmp_path)
 
 
@@ -295,5 +295,5 @@ def test_a_record_of_a_later_version_is_refused(tmp_path: Path) -> None:
     value = bytearray(encode_metadata_record(topic_made()[1], 2))
     value[2] = 9  # the version
     (tmp_path / f"{0:020d}.log").write_bytes(build_batch([Record(timestamp=1, value=bytes(value))]))
-    with pytest.raises(TravelError, match="written by a release that is not known here"):
+    with pytest.raises(MigrationError, match="written by a release that is not known here"):
         read(tmp_path)

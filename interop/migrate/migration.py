@@ -1,4 +1,4 @@
-"""One journey of a directory: filled by its broker, stopped or killed, carried over, opened by the other.
+"""One migration of a directory: filled by its broker, stopped or killed, carried over, opened by the other.
 
 What the other one shows is compared with what the directory's own broker shows: before it stopped or, of one
 that was killed, after its own recovery of a copy of the directory.
