@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkapy.pipeline.definition import TableTarget
+from kafkapy.pipeline.table_target import TableTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

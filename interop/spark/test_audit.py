@@ -17,8 +17,9 @@ from kafkapy.cli import main
 from kafkapy.pipeline import Pipeline, PipelineError
 from kafkapy.pipeline.audit.report import AuditReport
 from kafkapy.pipeline.dead_letters.reader import dead_letters
-from kafkapy.pipeline.definition import TABLE_FORMATS, PipelineDefinition
+from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.table_target import TABLE_FORMATS
 from kafkapy.pipeline.topics import Topics
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")

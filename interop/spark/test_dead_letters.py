@@ -12,10 +12,11 @@ from interop.conftest import MakeTopic
 from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
 from kafkapy.pipeline.dead_letters.reader import dead_letters
 from kafkapy.pipeline.dead_letters.replay import replay_dead_letters
-from kafkapy.pipeline.definition import FormatDefinition, PipelineDefinition, TableTarget
+from kafkapy.pipeline.definition import FormatDefinition, PipelineDefinition
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.topics import Topics
 from kafkapy.spark import read_topic
 

@@ -15,7 +15,8 @@ from confluent_kafka import Message, Producer
 from interop.conftest import MakeTopic
 from kafkapy.cli import main
 from kafkapy.pipeline import Pipeline, PipelineError
-from kafkapy.pipeline.definition import TABLE_FORMATS, PipelineDefinition
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.table_target import TABLE_FORMATS
 from kafkapy.pipeline.topics import Topics
 from tests.pipeline.protobuf_messages import descriptor_set, order_file
 

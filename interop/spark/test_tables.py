@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner
 
 from kafkapy.pipeline.commands.maintain import maintain
-from kafkapy.pipeline.definition import TableTarget
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.table_target import TableTarget
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 

@@ -57,14 +57,16 @@ from kafkapy.pipeline.secret_options import (
     secrets_of,
     with_absolute_files,
 )
+from kafkapy.pipeline.state_folder import StateFolder
+from kafkapy.pipeline.table_target import TABLE_FORMATS, TableTarget, absolute
+from kafkapy.pipeline.tables.partitioning import Partitioning
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
-TABLE_FORMATS: Final = ("delta", "iceberg", "parquet")
 FORMAT_KINDS: Final = ("raw", "json", "avro", "protobuf")
 MODES: Final = ("append", "upsert")
 STARTS: Final = ("earliest", "latest")
 
-_URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
+_KEPT: Final = "pipeline.yaml"
 _ADDRESSES = re.compile(r"[^\s,:/]+:\d+|\[[^\s\]]+\]:\d+")
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SCHEMA_FILE = re.compile(r".*\.(json|avsc|ddl|sql|txt|desc|pb|protoset|fds|bin)", re.IGNORECASE)
@@ -76,41 +78,6 @@ _OWN_KAFKA_OPTIONS = {
     "enable.auto.commit": "the position lies beside the table",
     "auto.offset.reset": "use start:",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableTarget:
-    """Where the table lies: an absolute path of this machine, or a URI such as s3a://bucket/orders."""
-
-    format: str
-    location: str
-
-    def __post_init__(self) -> None:
-        if self.format not in TABLE_FORMATS:
-            raise PipelineError(
-                f"table: unknown format {self.format!r}{did_you_mean(self.format, TABLE_FORMATS)}; "
-                f"expected {', '.join(f'{one}:PATH' for one in TABLE_FORMATS)}"
-            )
-        if not self.location:
-            raise PipelineError(f"table: no path in '{self.format}:'; for example {self.format}:lake/orders")
-
-    @classmethod
-    def parse(cls, text: str, folder: Path | None = None) -> TableTarget:
-        """`delta:lake/orders`; a relative path is relative to `folder`, or stays as it is."""
-        kind, separator, location = text.partition(":")
-        if not separator or "/" in kind:
-            raise PipelineError(
-                f"table: {shown(text)} names no format; write delta:{text} (or iceberg:, parquet:)"
-            )
-        return cls(format=kind, location=_absolute(location, folder))
-
-    @property
-    def local_path(self) -> Path | None:
-        """The path on this machine, None for a URI of somewhere else."""
-        return local_path(self.location)
-
-    def __str__(self) -> str:
-        return f"{self.format}:{self.location}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,8 +183,6 @@ class PipelineDefinition:
                 raise PipelineError(f"bootstrap: expected HOST:PORT[,HOST:PORT], not {shown(self.bootstrap)}")
         self._check_mode()
         if self.partition_by:
-            from kafkapy.pipeline.tables.partitioning import Partitioning
-
             Partitioning.parse(self.partition_by)
         if self.start not in STARTS:
             within("start", timestamp_ms, self.start)
@@ -312,15 +277,26 @@ class PipelineDefinition:
         if path.suffix in (".yaml", ".yml") and not path.is_dir():
             near = did_you_mean(path.name, [one.name for one in path.parent.glob("*.y*ml")])
             raise PipelineError(f"{text}: no such file{near}; make one with kafkapy pipeline create")
-        from kafkapy.pipeline.state import State
-
-        definition = State(_absolute(location, Path.cwd())).definition
+        folder = StateFolder(absolute(location, Path.cwd()))
+        definition = cls.kept_in(folder)
         if definition is None:
             raise PipelineError(
                 f"{text}: neither a pipeline's YAML file nor a table that a pipeline has written "
-                f"(no {State.FOLDER}/pipeline.yaml in it)"
+                f"(no {folder.FOLDER}/{_KEPT} in it)"
             )
         return definition
+
+    @classmethod
+    def kept_in(cls, folder: StateFolder) -> PipelineDefinition | None:
+        """What `keep_in` has written there, its paths absolute; None before the first run."""
+        text = folder.read_text(_KEPT)
+        if text is None:
+            return None
+        return cls.parse(text, source=f"{folder.location}/{folder.FOLDER}/{_KEPT}")
+
+    def keep_in(self, folder: StateFolder) -> None:
+        """Written down beside the table, without secrets."""
+        folder.write_text(_KEPT, self.without_secrets().to_yaml())
 
     @classmethod
     def from_yaml(cls, path: Path) -> PipelineDefinition:
@@ -404,13 +380,6 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def local_path(location: str) -> Path | None:
-    """The path on this machine of a path or a file: URI, None for a URI of somewhere else."""
-    if location.startswith("file:"):
-        return Path("/" + location.removeprefix("file:").lstrip("/"))
-    return None if _URI.match(location) else Path(location)
-
-
 def is_schema_file(schema: str) -> bool:
     """Whether `schema` is a file's path rather than the schema itself (a DDL has spaces, JSON brackets)."""
     text = schema.strip()
@@ -419,17 +388,10 @@ def is_schema_file(schema: str) -> bool:
     return bool(_SCHEMA_FILE.fullmatch(text)) or not re.search(r"\s|:(?!/)", text)
 
 
-def _absolute(location: str, folder: Path | None) -> str:
-    path = local_path(location)
-    if path is None or folder is None or not location:
-        return location
-    return str((folder / path.expanduser()).absolute())
-
-
 def _absolute_schema(schema: str | None, folder: Path | None) -> str | None:
     if schema is None or not is_schema_file(schema):
         return schema
-    return _absolute(schema, folder)
+    return absolute(schema, folder)
 
 
 def _options(fields: Fields, key: str, folder: Path | None) -> dict[str, str]:

@@ -22,33 +22,20 @@ still be in the table: whoever finds it set deletes them and clears it before re
 copy with the same offsets, to which a reset said that it goes on; the ids before are `copied_from` then.
 `table_id` is the id of the first incarnation, which all have in common. `read` is what those before have read
 (`read_ranges.py`).
-
-Small files are replaced whole. On a local disk by a rename, synced before and after. Elsewhere a rename may
-not replace, or the store may have none: the text is first written whole as NAME.next, then NAME is deleted
-and NAME.next moved; a reader that finds no NAME takes NAME.next, which is whole by then.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import errno
-import fcntl
-import json
-import os
-import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pyarrow import fs
 
-from kafkapy.pipeline.definition import PipelineDefinition, local_path
-from kafkapy.pipeline.pipeline_error import PipelineError
-
-_LOCK_PATIENCE: Final = 1.0  # seconds; a look at the lock by `running` holds it for an instant
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.state_folder import StateFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,19 +74,8 @@ class Progress:
         return self.rows / self.seconds if self.seconds else 0.0
 
 
-class State:
-    """The state folder of the table at `location`, a path or a URI; nothing is made before it is written."""
-
-    FOLDER: Final = "_kafkapy"
-
-    def __init__(self, location: str | os.PathLike[str]) -> None:
-        self.location = os.fspath(location).rstrip("/") or "/"
-        self._local = local_path(self.location)
-        try:
-            self.filesystem, base = _open_filesystem(self.location)
-        except (OSError, ValueError, ImportError) as error:
-            raise PipelineError(f"{self.location}: cannot be reached: {error}") from None
-        self.root: str = f"{base.rstrip('/')}/{self.FOLDER}"
+class State(StateFolder):
+    """The memory of the pipeline of one table; nothing is made before it is written."""
 
     # -- the checkpoint and its incarnations
 
@@ -182,7 +158,7 @@ class State:
 
     def forget_old_checkpoints(self) -> None:
         present = self.checkpoint_path
-        for entry in self._entries(f"{self.root}/checkpoint"):
+        for entry in self.entries(f"{self.root}/checkpoint"):
             if entry.path != present and entry.type == fs.FileType.Directory:
                 self.filesystem.delete_dir(entry.path)
 
@@ -195,14 +171,11 @@ class State:
     @property
     def definition(self) -> PipelineDefinition | None:
         """As it was last run, its paths absolute, without secrets that stood in it."""
-        text = self.read_text("pipeline.yaml")
-        if text is None:
-            return None
-        return PipelineDefinition.parse(text, source=f"{self.location}/{self.FOLDER}/pipeline.yaml")
+        return PipelineDefinition.kept_in(self)
 
     @definition.setter
     def definition(self, definition: PipelineDefinition) -> None:
-        self.write_text("pipeline.yaml", definition.without_secrets().to_yaml())
+        definition.keep_in(self)
 
     @property
     def progress(self) -> Progress | None:
@@ -231,140 +204,6 @@ class State:
         if (topic, name) not in (places := self.dead_letter_places):
             self.write_json("dead_letters.json", [*places, (topic, name)])
 
-    # -- one driver at a time
-
-    @contextlib.contextmanager
-    def lock(self, name: str = "lock", *, held: str = "its pipeline is running already") -> Iterator[None]:
-        """Holds the pipeline for this process. A store without locks (S3, HDFS) is not locked.
-
-        Another `name` is another lock; `held` says what another process does that has it.
-        """
-        if self._local is None:
-            yield
-            return
-        try:
-            self.filesystem.create_dir(self.root)
-            descriptor = os.open(f"{self.root}/{name}", os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise PipelineError(f"{self.location}: cannot be written: {error}; name another folder") from None
-        try:
-            deadline = time.monotonic() + _LOCK_PATIENCE
-            while not _try_lock(descriptor, fcntl.LOCK_EX):
-                if time.monotonic() >= deadline:
-                    owner = os.pread(descriptor, 20, 0).decode() or "unknown"
-                    raise PipelineError(f"{self.location}: {held} (process {owner}); stop that first")
-                time.sleep(0.02)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-            yield
-        finally:
-            os.close(descriptor)
-
-    @property
-    def running(self) -> int | None:
-        """The process that holds the lock; None when no process does, or there is no lock to see."""
-        if self._local is None:
-            return None
-        try:
-            descriptor = os.open(f"{self.root}/lock", os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        try:
-            if _try_lock(descriptor, fcntl.LOCK_SH):
-                return None
-            return int(os.pread(descriptor, 20, 0) or 0)
-        finally:
-            os.close(descriptor)
-
-    # -- small files
-
-    def read_text(self, name: str) -> str | None:
-        for path in (f"{self.root}/{name}", f"{self.root}/{name}.next"):
-            if (text := self.read_path(path)) is not None:
-                return text
-        return None
-
-    def read_path(self, path: str) -> str | None:
-        """A file's text by its path in `filesystem`, None when there is no such file."""
-        try:
-            with self.filesystem.open_input_stream(path, compression=None) as stream:
-                return bytes(stream.read()).decode()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            if error.errno == errno.ENOTDIR:
-                return None
-            raise PipelineError(f"{path}: cannot be read: {error}") from None
-
-    def write_text(self, name: str, text: str) -> None:
-        path = f"{self.root}/{name}"
-        try:
-            self.filesystem.create_dir(self.root)
-            if self._local is not None:
-                _replace(Path(path), text.encode())
-                return
-            with self.filesystem.open_output_stream(f"{path}.next", compression=None) as stream:
-                stream.write(text.encode())
-            if self.filesystem.get_file_info(path).type != fs.FileType.NotFound:
-                self.filesystem.delete_file(path)
-            self.filesystem.move(f"{path}.next", path)
-        except OSError as error:
-            raise PipelineError(f"{path}: cannot be written: {error}") from None
-
-    def read_json(self, name: str) -> Any:
-        text = self.read_text(name)
-        if text is None:
-            return None
-        try:
-            return json.loads(text)
-        except ValueError:
-            raise PipelineError(
-                f"{self.root}/{name}: damaged, not JSON; restore it, or start over: kafkapy pipeline reset"
-            ) from None
-
-    def write_json(self, name: str, value: Any) -> None:
-        self.write_text(name, json.dumps(value, indent=1))
-
-    def names_in(self, folder: str) -> list[str]:
-        """The names of a folder of `filesystem`, none when there is no such folder."""
-        return [entry.base_name for entry in self._entries(folder)]
-
-    def _entries(self, folder: str) -> list[Any]:
-        selector = fs.FileSelector(folder, allow_not_found=True)
-        return list(self.filesystem.get_file_info(selector))
-
 
 def _fresh_id() -> str:
     return uuid.uuid4().hex[:12]
-
-
-def _open_filesystem(location: str) -> tuple[Any, str]:
-    local = local_path(location)
-    if local is not None:
-        return fs.LocalFileSystem(), str(local.absolute())
-    scheme, _, rest = location.partition(":")
-    # Hadoop's name of the S3 connector; the object store is the same.
-    filesystem, path = fs.FileSystem.from_uri(f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}")
-    return filesystem, path
-
-
-def _try_lock(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _replace(path: Path, content: bytes) -> None:
-    following = path.with_name(f"{path.name}.tmp")
-    with following.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    following.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -14,9 +14,10 @@ from click.testing import CliRunner, Result
 from kafkapy.pipeline.commands.cli import pipeline
 from kafkapy.pipeline.dead_letters.dead_letters import make_topic as make_dead_letter_topic
 from kafkapy.pipeline.dead_letters.replay import replay_dead_letters
-from kafkapy.pipeline.definition import PipelineDefinition, TableTarget
+from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.topics import Topics
 from tests.pipeline.conftest import MakeTopic
 

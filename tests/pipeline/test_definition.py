@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError
-from kafkapy.pipeline.definition import TableTarget, is_schema_file
+from kafkapy.pipeline.definition import is_schema_file
 from kafkapy.pipeline.fields import seconds, timestamp_ms
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.table_target import TableTarget
 
 FULL = """\
 name: orders-table

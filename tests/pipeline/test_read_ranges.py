@@ -11,10 +11,11 @@ from unittest.mock import MagicMock
 import pytest
 
 import kafkapy.pipeline.tables
-from kafkapy.pipeline.definition import PipelineDefinition, TableTarget
+from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.read_ranges import Ranges, below, gaps, read_so_far, with_present
 from kafkapy.pipeline.reset import ResetPlan, reset
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.table_target import TableTarget
 from tests.pipeline import spark_checkpoint as spark
 
 Offsets = Mapping[int, int]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkapy.pipeline.definition import TableTarget
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables import check_location
 
 FORMATS = ("delta", "iceberg", "parquet")

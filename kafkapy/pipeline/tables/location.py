@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pyarrow import fs
-
-from kafkapy.pipeline.definition import TableTarget
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.state import State
+from kafkapy.pipeline.state_folder import StateFolder
+from kafkapy.pipeline.table_target import TableTarget
 
 
 def check_location(target: TableTarget) -> None:
     """Raises PipelineError when `target` can be no table of its format: a file, a folder of other things."""
-    state = State(target.location)
+    from pyarrow import fs
+
+    state = StateFolder(target.location)
     folder = state.root.rpartition("/")[0]
     try:
         (found,) = state.filesystem.get_file_info([folder])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from kafkapy.pipeline.definition import TableTarget
+from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.delta import DeltaTable
 from kafkapy.pipeline.tables.iceberg import IcebergTable
 from kafkapy.pipeline.tables.location import check_location

@@ -34,8 +34,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafkapy.pipeline.definition import TableTarget
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.batch import Batch, differences
 from kafkapy.pipeline.tables.evolution import AddedColumn, Evolution, fitted
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
