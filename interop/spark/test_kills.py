@@ -25,9 +25,8 @@ from interop.spark.kill_load import Expected, Load, records
 from interop.spark.kill_run import BEFORE, BETWEEN, CHECKOUT, PIPELINES, KillRun
 from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
-from kafkapy.pipeline import PipelineDefinition
+from kafkapy.pipeline import PipelineDefinition, checkpoint
 from kafkapy.pipeline.audit.audit import audit
-from kafkapy.pipeline.run import checkpoint
 from kafkapy.pipeline.state import State
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from interop.conftest import MakeTopic
-from kafkapy.pipeline import Pipeline, PipelineError, tables
+from kafkapy.pipeline import Pipeline, PipelineError, checkpoint, tables
 from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.reset import plan_reset, reset
-from kafkapy.pipeline.run import checkpoint
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.table_target import TABLE_FORMATS
 

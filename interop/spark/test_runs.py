@@ -18,10 +18,9 @@ from confluent_kafka.admin import AdminClient
 from interop.conftest import MakeTopic
 from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
-from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError
+from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
 from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.reset import plan_reset, reset
-from kafkapy.pipeline.run import checkpoint
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.run import RunResult, run
 from kafkapy.pipeline.state import State

@@ -16,9 +16,9 @@ from kafkapy.pipeline.run import streaming
 from kafkapy.pipeline.run.batches import WrittenBatch
 from kafkapy.pipeline.run.progress import Progress
 from kafkapy.pipeline.run.stopping import Stopping
-from kafkapy.pipeline.run.stream_failures import explain
 from kafkapy.pipeline.run.streaming import Streaming
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.stream_failures import explain
 
 DEFINITION = Pipeline("orders").to_delta("/lake/orders").definition
 AWAY = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment"

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.driver_lock import driver_lock
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.run.driver_lock import driver_lock
 from kafkapy.pipeline.sessions import spark_for
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import check_location

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.run import checkpoint
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafkapy.pipeline.run import checkpoint
+from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.state import State
 
 Range = tuple[int, int]

@@ -125,7 +125,7 @@ def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
 
 
 def _reset_and_trim(plan: ResetPlan, state: State, spark: SparkSession | None) -> None:
-    from kafkapy.pipeline.run.driver_lock import driver_lock
+    from kafkapy.pipeline.driver_lock import driver_lock
     from kafkapy.pipeline.sessions import spark_for
 
     definition = plan.definition

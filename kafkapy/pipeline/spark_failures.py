@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.run.stream_failures import explain
+from kafkapy.pipeline.stream_failures import explain
 
 
 @contextlib.contextmanager

@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.positions import PartitionPosition, positions
-from kafkapy.pipeline.run import checkpoint
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.topics import Topics
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.run import checkpoint
 from kafkapy.pipeline.state import State
 from tests.pipeline import spark_checkpoint as spark
 

@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 import kafkapy.pipeline.tables
+from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.commands.cli import pipeline
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.reset import finish_reset, plan_reset, reset
-from kafkapy.pipeline.run import checkpoint
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 from tests.pipeline import spark_checkpoint as spark

@@ -14,9 +14,9 @@ from confluent_kafka import KafkaError, KafkaException
 from kafkapy.configs.secret_names import is_secret
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError
 from kafkapy.pipeline.commands.cli import pipeline as command
-from kafkapy.pipeline.run.stream_failures import explain
 from kafkapy.pipeline.secret_options import kept, redacted, resolved_url, secrets_of
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.stream_failures import explain
 from kafkapy.pipeline.topics import Topics
 from tests.pipeline.conftest import MakeTopic
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.audit.report import NOTES, AuditReport, Bounds, Finding
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.read_ranges import Ranges, gaps, with_present
-from kafkapy.pipeline.run import checkpoint
 from kafkapy.pipeline.sessions import spark_for
 from kafkapy.pipeline.spark_failures import spark_failures
 from kafkapy.pipeline.state import State

@@ -18,10 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.spark_types import Struct
-from kafkapy.pipeline.state import State
-from kafkapy.pipeline.tables import Partitioning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,37 +43,3 @@ class Format(ABC):
         Formats that learn their columns from the records look through `records` first, and write what they
         have found to the state before they return: a batch that is run again finds the same columns.
         """
-
-
-def open_format(definition: PipelineDefinition, state: State) -> Format:
-    """The format of a pipeline; schemas that it finds in the records are kept in `state`."""
-    values = [one.column for one in Partitioning.parse(definition.partition_by).fields if not one.derived]
-    opened = _open(definition, state)
-    if not values or definition.table.format == "iceberg":
-        return opened
-    from kafkapy.pipeline.formats.divided_format import DividedFormat
-
-    return DividedFormat(opened, values)
-
-
-def _open(definition: PipelineDefinition, state: State) -> Format:
-    kind = definition.format.kind
-    if kind == "json" and definition.format.schema is None:
-        from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat
-
-        return InferredJsonFormat(state, definition.table.format)
-    if kind == "json":
-        from kafkapy.pipeline.formats.json_format import JsonFormat
-
-        return JsonFormat(definition.format)
-    if kind == "avro":
-        from kafkapy.pipeline.formats.avro_format import AvroFormat
-
-        return AvroFormat(definition.format, state)
-    if kind == "protobuf":
-        from kafkapy.pipeline.formats.protobuf_format import ProtobufFormat
-
-        return ProtobufFormat(definition.format)
-    from kafkapy.pipeline.formats.raw_format import RawFormat
-
-    return RawFormat()

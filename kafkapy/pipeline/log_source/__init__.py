@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMAT = "kafkapy-log"
-
 
 def register(spark: SparkSession) -> None:
     """Register the format `kafkapy-log` for `spark.read` and `spark.readStream`."""

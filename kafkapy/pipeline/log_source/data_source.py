@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from kafkapy.pipeline.log_source import FORMAT
 from kafkapy.pipeline.log_source.plan import plan_batch
 from kafkapy.pipeline.log_source.range_reader import read_range
 from kafkapy.pipeline.log_source.read_options import ReadOptions
@@ -50,7 +49,7 @@ class LogDataSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        return FORMAT
+        return "kafkapy-log"
 
     def schema(self) -> str:
         headers = str(self.options.get("includeHeaders", "true")).strip().lower() != "false"

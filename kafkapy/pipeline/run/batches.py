@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
 
+from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
-from kafkapy.pipeline.run import checkpoint
-from kafkapy.pipeline.run.stream_failures import causes
 from kafkapy.pipeline.state import Progress, State
+from kafkapy.pipeline.stream_failures import causes
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.topics import Topics
 

@@ -85,7 +85,7 @@ def run(
             told.note("Starting Spark")
         session = stack.enter_context(spark_for(definition, spark))
         stopping.take_signals()
-        from kafkapy.pipeline.run.driver_lock import driver_lock
+        from kafkapy.pipeline.driver_lock import driver_lock
         from kafkapy.pipeline.run.streaming import Streaming
 
         stack.enter_context(spark_failures(definition))

@@ -15,15 +15,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.errors import UserError
+from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import publish
-from kafkapy.pipeline.run import checkpoint
 from kafkapy.pipeline.run.batches import Batches
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.stopping import Stopping
-from kafkapy.pipeline.run.stream_failures import Failure, explain
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.stream_failures import Failure, explain
 from kafkapy.pipeline.topics import Topics
 
 if TYPE_CHECKING:
