@@ -66,3 +66,9 @@ class TopicConfigs(ConfigKind):
     def tell(self, name: str, changed: Collection[str]) -> None:
         if idle := topic_settings_without_effect(changed):
             logger.warning("Topic %s: these settings have no effect in this broker: %s", name, listed(idle))
+
+
+def guessed_settings(*, compacted: bool) -> dict[str, str]:
+    """Settings for a topic whose own cannot be known. With the default of seven days the first thing that
+    happens to an old topic would be that its records are deleted."""
+    return {"cleanup.policy": "compact"} if compacted else {"retention.ms": "-1"}

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kafkapy.configs.topics import guessed_settings
 from kafkapy.controller.topic_plans import TopicPlanner
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.metadata.topic_names import is_internal
@@ -31,12 +32,6 @@ class FoundLog(NamedTuple):
     leader_epoch: int
     highest_producer_id: int = -1
     compacted: bool = False
-
-
-def guessed_settings(*, compacted: bool) -> dict[str, str]:
-    """Settings for a topic whose own cannot be known. With the default of seven days the first thing that
-    happens to an old topic would be that its records are deleted."""
-    return {"cleanup.policy": "compact"} if compacted else {"retention.ms": "-1"}
 
 
 def adopt_logs(

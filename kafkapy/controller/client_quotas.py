@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kafkapy.configs.keys import value_text
+from kafkapy.configs.quotas import OF_ADDRESSES, OF_USERS_AND_CLIENTS, quota_text, quotas
 from kafkapy.metadata.change_notices import ChangeNotices
 from kafkapy.metadata.image import NO_NODE, MetadataImage
 from kafkapy.metadata.quotas import (
@@ -38,15 +38,6 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
-OF_USERS_AND_CLIENTS: Final = {
-    "consumer_byte_rate": "LONG",
-    "producer_byte_rate": "LONG",
-    "request_percentage": "DOUBLE",
-    "controller_mutation_rate": "DOUBLE",
-}
-"""Names of quotas, and the types of their values."""
-OF_ADDRESSES: Final = {"connection_creation_rate": "INT"}
-
 ENTITIES_AT_ONCE: Final = 200
 """How many are changed in one transaction, which others wait for."""
 
@@ -67,21 +58,6 @@ class Alteration(NamedTuple):
 
     entity: Sequence[tuple[str, str | None]]
     changes: Sequence[QuotaChange]
-
-
-def quota_text(name: str, value: float) -> str | None:
-    """A quota as its node holds it; None for one that is not known."""
-    kind = {**OF_USERS_AND_CLIENTS, **OF_ADDRESSES}.get(name)
-    return None if kind is None else value_text(value if kind == "DOUBLE" else round(value))
-
-
-def quotas(configs: Mapping[str, str]) -> dict[str, float]:
-    """The quotas among what a node holds."""
-    return {
-        name: float(text)
-        for name, text in configs.items()
-        if name in OF_USERS_AND_CLIENTS or name in OF_ADDRESSES
-    }
 
 
 class ClientQuotaAdmin:

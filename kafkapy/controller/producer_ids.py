@@ -11,11 +11,9 @@ import asyncio
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.store import BadVersionError, MetadataStore, MetadataStoreError
-from kafkapy.metadata.znodes import ProducerIdBlock
+from kafkapy.metadata.znodes import PRODUCER_ID_BLOCK_SIZE, UNKNOWN_PRODUCER_IDS, ProducerIdBlock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
-BLOCK_SIZE = 1000
-UNKNOWN_IDS = 1_000_000
 _LAST_ID = 2**63 - 1
 
 
@@ -69,9 +67,9 @@ class ProducerIds:
             try:
                 node = await self._store.get(znodes.PRODUCER_ID_BLOCK)
                 first = znodes.decode_producer_id_block(node.data).last + 1 if node.data else 0
-                if first > _LAST_ID - BLOCK_SIZE:
+                if first > _LAST_ID - PRODUCER_ID_BLOCK_SIZE:
                     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "Have exhausted all producerIds.")
-                block = ProducerIdBlock(self._broker_id, first, first + BLOCK_SIZE - 1)
+                block = ProducerIdBlock(self._broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)
                 await self._store.set(
                     znodes.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block), node.stat.version
                 )
@@ -79,5 +77,5 @@ class ProducerIds:
                 continue
             except MetadataStoreError as error:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
-            self._next, self._end = first, first + BLOCK_SIZE
+            self._next, self._end = first, first + PRODUCER_ID_BLOCK_SIZE
             return

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from kafkapy.controller.client_quotas import quotas
+from kafkapy.configs.quotas import quotas
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.quotas import CLIENT_ID, IP, USER, QuotaEntity
 from kafkapy.process.turns import Steps

@@ -100,6 +100,11 @@ class LeaderAndIsr(NamedTuple):
     controller_epoch: int
 
 
+PRODUCER_ID_BLOCK_SIZE = 1000
+UNKNOWN_PRODUCER_IDS = 1_000_000
+"""How many ids after the highest one in the logs may belong to producers that no log knows any more."""
+
+
 class ProducerIdBlock(NamedTuple):
     broker_id: int
     first: int

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kafkapy.controller.client_quotas import Alteration, QuotaChange, quotas
+from kafkapy.configs.quotas import quotas
+from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.metadata.quotas import CLIENT_ID, IP, USER, quota_entity, quota_path
 from kafkapy.protocol.errors import ErrorCode
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafkapy.controller.producer_ids import BLOCK_SIZE
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.quotas import ClientQuotas, clients_path, quota_path
-from kafkapy.metadata.znodes import LeaderAndIsr, ProducerIdBlock, ReplicaAssignment
+from kafkapy.metadata.znodes import PRODUCER_ID_BLOCK_SIZE, LeaderAndIsr, ProducerIdBlock, ReplicaAssignment
 from kafkapy.protocol.types import Uuid
 
 
@@ -103,5 +102,5 @@ def _producer_ids(cluster: Cluster) -> bytes:
         return b""
     last = cluster.next_producer_id - 1
     return znodes.encode_producer_id_block(
-        ProducerIdBlock(cluster.node_id, max(0, last + 1 - BLOCK_SIZE), last)
+        ProducerIdBlock(cluster.node_id, max(0, last + 1 - PRODUCER_ID_BLOCK_SIZE), last)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafkapy.controller.producer_ids import UNKNOWN_IDS
+from kafkapy.metadata.znodes import UNKNOWN_PRODUCER_IDS
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 from kafkapy.storage.damage.damage import load_damage
 from kafkapy.storage.disk.files import FileSystem
@@ -80,7 +80,7 @@ def plan_export(source: Source, files: FileSystem, scratch: str, *, zookeeper: b
         # Logs of a directory that was not made here may hold ids that this broker did not give out.
         highest = max((highest_producer_id(source.files, each.path) for each in folders), default=-1)
         if highest >= 0:
-            cluster = replace(cluster, next_producer_id=highest + 1 + UNKNOWN_IDS)
+            cluster = replace(cluster, next_producer_id=highest + 1 + UNKNOWN_PRODUCER_IDS)
     ids = [each.meta.directory_id or random_uuid() for each in source.log_dirs]
     damaged = [
         f"{folder.topic_partition} offsets {each.first_offset} to {each.end_offset - 1}"

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kafkapy.controller.producer_ids import UNKNOWN_IDS
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.metadata.znodes import UNKNOWN_PRODUCER_IDS
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, random_uuid, uuid_to_text
 from kafkapy.tools.migrate.checkpoint_files import cleaner_offsets
 from kafkapy.tools.migrate.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
@@ -83,7 +83,7 @@ def _unused_producer_id(source: Source, chooser: _Chooser, internal: InternalTop
     highest = internal.highest_producer_id
     for folder in chooser.folders:
         highest = max(highest, highest_producer_id(source.files, folder.path))
-    return 0 if highest < 0 else highest + 1 + UNKNOWN_IDS
+    return 0 if highest < 0 else highest + 1 + UNKNOWN_PRODUCER_IDS
 
 
 def _recovery_points(source: Source, folders: list[PartitionFolder]) -> list[dict[TopicPartition, int]]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kafkapy.configs.kind import ResourceType
-from kafkapy.controller.client_quotas import quotas
+from kafkapy.configs.quotas import quotas
 from kafkapy.metadata.image import NO_LEADER
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.message import TopMessage

@@ -22,9 +22,9 @@ from kafkapy.configs.keys import (
     topic_keys,
 )
 from kafkapy.configs.kind import ALL_BROKERS
+from kafkapy.configs.quotas import quota_text
+from kafkapy.configs.topics import guessed_settings
 from kafkapy.configs.unsupported import check_supported
-from kafkapy.controller.adoption import guessed_settings
-from kafkapy.controller.client_quotas import quota_text
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.quotas import ClientQuotas, QuotaEntity, user_above
 from kafkapy.metadata.topic_names import is_internal

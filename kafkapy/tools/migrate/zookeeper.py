@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from kafkapy.controller.client_quotas import quotas
+from kafkapy.configs.quotas import quotas
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image
 from kafkapy.metadata.store import MetadataStoreError, Node, NodeStat

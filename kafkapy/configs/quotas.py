@@ -1,0 +1,35 @@
+"""Which quotas there are, and their values as text.
+
+Source: Kafka's QuotaConfig (KIP-546, KIP-612).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kafkapy.configs.keys import value_text
+
+OF_USERS_AND_CLIENTS: Final = {
+    "consumer_byte_rate": "LONG",
+    "producer_byte_rate": "LONG",
+    "request_percentage": "DOUBLE",
+    "controller_mutation_rate": "DOUBLE",
+}
+"""Names of quotas, and the types of their values."""
+OF_ADDRESSES: Final = {"connection_creation_rate": "INT"}
+
+
+def quota_text(name: str, value: float) -> str | None:
+    """A quota as its node holds it; None for one that is not known."""
+    kind = {**OF_USERS_AND_CLIENTS, **OF_ADDRESSES}.get(name)
+    return None if kind is None else value_text(value if kind == "DOUBLE" else round(value))
+
+
+def quotas(configs: Mapping[str, str]) -> dict[str, float]:
+    """The quotas among what a node holds."""
+    return {
+        name: float(text)
+        for name, text in configs.items()
+        if name in OF_USERS_AND_CLIENTS or name in OF_ADDRESSES
+    }
