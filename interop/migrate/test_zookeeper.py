@@ -16,7 +16,7 @@ pytestmark = pytest.mark.jvm
 
 
 def export(home: Path, target: Path, zookeeper: str) -> None:
-    export_copy([home], [target], zookeeper, lambda _: None)
+    export_copy([home], [target], zookeeper, lambda *_: None)
 
 
 def test_a_tree_that_is_half_there_is_completed(tmp_path: Path, zookeeper: str) -> None:
@@ -44,7 +44,7 @@ def test_an_export_in_place_comes_back_with_what_zookeeper_has(tmp_path: Path, z
     before = write_directory(tmp_path / "home")
     export_in_place([tmp_path / "home"], zookeeper)
     place = MetadataPlace(zookeeper=zookeeper)
-    import_copy([tmp_path / "home"], [tmp_path / "back"], place, lambda _: None)
+    import_copy([tmp_path / "home"], [tmp_path / "back"], place, lambda *_: None)
     assert open_directory(tmp_path / "back") == before
 
 
@@ -53,7 +53,7 @@ def test_a_path_without_a_cluster_is_refused(tmp_path: Path, zookeeper: str) -> 
     export_in_place([tmp_path / "home"], None)
     place = MetadataPlace(zookeeper=zookeeper)
     with pytest.raises(MigrationError, match="no Kafka cluster in that ZooKeeper"):
-        import_copy([tmp_path / "home"], [tmp_path / "back"], place, lambda _: None)
+        import_copy([tmp_path / "home"], [tmp_path / "back"], place, lambda *_: None)
 
 
 def test_the_zookeeper_of_another_cluster_is_refused(tmp_path: Path, zookeeper: str) -> None:
@@ -61,4 +61,4 @@ def test_the_zookeeper_of_another_cluster_is_refused(tmp_path: Path, zookeeper: 
         write_directory(tmp_path / name)
         export_in_place([tmp_path / name], zookeeper if name == "other" else None)
     with pytest.raises(MigrationError, match="the directory belongs to"):
-        import_copy([tmp_path / "home"], [tmp_path / "back"], MetadataPlace(zookeeper), lambda _: None)
+        import_copy([tmp_path / "home"], [tmp_path / "back"], MetadataPlace(zookeeper), lambda *_: None)

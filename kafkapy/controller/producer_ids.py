@@ -34,7 +34,7 @@ class ProducerIds:
         Raises:
             MetadataStoreError: the store failed.
         """
-        block = ProducerIdBlock(self._broker_id, 0, highest + UNKNOWN_IDS)
+        block = ProducerIdBlock(self._broker_id, 0, highest + UNKNOWN_PRODUCER_IDS)
         while True:
             node = await self._store.get(znodes.PRODUCER_ID_BLOCK)
             if node.data and znodes.decode_producer_id_block(node.data).last >= block.last:

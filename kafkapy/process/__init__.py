@@ -1,1 +1,1 @@
-"""What a process needs to be a broker: its clock, event loop, timers and log lines."""
+"""What a process needs: its clock, event loop, timers, log lines and progress bar."""

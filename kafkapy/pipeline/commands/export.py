@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,11 +93,21 @@ def _bound(option: str, topic: str, text: str, default: int) -> Bound:
 
 def _export(options: ReadOptions, target: Path) -> ExportResult:
     """With a bar, where somebody sees it."""
+    from kafkapy.pipeline.log_source.export import Progress
     from kafkapy.pipeline.log_source.export import export as write
+    from kafkapy.process.progress_bar import ProgressBar, Unit
 
-    if not sys.stderr.isatty():
-        return write(options, target)
-    from kafkapy.pipeline.commands.export_bar import ExportBar
+    class Shown(Progress):
+        rows = 0
 
-    with ExportBar(options.topics[0]) as bar:
-        return write(options, target, bar)
+        def planned(self, nbytes: int) -> None:
+            bar.expect(nbytes)
+
+        def read(self, nbytes: int, rows: int) -> None:
+            # From several threads: the sum of rows may lag by a batch for a moment.
+            self.rows += rows
+            bar.advance(nbytes)
+            bar.tell(f"{self.rows:,} rows")
+
+    with ProgressBar(options.topics[0], unit=Unit.BYTES) as bar:
+        return write(options, target, Shown())

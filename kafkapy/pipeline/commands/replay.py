@@ -26,20 +26,15 @@ def replay(
     Each record has the key, timestamp and headers that it had, in the order that it had, and its source in
     the header kafkapy.source. A replay that is begun again repeats what it has written.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from kafkapy.pipeline.replay.replay import replay as write
+    from kafkapy.process.progress_bar import ProgressBar
     from kafkapy.spark.cli import notes
 
     definition = PipelineDefinition.load(pipeline)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
     with (
         notes("kafkapy.spark", "kafkapy.pipeline"),
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+        ProgressBar(f"{definition.topic} -> {to}") as bar,
     ):
-        task = bar.add_task(f"{definition.topic} -> {to}", total=None)
         result = write(
             definition,
             to,
@@ -47,7 +42,7 @@ def replay(
             rate=rate,
             force=force,
             bootstrap=bootstrap,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=bar.reach,
         )
     click.echo(
         f"{result.records:,} records written into {to} in {result.seconds:.1f} s "

@@ -32,7 +32,7 @@ def run(
     It goes on where it stopped, or begins at the start that the definition names. SIGINT and SIGTERM end it
     after the batch that is being written; a second one ends it at once. Killed, it continues the next time.
     """
-    from kafkapy.pipeline.run.progress import progress_for
+    from kafkapy.pipeline.run.progress import Progress, Shown
     from kafkapy.pipeline.run.run import run as carry_out
     from kafkapy.spark.cli import notes
 
@@ -44,7 +44,7 @@ def run(
     if rows is not None:
         definition = dataclasses.replace(definition, max_offsets_per_trigger=rows)
     started = time.monotonic()
-    progress = progress_for(definition.name, quiet=quiet)
+    progress = Progress() if quiet else Shown(definition.name)
     with contextlib.nullcontext() if quiet else notes("kafkapy.spark"):
         result = carry_out(definition, once=once, every=every, progress=progress)
     if not quiet:

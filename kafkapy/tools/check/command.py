@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkapy.errors import UserError
 from kafkapy.process.os_failure import end_with
+from kafkapy.process.progress_bar import ProgressBar, Unit
 
 if TYPE_CHECKING:
-    from kafkapy.tools.check.check import Check, Summary
+    from kafkapy.tools.check.check import Summary
 
 
 @click.command()
@@ -39,9 +38,11 @@ def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
         click.echo(f"kafkapy: {error}", err=True)
         sys.exit(2)
     try:
-        with _progress(job) as (progress, tell):
-            for finding in job.run(progress):
-                tell(json.dumps(finding.values(), ensure_ascii=False) if as_json else finding.text())
+        with ProgressBar("", unit=Unit.BYTES) as bar:
+            if bar.shown:
+                bar.expect(job.total_bytes())
+            for finding in job.run(bar.advance):
+                bar.echo(json.dumps(finding.values(), ensure_ascii=False) if as_json else finding.text())
         if as_json:
             click.echo(json.dumps(job.summary.values()))
         else:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -44,23 +42,6 @@ def targets_for(sources: Sequence[Path], target: str | None, in_place: bool) -> 
             if path.resolve().is_relative_to(other.resolve()):
                 raise click.UsageError(f"{path} lies in {other}: name a directory beside it.")
     return targets
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int], None]]:
-    """Shows how many partitions are done, where somebody sees it."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    click.echo(f"{what}: ", nl=False, err=True)
-
-    def show(done: int) -> None:
-        click.echo(f"\r{what}: {done:,} partitions", nl=False, err=True)
-
-    try:
-        yield show
-    finally:
-        click.echo(err=True)
 
 
 def cost(transfer: Transfer) -> str:

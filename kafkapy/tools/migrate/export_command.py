@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkapy.process.progress_bar import ProgressBar
 from kafkapy.tools.migrate.command_line import (
     cost,
     counted,
     named_directories,
-    progress_bar,
     size,
     targets_for,
 )
@@ -43,8 +43,8 @@ def export(directory: str, target: str | None, kind: str, in_place: bool) -> Non
     if targets is None:
         exported = export_in_place(sources, zookeeper)
     else:
-        with progress_bar("Copying") as progress:
-            exported = export_copy(sources, targets, zookeeper, progress)
+        with ProgressBar("Copying partitions") as bar:
+            exported = export_copy(sources, targets, zookeeper, bar.reach)
     _report(exported, sources if targets is None else targets, zookeeper, copied=targets is not None)
 
 

@@ -14,7 +14,7 @@ export that was interrupted is done again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,8 @@ from kafkapy.tools.migrate.kraft_snapshot import snapshot
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.source import CLUSTER_METADATA, PARTIAL_SUFFIX, Source
 from kafkapy.tools.migrate.target import Target
-from kafkapy.tools.migrate.transfer import Transfer, bring_partitions
+from kafkapy.tools.migrate.transfer import Progress, Transfer, bring_partitions
 from kafkapy.tools.migrate.zookeeper import check_is_free, connected, write_tree
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkapy.metadata.topic_names import is_internal
+from kafkapy.process.progress_bar import ProgressBar
 from kafkapy.tools.migrate.command_line import (
     cost,
     counted,
     named_directories,
-    progress_bar,
     size,
     targets_for,
 )
@@ -50,8 +50,8 @@ def import_(
     if targets is None:
         imported = import_in_place(sources, place)
     else:
-        with progress_bar("Copying") as progress:
-            imported = import_copy(sources, targets, place, progress)
+        with ProgressBar("Copying partitions") as bar:
+            imported = import_copy(sources, targets, place, bar.reach)
     _report(imported, sources if targets is None else targets, copied=targets is not None)
 
 

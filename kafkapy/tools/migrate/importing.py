@@ -11,7 +11,7 @@ the directory is this broker's, and what follows only keeps Kafka from opening i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from kafkapy.tools.migrate.metadata_file import write_metadata
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.source import CLUSTER_METADATA, PARTIAL_SUFFIX, Source
 from kafkapy.tools.migrate.target import Target
-from kafkapy.tools.migrate.transfer import Transfer, bring_partitions
+from kafkapy.tools.migrate.transfer import Progress, Transfer, bring_partitions
 from kafkapy.tools.migrate.zookeeper import connected, read_tree
 
 
@@ -54,7 +54,7 @@ class Imported:
 
 
 def import_copy(
-    paths: Sequence[Path], targets: Sequence[Path], place: MetadataPlace, progress: Callable[[int], None]
+    paths: Sequence[Path], targets: Sequence[Path], place: MetadataPlace, progress: Progress
 ) -> Imported:
     """Write the import of the log directories `paths` to as many new directories.
 

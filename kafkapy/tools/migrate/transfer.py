@@ -26,6 +26,9 @@ from kafkapy.tools.migrate.old_segments import begins_with_message, convert_segm
 from kafkapy.tools.migrate.source import PartitionFolder, Source
 
 _SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.swap|\.cleaned)?")
+Progress = Callable[[int, int], None]
+"""Is told how many partitions are done, of how many."""
+
 _THREADS = 8
 """Most of the work is waiting for the disk to sync small files; those that wait together share a sync."""
 
@@ -81,7 +84,7 @@ def bring_partitions(
     folders: Iterable[PartitionFolder],
     targets: list[str],
     files: FileSystem,
-    progress: Callable[[int], None],
+    progress: Progress,
     *,
     convert: Collection[PartitionFolder] = (),
 ) -> Transfer:
@@ -108,7 +111,7 @@ def bring_partitions(
         try:
             for done, job in enumerate(as_completed(jobs), 1):
                 transfer.add(job.result())
-                progress(done)
+                progress(done, len(jobs))
         except OSError as error:
             pool.shutdown(cancel_futures=True)
             raise _explained(error, jobs[job], targets[jobs[job].directory]) from None

@@ -132,7 +132,7 @@ def test_a_partition_whose_directory_is_a_symbolic_link_comes_along(tmp_path: Pa
     make_directory(tmp_path / "data", t_0=ID)
     (tmp_path / "data" / "t-0").rename(tmp_path / "elsewhere")
     (tmp_path / "data" / "t-0").symlink_to(tmp_path / "elsewhere")
-    import_copy([tmp_path / "data"], [tmp_path / "here"], MetadataPlace(), lambda _: None)
+    import_copy([tmp_path / "data"], [tmp_path / "here"], MetadataPlace(), lambda *_: None)
     assert (tmp_path / "here" / "t-0" / f"{0:020d}.log").exists()
     assert not (tmp_path / "here" / "t-0").is_symlink()
 
@@ -231,7 +231,7 @@ def test_the_recovery_point_is_raised_to_the_last_hole(tmp_path: Path) -> None:
 def test_behind_a_hole_that_compaction_made_nothing_is_lost(tmp_path: Path, high_watermark: int) -> None:
     root = make_holes(tmp_path / "root")
     (root / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {high_watermark}\n")
-    import_copy([root], [tmp_path / "here"], MetadataPlace(), lambda _: None)
+    import_copy([root], [tmp_path / "here"], MetadataPlace(), lambda *_: None)
     with Broker(data_dir=tmp_path / "here") as broker:
         consumer = Consumer(
             {

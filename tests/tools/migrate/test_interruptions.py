@@ -84,7 +84,7 @@ def test_a_failing_disk_leaves_nothing_of_an_export(
     files = files_of(home)
 
     def run(name: str = "counted") -> None:
-        export_copy([home], [tmp_path / name], None, lambda _: None)
+        export_copy([home], [tmp_path / name], None, lambda *_: None)
 
     for left in moments(run, monkeypatch)[:-1]:
         interrupt(monkeypatch, left, disk_full)
@@ -100,10 +100,10 @@ def test_a_killed_export_and_import_are_run_again(
     home, shown = before
 
     def there(name: str = "there") -> None:
-        export_copy([home], [tmp_path / name], None, lambda _: None)
+        export_copy([home], [tmp_path / name], None, lambda *_: None)
 
     def back(name: str = "back") -> None:
-        import_copy([tmp_path / "there"], [tmp_path / name], MetadataPlace(), lambda _: None)
+        import_copy([tmp_path / "there"], [tmp_path / name], MetadataPlace(), lambda *_: None)
 
     for run, name in ((there, "there"), (back, "back")):
         operations = moments(lambda run=run: run("counted"), monkeypatch)  # type: ignore[misc]

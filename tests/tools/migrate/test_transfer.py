@@ -34,7 +34,7 @@ def log_directory(root: Path, recovery_point: int) -> Path:
 def bring(root: Path, target: Path, files: FileSystem) -> Transfer:
     target.mkdir()
     with Source([root]) as source:
-        return bring_partitions(source, source.folders.values(), [str(target)], files, lambda _: None)
+        return bring_partitions(source, source.folders.values(), [str(target)], files, lambda *_: None)
 
 
 @pytest.mark.parametrize(("recovery_point", "shared"), [(0, []), (99, []), (100, []), (200, [0]), (300, [0])])

@@ -1,0 +1,113 @@
+"""How far a command is, for the person who waits: a bar on standard error.
+
+It is shown where standard error is a terminal. Elsewhere only lines are written, so that no log is filled
+with bars, and rich, which takes long to import, is not imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
+
+class Unit(Enum):
+    """What is counted."""
+
+    THINGS = "things"
+    BYTES = "bytes"
+
+
+class ProgressBar:
+    """One bar, with `what` before it. Its methods may be called from any thread."""
+
+    def __init__(self, what: str, *, unit: Unit = Unit.THINGS, stays: bool = False) -> None:
+        """One that `stays` is still to be seen after the end."""
+        self._what, self._unit, self._stays = what, unit, stays
+        self._bar: Progress | None = None
+
+    @property
+    def shown(self) -> bool:
+        """Whether somebody sees it; only while it is entered."""
+        return self._bar is not None
+
+    def __enter__(self) -> Self:
+        if not sys.stderr.isatty():
+            return self
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._bar = Progress(
+            *_columns(self._unit),
+            console=Console(stderr=True),
+            transient=not self._stays,
+            redirect_stdout=False,  # it would send to standard error what belongs into a file
+        )
+        self._task = self._bar.add_task(self._what, total=None, figures="")
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def advance(self, count: int) -> None:
+        """So much more is done."""
+        if self._bar is not None:
+            self._bar.update(self._task, advance=count)
+
+    def expect(self, total: int) -> None:
+        """So much is to be done in all."""
+        if self._bar is not None:
+            self._bar.update(self._task, total=total)
+
+    def reach(self, done: int, total: int) -> None:
+        """So much is done, of so much."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total)
+
+    def tell(self, figures: str) -> None:
+        """What there is to say besides."""
+        if self._bar is not None:
+            self._bar.update(self._task, figures=figures)
+
+    def note(self, line: str) -> None:
+        """A line on standard error, above the bar."""
+        if self._bar is None:
+            print(line, file=sys.stderr, flush=True)
+        else:
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def echo(self, line: str) -> None:
+        """A line on standard output; where that is a terminal too both share the screen."""
+        if self._bar is not None and sys.stdout.isatty():
+            self.note(line)
+        else:
+            click.echo(line)
+
+
+def _columns(unit: Unit) -> list[ProgressColumn]:
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    what, figures = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[figures]}")
+    if unit is Unit.BYTES:
+        counts: list[ProgressColumn] = [DownloadColumn(), TransferSpeedColumn()]
+        return [what, BarColumn(), *counts, figures, TimeRemainingColumn()]
+    return [what, BarColumn(), MofNCompleteColumn(), figures, TimeElapsedColumn()]
