@@ -10,7 +10,7 @@ Importing this package imports neither Spark nor a Kafka client: both come when 
     run/           a run: what is looked at before Spark starts, the query, one batch
     formats/       values to columns
     tables/        rows into Delta, Iceberg and Parquet
-    state.py       the folder `_kafkapy` of a table: the pipeline's memory; checkpoint.py: Spark's
+    state.py       the pipeline's memory, in the folder `_kafkapy` of its table; checkpoint.py: Spark's
     topics.py      the broker's side: ends and policies; positions.py: lag, what has expired
     dead_letters/  records that could not become rows: written, read, replayed
     audit/         table against topic
