@@ -14,13 +14,14 @@ import threading
 from interop.spark.conftest import SMALL
 from kafkapy.errors import UserError
 from kafkapy.pipeline import PipelineDefinition
-from kafkapy.pipeline.run.progress import Lines
+from kafkapy.pipeline.run.progress import Shown
 from kafkapy.pipeline.run.run import run
 from kafkapy.spark import session
 
 
-class Named(Lines):
+class Named(Shown):
     def __init__(self, name: str) -> None:
+        super().__init__(name)
         self._name = name
 
     def note(self, line: str) -> None:
