@@ -2,7 +2,8 @@
 
 It says two things of a partition: whether this broker leads it, and how far its records are committed. The
 first is the cluster's to decide, the second follows from the disk here and from the other replicas: the high
-watermark is the lower of what this broker's durability asks of its disk and of what all in-sync replicas have.
+watermark is the lower of what this broker's durability asks of its disk and of what all in-sync replicas
+have.
 """
 
 from __future__ import annotations

@@ -52,18 +52,6 @@ def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
     sys.exit(job.summary.exit_status)
 
 
-@contextmanager
-def _progress(job: Check) -> Iterator[tuple[Callable[[int], None], Callable[[str], None]]]:
-    """Yield a function for bytes read and one for lines: those of a bar if there is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None, click.echo
-        return
-    from kafkapy.tools.check.bar import CheckBar
-
-    with CheckBar(job.total_bytes()) as bar:
-        yield bar.read, bar.tell
-
-
 def _tell(summary: Summary) -> None:
     for line in summary.unreadable:
         click.echo(f"kafkapy: {line}", err=True)
