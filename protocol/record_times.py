@@ -16,10 +16,10 @@ from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import HEADER_SIZE, MAGIC, BatchHeader, TimestampType, read_varint
 
 _PIECE = 1 << 20
-"""Of records that are not compressed."""
+"""How many bytes of uncompressed records a piece has."""
 
 _MIN_RECORD_LENGTH = 6
-"""One byte each: attributes, timestamp and offset delta, null key and value, header count."""
+"""One byte each: attributes, timestamp and offset delta, null key and value, headers."""
 
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -58,7 +58,11 @@ def first_record_at(
 def newest_record(
     batch: Buffer, header: BatchHeader, *, start_offset: int, limit: int = MAX_DECOMPRESSED
 ) -> RecordTime | None:
-    """The first record that has the highest timestamp of those not below `start_offset`. Raises as above."""
+    """Return the first record with the highest timestamp of those not below `start_offset`.
+
+    Raises:
+        DecodeError: as the search by timestamp.
+    """
     same = header.timestamp_type == TimestampType.LOG_APPEND_TIME
     return _search(batch, header, _LEAST, start_offset, limit, newest=not same)
 
@@ -120,12 +124,13 @@ def _pieces(batch: Buffer, header: BatchHeader, limit: int) -> Iterator[bytes]:
 # --- the twins ----------------------------------------------------------------------------------------------
 
 Heads = tuple[int, int, int | None, int | None]
-"""Where the next record begins, maybe after the piece; how many records came before it; and the timestamp and
-offset deltas of the one that was looked for, or None."""
+"""Where the next record begins, the number of records before it, and the deltas found.
+
+The next record may begin after the piece. The timestamp and offset deltas are None if no record fits."""
 
 
 def find_time_purely(data: bytes, timestamp: int, offset: int, newest: bool, /) -> Heads:
-    """Walk over the records whose heads lie whole in `data`, up to one whose deltas are at least these.
+    """Walk over the whole heads in `data`, up to a record with at least these deltas.
 
     `newest` goes on, for a record with a higher timestamp delta.
 
@@ -165,4 +170,4 @@ def _choose() -> Callable[[bytes, int, int, bool], Heads]:
 
 
 find_time = _choose()
-"""The twin that is used."""
+"""The function that is used."""
