@@ -37,7 +37,7 @@ from kafkapy.configs.changes import put_in_effect
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.adoption import FoundLog
-from kafkapy.coordination.offsets_log import LocalOffsetsLog
+from kafkapy.coordination.local_log import LocalTopicLog
 from kafkapy.fetch.sessions import FetchSessionCache
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
@@ -45,6 +45,7 @@ from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import MetadataStoreError
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.server import ListenError, Server
@@ -134,7 +135,7 @@ class BrokerCore:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.group_commit.drain(), DRAIN_SECONDS)
         self.waiters.expire_all()
-        self.groups.close_topic()
+        self.groups.runtime.close_topic()
         await draining
         await self._started.aclose()
 
@@ -206,7 +207,8 @@ class BrokerCore:
         self.admin = ClusterAdmin(
             self._store, self.metadata, self.config, self._changes, node_id=self.node_id, clock=self.clock
         )
-        offsets_log = LocalOffsetsLog(
+        offsets_log = LocalTopicLog(
+            GROUP_METADATA_TOPIC,
             clock=self.clock,
             metadata=self.metadata,
             replicas=self.replicas,

@@ -1,7 +1,6 @@
-"""The coordinator of classic consumer groups: membership, rebalances, committed offsets.
+"""The group coordinator: groups of consumers, and the offsets that they commit.
 
-`member.py` and `group.py` hold a group's data and rules; `rebalance.py`, `join.py`, `sync.py` and
-`sessions.py` are its state machine, without any I/O; `offsets.py` holds committed offsets; `records.py`
-is the format of `__consumer_offsets`, `offsets_topic.py` reads and writes that topic; `coordinator.py`
-is what handlers call.
+`group.py` is what is asked of any group, `classic/` the one type there is. `offsets.py` holds committed
+offsets. `records.py` is the format of `__consumer_offsets`, `loading.py` what a partition of it says;
+`offset_writes.py` and `group_writes.py` write it. `coordinator.py` is what handlers call.
 """

@@ -1,17 +1,15 @@
 """The group coordinator: which groups there are, and what each request does to them.
 
-This broker coordinates the groups of every partition of `__consumer_offsets` that it leads. A partition
-is first read to its end; until then its groups answer COORDINATOR_LOAD_IN_PROGRESS, but a heartbeat is
-taken for good, as in Apache Kafka, so that a restart of the broker starts no rebalance. Groups come back
-Stable with the members they had, who have one session timeout to be heard of.
+This broker coordinates the groups of every partition of `__consumer_offsets` that it leads
+(`kafkapy.coordination.runtime`). While a partition is read its groups answer COORDINATOR_LOAD_IN_PROGRESS,
+but a heartbeat is taken for good, as in Apache Kafka, so that a restart of the broker starts no rebalance.
+Groups come back Stable with the members they had, who have one session timeout to be heard of.
 
-Whatever keeps a partition from being read, or written, its groups answer NOT_COORDINATOR from then on, and
-it is read again after a second, then after two, and so on up to half a minute. (In Apache Kafka it stays
-FAILED until another broker leads it.) It counts as failed meanwhile, not as loading, so that ListGroups
-answers with the groups of the other partitions.
+A request of one type of group that meets a group of another is answered as in Apache Kafka, which for most is
+as if there were no such group.
 
-Waiting requests return a future, all others their answer. Source: Apache Kafka's
-GroupCoordinatorService, CoordinatorRuntime.
+Waiting requests return a future, all others their answer. Source: Apache Kafka's GroupCoordinatorService,
+GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -20,28 +18,30 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final
 
-from kafkapy.groups.answer import Answer
+from kafkapy.coordination.answer import Answer
+from kafkapy.coordination.errors import TOO_LARGE, coordinator_error, describe
+from kafkapy.coordination.runtime import CoordinatorRuntime
+from kafkapy.coordination.timers import Cancellable, Timers
+from kafkapy.coordination.topic_log import Done, TopicLog
+from kafkapy.groups.classic.group import ClassicGroup, GroupState
+from kafkapy.groups.classic.join import NO_MEMBER_ID, Joining, Joins
+from kafkapy.groups.classic.leave import leave
+from kafkapy.groups.classic.member import PROTOCOL_BYTES, protocol_bytes
+from kafkapy.groups.classic.metadata import restore_group
+from kafkapy.groups.classic.rebalance import Rebalances
+from kafkapy.groups.classic.sync import Syncs
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.environment import Timers
-from kafkapy.groups.group import Group, GroupState
-from kafkapy.groups.join import NO_MEMBER_ID, Joining, Joins
-from kafkapy.groups.leave import leave
-from kafkapy.groups.loading import LoadedPartition, PartitionFold, describe, restore_group
-from kafkapy.groups.member import PROTOCOL_BYTES, Cancellable, protocol_bytes
+from kafkapy.groups.group import Group
+from kafkapy.groups.group_writes import GroupWrites
+from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.groups.offset_writes import OffsetWrites
 from kafkapy.groups.offsets import CommittedOffset, Offsets
-from kafkapy.groups.offsets_topic import Done, OffsetsLog, OffsetsTopic, coordinator_error
-from kafkapy.groups.rebalance import Rebalances
-from kafkapy.groups.sync import Syncs
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
-from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
@@ -57,28 +57,7 @@ SMALL_MEMBER_BYTES: Final = 64 << 10
 MAX_PROTOCOLS: Final = MAX_MEMBER_BYTES // PROTOCOL_BYTES
 """More are over that limit, whatever they are."""
 
-RETRY_SECONDS: Final = 1.0
-MAX_RETRY_SECONDS: Final = 30.0
-
 logger = logging.getLogger(__name__)
-
-
-class PartitionState(Enum):
-    """What this broker is to a partition of `__consumer_offsets`."""
-
-    LOADING = "loading"
-    ACTIVE = "active"
-    FAILED = "failed"
-    """It could not be read or written, and is read again by and by."""
-
-
-@dataclass(slots=True)
-class _Failure:
-    """Why a partition is FAILED, and when it is read again."""
-
-    why: str
-    retry_seconds: float
-    timer: Cancellable
 
 
 def _random_id() -> str:
@@ -86,14 +65,14 @@ def _random_id() -> str:
 
 
 class GroupCoordinator:
-    """All groups that this broker coordinates."""
+    """All groups that this broker coordinates (`kafkapy.coordination.runtime.StateMachine`)."""
 
     def __init__(
         self,
         config: GroupConfig,
         clock: Clock,
         timers: Timers,
-        log: OffsetsLog,
+        log: TopicLog,
         *,
         blocking: Callable[..., Awaitable[Any]],
         new_id: Callable[[], str] = _random_id,
@@ -102,19 +81,12 @@ class GroupCoordinator:
         self.config = config
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
+        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking)
         self._clock = clock
         self._timers = timers
-        self._log = log
-        self._blocking = blocking
-        self._partitions: list[PartitionState] = []
-        """The partitions of the offsets topic; none while it does not exist."""
-        self._loading: set[asyncio.Task[None]] = set()
-        self._failures: dict[int, _Failure] = {}
-        """Of the partitions that are FAILED."""
         self._expiry: Cancellable | None = None
-        self._topic = OffsetsTopic(log, clock, self._lose)
-        self._writes = OffsetWrites(self.offsets, self._topic)
-        self._rebalances = Rebalances(config, clock, timers, self._topic)
+        self._writes = OffsetWrites(self.offsets, self.runtime)
+        self._rebalances = Rebalances(config, clock, timers, GroupWrites(self.runtime))
         self._joins = Joins(self._rebalances, new_id)
         self._syncs = Syncs(self._rebalances)
 
@@ -122,109 +94,39 @@ class GroupCoordinator:
 
     def start(self) -> None:
         """Read what there is, in the background, and look for expired offsets from time to time."""
-        self.open_topic()
+        self.runtime.open_topic()
         self._schedule_expiry()
 
     async def stop(self) -> None:
         """Keep no group, no timer and no task."""
         if self._expiry is not None:
             self._expiry.cancel()
-        self.close_topic()
-        if self._loading:
-            await asyncio.wait(self._loading)
-
-    @property
-    def has_topic(self) -> bool:
-        """Whether the offsets topic exists."""
-        return bool(self._partitions)
-
-    async def ensure_topic(self) -> None:
-        """Have the offsets topic, created on first use.
-
-        Raises:
-            KafkaError: it cannot be created.
-        """
-        if not self._partitions:
-            await self._log.create()  # which publishes the metadata with it
-
-    def open_topic(self) -> None:
-        """Take over the offsets topic as it exists now."""
-        count = self._topic.partitions = self._log.partition_count()
-        self._partitions = [PartitionState.LOADING] * count
-        for partition in range(count):
-            self._open(partition)
-
-    def _open(self, partition: int) -> None:
-        """Read a partition, in the background if there is anything in it."""
-        try:
-            if self._log.is_empty(partition):
-                self._opened(partition)
-                return
-        except Exception as error:
-            self._fail(partition, error)
-            return
-        task = asyncio.get_running_loop().create_task(self._load(partition))
-        self._loading.add(task)
-        task.add_done_callback(self._loading.discard)
-
-    def _opened(self, partition: int) -> None:
-        self._partitions[partition] = PartitionState.ACTIVE
-        if self._failures.pop(partition, None) is not None:
-            logger.info("__consumer_offsets-%d and its groups are there again", partition)
-
-    def close_topic(self) -> None:
-        """Give up all groups, and send everybody who waits to look for the coordinator again: the broker
-        stops, or the topic was deleted. Writes that were begun end as they end."""
-        for task in self._loading:
-            task.cancel()
-        for failure in self._failures.values():
-            failure.timer.cancel()
-        self._failures.clear()
-        for group_id in tuple(self.groups):
-            self._unload(group_id)
-        self._partitions = []
-        self._topic.partitions = 0
+        await self.runtime.stop()
 
     def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Act on topics that came and went; the logs of those that came exist already."""
+        """Act on topics that came and went."""
+        self.runtime.metadata_changed(old, new)
         deleted = {
             name
             for name in new.changed_topics(old)
             if name in old.topics and old.topics[name].id not in new.topics_by_id
         }
-        if GROUP_METADATA_TOPIC in deleted:
-            self.close_topic()
         if deleted:
             self._topics_deleted(deleted)
-        if GROUP_METADATA_TOPIC in new.topics and not self._partitions:
-            self.open_topic()
 
     def _topics_deleted(self, topics: Collection[str]) -> None:
         """Offsets of these topics mean nothing any more."""
         for group_id in tuple(self.offsets.groups()):
             keys = [key for key in self.offsets.keys(group_id) if key.topic in topics]
-            if keys and self._state_of(group_id) is PartitionState.ACTIVE:
+            if keys and self.runtime.is_active(group_id):
                 self._writes.remove(group_id, keys, _ignore)
 
-    async def _load(self, partition: int) -> None:
-        fold = PartitionFold(f"__consumer_offsets-{partition}")
-        try:
-            async for batches in self._log.read(partition):
-                await self._blocking(fold.add, batches)
-            loaded: LoadedPartition = await self._blocking(fold.result)
-            self._install(loaded)
-        except Exception as error:
-            self._fail(partition, error)
-        else:
-            self._opened(partition)
-            logger.info(
-                "__consumer_offsets-%d: %d groups, offsets of %d",
-                partition,
-                len(loaded.groups),
-                len(loaded.offsets),
-            )
+    def replay(self, name: str) -> GroupReplay:
+        """A partition begins to be read."""
+        return GroupReplay(name)
 
-    def _install(self, loaded: LoadedPartition) -> None:
+    def install(self, loaded: LoadedPartition) -> str:
+        """Take over the groups of a partition, and their offsets."""
         for group_id, value in loaded.groups.items():
             try:
                 group = restore_group(group_id, value)
@@ -240,62 +142,18 @@ class GroupCoordinator:
                 self._rebalances.prepare(group, "it is larger than group.max.size allows by now")
         now = self._clock.now_ms()
         for group_id, offsets in loaded.offsets.items():
-            self.groups.setdefault(group_id, Group(group_id, now))
+            self.groups.setdefault(group_id, ClassicGroup(group_id, now))
             for key, committed in offsets.items():
                 self.offsets.put(group_id, key, committed)
+        return f"{len(loaded.groups)} groups, offsets of {len(loaded.offsets)}"
 
-    def _lose(self, partition: int) -> None:
-        """The partition cannot be written any more."""
-        if self._partitions and self._partitions[partition] is not PartitionState.FAILED:
-            self._fail(partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it could not be written"))
-
-    def _fail(self, partition: int, error: Exception) -> None:
-        """Give up the partition's groups once the event at hand is over, and read it again later."""
-        self._partitions[partition] = PartitionState.FAILED
-        why, before = describe(error), self._failures.get(partition)
-        if before is None or before.why != why:
-            is_known = isinstance(error, (KafkaError, DecodeError, OSError)) or is_exhausted(error)
-            logger.error(
-                "__consumer_offsets-%d cannot be used, nor its groups, until it can be read again: %s",
-                *(partition, why),
-                exc_info=None if is_known else error,
-            )
-        seconds = RETRY_SECONDS if before is None else min(before.retry_seconds * 2, MAX_RETRY_SECONDS)
-        timer = self._timers.call_later(0, lambda: self._give_up(partition))
-        self._failures[partition] = _Failure(why, seconds, timer)
-
-    def _give_up(self, partition: int) -> None:
-        self._unload_partition(partition)
-        failure = self._failures[partition]
-        failure.timer = self._timers.call_later(failure.retry_seconds, lambda: self._open(partition))
-
-    def _unload_partition(self, partition: int) -> None:
+    def unload(self, partitions: Collection[int]) -> None:
+        """Forget the groups of these partitions; who waits is sent to look for the coordinator again."""
+        now = self._clock.now_ms()
         for group_id in tuple(self.groups):
-            if self._topic.partition_of(group_id) == partition:
-                self._unload(group_id)
-
-    def _unload(self, group_id: str) -> None:
-        self._rebalances.close(self.groups.pop(group_id), ErrorCode.NOT_COORDINATOR)
-        self.offsets.forget(group_id)
-
-    def _state_of(self, group_id: str) -> PartitionState:
-        if not self._partitions:
-            return PartitionState.FAILED
-        return self._partitions[self._topic.partition_of(group_id)]
-
-    def require_coordinated(self, group_id: str) -> None:
-        """Raises KafkaError NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS where requests must wait or
-        go."""
-        state = self._state_of(group_id)
-        if state is PartitionState.LOADING:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if state is PartitionState.FAILED:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether some groups are not known yet."""
-        return PartitionState.LOADING in self._partitions
+            if self.runtime.partition_of(group_id) in partitions:
+                self.groups.pop(group_id).close(ErrorCode.NOT_COORDINATOR, now)
+                self.offsets.forget(group_id)
 
     # --- membership -----------------------------------------------------------------------------------
 
@@ -317,9 +175,11 @@ class GroupCoordinator:
             if group is None:
                 if joining.member_id != NO_MEMBER_ID:
                     raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-                group = self.groups[group_id] = Group(group_id, self._clock.now_ms())
+                group = self._new_group(group_id)
         except KafkaError as error:
             return JoinGroupResponse(member_id=joining.member_id, error_code=error.code)
+        if not isinstance(group, ClassicGroup):
+            return JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         answer = Answer[JoinGroupResponse]()
         self._joins.join(group, joining, answer)
         return answer.result()
@@ -332,6 +192,7 @@ class GroupCoordinator:
         held = sum(
             protocol_bytes(member.protocols)
             for group in self.groups.values()
+            if isinstance(group, ClassicGroup)
             for member in group.members.values()
             if member.member_id != joining.member_id
         )
@@ -342,7 +203,7 @@ class GroupCoordinator:
         """SyncGroup."""
         try:
             self._require_group_id(request.group_id)
-            group = self._group_of_members(request.group_id)
+            group = self._classic_group(request.group_id)
         except KafkaError as error:
             return SyncGroupResponse(error_code=error.code)
         answer = Answer[SyncGroupResponse]()
@@ -353,7 +214,7 @@ class GroupCoordinator:
         """Heartbeat."""
         try:
             self._require_group_id(request.group_id)
-            group = self._group_of_members(request.group_id)
+            group = self._classic_group(request.group_id)
             member = group.require_member(request.member_id, request.group_instance_id)
             group.require_generation(request.generation_id)
         except KafkaError as error:
@@ -367,7 +228,7 @@ class GroupCoordinator:
     def may_be_member(self, group_id: str, identity: MemberIdentity) -> bool:
         """Whether LeaveGroup has to look closer at this one."""
         group = self.groups.get(group_id)
-        return group is not None and (
+        return isinstance(group, ClassicGroup) and (
             identity.member_id in group.members
             or identity.member_id in group.pending
             or identity.group_instance_id in group.static_members
@@ -381,27 +242,39 @@ class GroupCoordinator:
         """
         self._require_group_id(group_id)
         group = self.groups.get(group_id)
-        if group is None:
-            group = Group(group_id, 0)  # nobody is a member
+        if not isinstance(group, ClassicGroup):
+            group = ClassicGroup(group_id, 0)  # nobody is a member
         return leave(self._rebalances, group, identities)
 
     def _require_group_id(self, group_id: str) -> None:
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-        self.require_coordinated(group_id)
+        self.runtime.require_active(group_id)
 
-    def _group_of_members(self, group_id: str) -> Group:
+    def _new_group(self, group_id: str) -> ClassicGroup:
+        group = self.groups[group_id] = ClassicGroup(group_id, self._clock.now_ms())
+        return group
+
+    def _classic_group(self, group_id: str) -> ClassicGroup:
+        """The group that a member says it is in."""
         group = self.groups.get(group_id)
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return group
 
     def require_group(self, group_id: str) -> Group:
         """Raises KafkaError GROUP_ID_NOT_FOUND, or that it is not coordinated here."""
-        self.require_coordinated(group_id)
+        self.runtime.require_active(group_id)
         group = self.groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    def require_classic_group(self, group_id: str) -> ClassicGroup:
+        """Raises KafkaError as `require_group` does, and GROUP_ID_NOT_FOUND for a group of another type."""
+        group = self.require_group(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
         return group
 
     # --- offsets --------------------------------------------------------------------------------------
@@ -415,14 +288,14 @@ class GroupCoordinator:
         Raises:
             KafkaError: the commit is refused; GROUP_ID_NOT_FOUND when only a group could have made it.
         """
-        self.require_coordinated(group_id)
+        self.runtime.require_active(group_id)
         group = self.groups.get(group_id)
         if group is None:
             if generation >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-            group = self.groups[group_id] = Group(group_id, self._clock.now_ms())
-        member = group.member_for_commit(member_id, group_instance_id, generation)
-        if member is not None:
+            group = self._new_group(group_id)
+        group.validate_offset_commit(member_id, group_instance_id, generation)
+        if isinstance(group, ClassicGroup) and (member := group.members.get(member_id)) is not None:
             self._rebalances.sessions.touch(group, member)
 
     def commit_offsets(
@@ -443,14 +316,20 @@ class GroupCoordinator:
             KafkaError: GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP, or that it is not coordinated here.
         """
         group = self.require_group(group_id)
-        if group.state is not GroupState.EMPTY:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        group.validate_delete()
         self._remove_group(group, self.offsets.keys(group_id), lambda error: done(coordinator_error(error)))
 
-    def _remove_group(self, group: Group, keys: Collection[TopicPartition], done: Done) -> None:
-        del self.groups[group.group_id]
-        self._rebalances.close(group, ErrorCode.UNKNOWN_MEMBER_ID)
-        self._writes.remove(group.group_id, keys, done, with_group=True)
+    def _remove_group(self, group: Group, keys: Sequence[TopicPartition], done: Done) -> None:
+        """Remove an empty group at once, for good when that is committed."""
+        group_id = group.group_id
+        del self.groups[group_id]
+
+        def finished(error: ErrorCode) -> None:
+            if self.groups.get(group_id) is not group:
+                group.close(ErrorCode.UNKNOWN_MEMBER_ID, self._clock.now_ms())
+            done(error)
+
+        self._writes.remove_group(group, keys, finished, lambda: self.groups.setdefault(group_id, group))
 
     # --- expiry ---------------------------------------------------------------------------------------
 
@@ -462,11 +341,11 @@ class GroupCoordinator:
         self._schedule_expiry()
         now = self._clock.now_ms()
         for group in tuple(self.groups.values()):
-            if self._state_of(group.group_id) is not PartitionState.ACTIVE:
+            if not self.runtime.is_active(group.group_id):
                 continue
             expired = self.offsets.expired(group, now, self.config.offsets_retention_ms)
             is_last = len(expired) == len(self.offsets.keys(group.group_id))
-            if is_last and group.state is GroupState.EMPTY and not group.pending:
+            if is_last and group.is_abandoned:
                 name = shortened(group.group_id)
                 logger.info("Group %s is empty and has no offsets any more: removed", name)
                 self._remove_group(group, expired, _ignore)
@@ -477,7 +356,7 @@ class GroupCoordinator:
 
 
 def _commit_error(error: ErrorCode) -> ErrorCode:
-    if error is ErrorCode.MESSAGE_TOO_LARGE or error is ErrorCode.RECORD_LIST_TOO_LARGE:
+    if error in TOO_LARGE:
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     return coordinator_error(error)
 

@@ -7,11 +7,14 @@ committed log decides, and a restart would read the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 
+from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue
+from kafkapy.coordination.topic_log import Done
+from kafkapy.groups.group import Group
+from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.offsets import CommittedOffset, Offsets
-from kafkapy.groups.offsets_topic import Done, OffsetsTopic
-from kafkapy.groups.records import encode_group_key, encode_offset_key, encode_offset_value
+from kafkapy.groups.records import encode_offset_key, encode_offset_value
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import TopicPartition
@@ -22,9 +25,9 @@ logger = logging.getLogger(__name__)
 class OffsetWrites:
     """Writes offsets and tombstones, and applies them once they are committed."""
 
-    def __init__(self, offsets: Offsets, topic: OffsetsTopic) -> None:
+    def __init__(self, offsets: Offsets, runtime: CoordinatorRuntime[LoadedPartition]) -> None:
         self._offsets = offsets
-        self._topic = topic
+        self._runtime = runtime
 
     def commit(
         self, group_id: str, commits: Sequence[tuple[TopicPartition, CommittedOffset]], done: Done
@@ -34,40 +37,53 @@ class OffsetWrites:
         keys = [key for key, _ in commits]
         offsets.begin_write(group_id, keys)
 
+        def committed(start: int, stop: int) -> None:
+            for key, offset in commits[start:stop]:
+                offsets.put(group_id, key, offset)
+
         def finished(error: ErrorCode) -> None:
             offsets.end_write(group_id, keys)
-            if error is ErrorCode.NONE:
-                for key, committed in commits:
-                    offsets.put(group_id, key, committed)
             done(error)
 
-        self._topic.write(
+        self._runtime.write(
             group_id,
-            [
-                (encode_offset_key(group_id, key), encode_offset_value(committed))
-                for key, committed in commits
-            ],
+            [(encode_offset_key(group_id, key), encode_offset_value(offset)) for key, offset in commits],
             finished,
+            committed=committed,
         )
 
-    def remove(
-        self, group_id: str, keys: Collection[TopicPartition], done: Done, *, with_group: bool = False
+    def remove(self, group_id: str, keys: Sequence[TopicPartition], done: Done) -> None:
+        """Write tombstones for offsets."""
+        self._remove(group_id, keys, (), done, None)
+
+    def remove_group(
+        self, group: Group, keys: Sequence[TopicPartition], done: Done, undone: Callable[[], object]
     ) -> None:
-        """Write tombstones for offsets, and for the group's metadata after them."""
+        """Write tombstones for offsets, and for the group after them; `undone` is called if it stays."""
+        self._remove(group.group_id, keys, group.tombstone_keys(), done, undone)
+
+    def _remove(
+        self,
+        group_id: str,
+        keys: Sequence[TopicPartition],
+        group_keys: Sequence[bytes],
+        done: Done,
+        undone: Callable[[], object] | None,
+    ) -> None:
         offsets = self._offsets
-        records: list[tuple[bytes, bytes | None]] = [(encode_offset_key(group_id, key), None) for key in keys]
-        if with_group:
-            records.append((encode_group_key(group_id), None))
+        records: list[KeyValue] = [(encode_offset_key(group_id, key), None) for key in keys]
+        records += [(key, None) for key in group_keys]
         if not records:
             done(ErrorCode.NONE)
             return
 
+        def committed(start: int, stop: int) -> None:
+            for key in keys[start:stop]:
+                offsets.remove(group_id, key)
+
         def finished(error: ErrorCode) -> None:
-            if error is ErrorCode.NONE:
-                for key in keys:
-                    offsets.remove(group_id, key)
-            else:
+            if error is not ErrorCode.NONE:
                 logger.warning("Group %s: offsets could not be removed: %s", shortened(group_id), error.name)
             done(error)
 
-        self._topic.write(group_id, records, finished)
+        self._runtime.write(group_id, records, finished, committed=committed, undone=undone)

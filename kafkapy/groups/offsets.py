@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from kafkapy.groups.group import Group, GroupState
-from kafkapy.groups.subscription import CONSUMER_PROTOCOL_TYPE
+from kafkapy.groups.group import Group
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 NO_EXPIRY: Final = -1
@@ -97,31 +96,17 @@ class Offsets:
         self._committed.pop(group_id, None)
 
     def expired(self, group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:
-        """The partitions whose offsets have outlived their time.
-
-        The time runs from when the group became empty; from the commit in a group that only stores
-        offsets, and for topics that a stable group of consumers does not subscribe to. Otherwise nothing
-        expires.
-        """
-        since: int | None = None
-        if group.protocol_type is None:
-            pass
-        elif group.state is GroupState.EMPTY:
-            since = group.state_timestamp if group.state_timestamp >= 0 else None
-        elif not (
-            group.state is GroupState.STABLE
-            and group.protocol_type == CONSUMER_PROTOCOL_TYPE
-            and group.subscribed is not None
-        ):
-            return []
+        """The partitions whose offsets have outlived their time (`Group.retention_start`)."""
         writing = self._writing.get(group.group_id, {})
-        check_subscription = group.protocol_type is not None
         expired = []
         for key, offset in self.of_group(group.group_id).items():
+            start = group.retention_start(offset.commit_timestamp)
+            if start is None:
+                return []
             if offset.expire_timestamp != NO_EXPIRY:
                 is_over = now_ms >= offset.expire_timestamp
             else:
-                is_over = now_ms - (offset.commit_timestamp if since is None else since) >= retention_ms
-            if is_over and key not in writing and not (check_subscription and group.is_subscribed(key.topic)):
+                is_over = now_ms - start >= retention_ms
+            if is_over and key not in writing and not group.is_subscribed(key.topic):
                 expired.append(key)
         return expired

@@ -16,17 +16,14 @@ Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordS
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kafkapy.groups.group import Group
 from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset
 from kafkapy.protocol.codec import decode_from, encode
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
-    MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -104,28 +101,8 @@ def encode_group_key(group_id: str) -> bytes:
     return _INT16.pack(GROUP_KEY_TYPE) + encode(GroupMetadataKey(group=group_id), 0)
 
 
-def encode_group_value(group: Group, assignments: Mapping[str, bytes]) -> bytes:
-    """`int16 version, GroupMetadataValue` of the group as it is, its members with these assignments."""
-    value = GroupMetadataValue(
-        protocol_type=group.protocol_type or "",
-        generation=group.generation,
-        protocol=group.protocol_name,
-        leader=group.leader,
-        current_state_timestamp=group.state_timestamp,
-        members=[
-            MemberMetadata(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rebalance_timeout=member.rebalance_timeout_ms,
-                session_timeout=member.session_timeout_ms,
-                subscription=member.metadata(group.protocol_name),
-                assignment=assignments[member.member_id],
-            )
-            for member in group.members.values()
-        ],
-    )
+def encode_group_value(value: GroupMetadataValue) -> bytes:
+    """`int16 version, GroupMetadataValue`."""
     return _INT16.pack(GROUP_VALUE_VERSION) + encode(value, GROUP_VALUE_VERSION)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkapy.groups.group import Group, GroupState
+from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
@@ -42,7 +42,7 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Steps[Des
 
 def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
     try:
-        return _described(context.broker.groups.require_group(group_id))
+        return _described(context.broker.groups.require_classic_group(group_id))
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             return DescribedGroup(group_id=group_id, error_code=error.code)
@@ -53,7 +53,7 @@ def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
         return dead
 
 
-def _described(group: Group) -> DescribedGroup:
+def _described(group: ClassicGroup) -> DescribedGroup:
     stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group.group_id,

@@ -39,7 +39,7 @@ def handle(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> Steps[FindCoordinatorResponse] | Awaitable[FindCoordinatorResponse]:
     """Answer for each key."""
-    if request.key_type == GROUP and not context.broker.groups.has_topic:
+    if request.key_type == GROUP and not context.broker.groups.runtime.has_topic:
         return _create_topic_and_answer(context, request)
     if request.key_type == GROUP:
         return _answer(context, request, None)
@@ -51,7 +51,7 @@ async def _create_topic_and_answer(
 ) -> FindCoordinatorResponse:
     refusal = None
     try:
-        await context.broker.groups.ensure_topic()
+        await context.broker.groups.runtime.ensure_topic()
     except KafkaError as error:
         refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
     return await context.broker.turns.finish(_answer(context, request, refusal))

@@ -2,9 +2,9 @@
 
 Versions: 0-9.
 
-Behaviour: `kafkapy.groups.join` and `rebalance`. The answer usually waits for the other members. A session
-timeout outside of group.min.session.timeout.ms and group.max.session.timeout.ms is refused. A member with
-more than 4 MiB of protocols and metadata, or a large one where all groups have 64 MiB, is
+Behaviour: `kafkapy.groups.classic.join` and `rebalance`. The answer usually waits for the other members. A
+session timeout outside of group.min.session.timeout.ms and group.max.session.timeout.ms is refused. A member
+with more than 4 MiB of protocols and metadata, or a large one where all groups have 64 MiB, is
 GROUP_MAX_SIZE_REACHED.
 
 Version notes: v1 adds the rebalance timeout (before, it is the session timeout), v4 has a new member come
@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
+from kafkapy.groups.classic.join import Joining
 from kafkapy.groups.coordinator import MAX_PROTOCOLS
-from kafkapy.groups.join import Joining
 from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -11,35 +11,29 @@ matches nothing. All groups here are of the classic type.
 
 from __future__ import annotations
 
-from typing import Final
-
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-CLASSIC: Final = "classic"
-
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
     """List the groups that pass the filters."""
     groups = context.broker.groups
-    if groups.is_loading:
+    if groups.runtime.is_loading:
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
-    if types and CLASSIC not in types:
-        return ListGroupsResponse()
     response = ListGroupsResponse()
     for group in tuple(groups.groups.values()):
         yield
-        if not states or group.state.value.lower() in states:
+        if (not states or group.state_name.lower() in states) and (not types or group.type.value in types):
             response.groups.append(
                 ListedGroup(
                     group_id=group.group_id,
                     protocol_type=group.protocol_type or "",
-                    group_state=group.state.value,
-                    group_type=CLASSIC,
+                    group_state=group.state_name,
+                    group_type=group.type.value,
                 )
             )
     return response

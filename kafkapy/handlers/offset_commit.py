@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Sequence
 from itertools import islice
 from typing import Final
 
-from kafkapy.groups.answer import Answer
+from kafkapy.coordination.answer import Answer
 from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
@@ -47,7 +47,7 @@ def handle(
     context: RequestContext, request: OffsetCommitRequest
 ) -> Steps[Stored] | Awaitable[OffsetCommitResponse]:
     """Store the offsets that are acceptable."""
-    if context.api_version == 0 and not context.broker.groups.has_topic:
+    if context.api_version == 0 and not context.broker.groups.runtime.has_topic:
         return _create_topic_and_store(context, request)
     return _store(context, request)
 
@@ -56,7 +56,7 @@ async def _create_topic_and_store(
     context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse:
     with contextlib.suppress(KafkaError):  # without a topic, storing says what is wrong
-        await context.broker.groups.ensure_topic()
+        await context.broker.groups.runtime.ensure_topic()
     stored = await context.broker.turns.finish(_store(context, request))
     return stored if isinstance(stored, OffsetCommitResponse) else await stored
 

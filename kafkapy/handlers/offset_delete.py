@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kafkapy.groups.answer import Answer
-from kafkapy.groups.group import GroupState
-from kafkapy.groups.subscription import CONSUMER_PROTOCOL_TYPE
+from kafkapy.coordination.answer import Answer
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -36,8 +34,7 @@ def handle(
         if not request.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         group = groups.require_group(request.group_id)
-        if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        group.validate_offset_delete()
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=error.code)
     response = OffsetDeleteResponse()

@@ -50,7 +50,7 @@ def handle(
     context: RequestContext, request: OffsetFetchRequest
 ) -> Steps[OffsetFetchResponse] | Awaitable[OffsetFetchResponse]:
     """Answer for each group."""
-    if context.api_version == 0 and not context.broker.groups.has_topic:
+    if context.api_version == 0 and not context.broker.groups.runtime.has_topic:
         return _create_topic_and_answer(context, request)
     return _answer(context, request)
 
@@ -59,7 +59,7 @@ async def _create_topic_and_answer(
     context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:
     with contextlib.suppress(KafkaError):  # without a topic, the answer says what is wrong
-        await context.broker.groups.ensure_topic()
+        await context.broker.groups.runtime.ensure_topic()
     return await context.broker.turns.finish(_answer(context, request))
 
 
@@ -93,7 +93,7 @@ def _group(context: RequestContext, asked: OffsetFetchRequestGroup) -> Steps[Off
     image = context.broker.metadata.image
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     try:
-        groups.require_coordinated(asked.group_id)
+        groups.runtime.require_active(asked.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
     committed = groups.offsets.of_group(asked.group_id)

@@ -2,7 +2,7 @@
 
 Versions: 0-5.
 
-Behaviour: `kafkapy.groups.sync`. The answer waits for the leader, and until the assignment is stored.
+Behaviour: `kafkapy.groups.classic.sync`. The answer waits for the leader, and until the assignment is stored.
 
 Version notes: v3 adds static membership; v5 the protocol type and name, which must then be given and be the
 group's.

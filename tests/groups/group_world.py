@@ -7,15 +7,15 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kafkapy.groups.classic.group import ClassicGroup, GroupState
+from kafkapy.groups.classic.join import Joining, Joins
+from kafkapy.groups.classic.leave import leave
+from kafkapy.groups.classic.member import Protocols
+from kafkapy.groups.classic.metadata import group_metadata, restore_group
+from kafkapy.groups.classic.rebalance import Rebalances
+from kafkapy.groups.classic.sync import Syncs
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.group import Group, GroupState
-from kafkapy.groups.join import Joining, Joins
-from kafkapy.groups.leave import leave
-from kafkapy.groups.loading import restore_group
-from kafkapy.groups.member import Protocols
-from kafkapy.groups.rebalance import Rebalances
 from kafkapy.groups.records import decode_group_value, encode_group_value
-from kafkapy.groups.sync import Syncs
 from kafkapy.process.clock import Clock
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -91,9 +91,9 @@ class Store:
     held: list[Callable[[ErrorCode], None]] = field(default_factory=list)
 
     def store_group(
-        self, group: Group, assignments: Mapping[str, bytes], done: Callable[[ErrorCode], None]
+        self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Callable[[ErrorCode], None]
     ) -> None:
-        value = encode_group_value(group, assignments)
+        value = encode_group_value(group_metadata(group, assignments))
         if self.hold:
             self.held.append(done)
             self.written.append((group.group_id, value))
@@ -148,7 +148,7 @@ class World:
         ids = itertools.count(1)
         self.joins = Joins(self.rebalances, lambda: str(next(ids)))
         self.syncs = Syncs(self.rebalances)
-        self.group = Group("g", self.clock.now_ms())
+        self.group = ClassicGroup("g", self.clock.now_ms())
 
     def join(
         self,
@@ -277,7 +277,7 @@ class World:
 
     def restart(self) -> None:
         """Another coordinator takes the group over from its last record."""
-        self.rebalances.close(self.group, ErrorCode.NOT_COORDINATOR)
+        self.group.close(ErrorCode.NOT_COORDINATOR, self.clock.now_ms())
         self.group = restore_group("g", decode_group_value(self.store.written[-1][1]))
         for member in self.group.members.values():
             self.rebalances.sessions.touch(self.group, member)

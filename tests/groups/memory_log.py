@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.loading import LoadedPartition, PartitionFold
-from kafkapy.groups.offsets_topic import Done
+from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -18,7 +18,9 @@ from tests.groups.group_world import TurnedClock, TurnedTimers
 
 
 class MemoryLog:
-    """An OffsetsLog. Its batches outlive the coordinator that wrote them."""
+    """A TopicLog. Its batches outlive the coordinator that wrote them."""
+
+    topic = GROUP_METADATA_TOPIC
 
     def __init__(self, partitions: int = 4) -> None:
         self.new_partitions = partitions
@@ -75,13 +77,13 @@ class MemoryLog:
 
     def replay(self, partition: int) -> LoadedPartition:
         """What a coordinator that starts now would load."""
-        fold = PartitionFold("test")
+        replay = GroupReplay("test")
         for batch in self.batches[partition]:
-            fold.add(batch)
-        return fold.result()
+            replay.add(batch)
+        return replay.result()
 
-    @property
-    def topic(self) -> Topic:
+    def entry(self) -> Topic:
+        """The topic in the metadata, as a new one."""
         return Topic(GROUP_METADATA_TOPIC, random_uuid(), ())
 
 
@@ -96,5 +98,5 @@ def coordinator(
     """A coordinator on `log`, not started."""
     groups = GroupCoordinator(config or GroupConfig(), clock, timers, log, blocking=run_here)
     image = MetadataImage()
-    log.created = lambda: groups.metadata_changed(image, image.with_topics([log.topic]))
+    log.created = lambda: groups.metadata_changed(image, image.with_topics([log.entry()]))
     return groups

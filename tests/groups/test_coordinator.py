@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
+from kafkapy.coordination.partitioning import partition_of
+from kafkapy.groups.classic.group import ClassicGroup, GroupState
+from kafkapy.groups.classic.join import Joining
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.group import GroupState
-from kafkapy.groups.join import Joining
+from kafkapy.groups.group import Group
 from kafkapy.groups.offsets import CommittedOffset
-from kafkapy.groups.offsets_topic import partition_of
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
@@ -45,7 +46,7 @@ class Cluster:
 
     async def start(self) -> Cluster:
         self.groups.start()
-        await self.groups.ensure_topic()
+        await self.groups.runtime.ensure_topic()
         return self
 
     async def restart(self) -> GroupCoordinator:
@@ -57,7 +58,7 @@ class Cluster:
 
     async def loaded(self) -> None:
         for _ in range(1_000):
-            if not self.groups.is_loading:
+            if not self.groups.runtime.is_loading:
                 return
             await asyncio.sleep(0)
         raise TimeoutError
@@ -65,7 +66,7 @@ class Cluster:
     async def time_passes(self, seconds: float) -> None:
         """And what falls due is done."""
         self.timers.advance(seconds)
-        while reading := tuple(self.groups._loading):
+        while reading := tuple(self.groups.runtime._loading):
             await asyncio.wait(reading)
         self.timers.advance(0)
 
@@ -102,10 +103,43 @@ class Cluster:
         return answer.member_id
 
     def heartbeat(self, member_id: str, group: str = "g") -> ErrorCode:
-        generation = self.groups.groups[group].generation if group in self.groups.groups else 0
+        known = self.groups.groups.get(group)
+        generation = known.generation if isinstance(known, ClassicGroup) else 0
         return self.groups.heartbeat(
             HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
         )
+
+
+class OtherGroup(Group):
+    """A group of some other type, with members."""
+
+    protocol_type = "consumer"
+    state_name = "Stable"
+    is_abandoned = False
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+
+    def validate_offset_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
+        raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
+
+    def validate_offset_delete(self) -> None:
+        pass
+
+    def validate_delete(self) -> None:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed(self, topic: str) -> bool:
+        return False
+
+    def retention_start(self, commit_timestamp: int) -> int | None:
+        return None
+
+    def tombstone_keys(self) -> Sequence[bytes]:
+        return ()
+
+    def close(self, error: ErrorCode, now_ms: int) -> None:
+        pass
 
 
 def another_group() -> str:
@@ -113,9 +147,11 @@ def another_group() -> str:
     return next(f"g{n}" for n in range(100) if partition_of(f"g{n}", 4) != partition_of("g", 4))
 
 
-def joining(member_id: str = "", topics: Iterable[str] = ("t",), session_ms: int = 10_000) -> Joining:
+def joining(
+    member_id: str = "", topics: Iterable[str] = ("t",), session_ms: int = 10_000, version: int = 3
+) -> Joining:
     return Joining(
-        version=3,
+        version=version,
         client_id="c",
         client_host="/127.0.0.1",
         member_id=member_id,
@@ -137,23 +173,23 @@ class TestTheTopic:
     async def test_without_it_there_is_no_coordinator(self) -> None:
         cluster = Cluster()
         cluster.groups.start()
-        assert not cluster.groups.has_topic
+        assert not cluster.groups.runtime.has_topic
         with pytest.raises(KafkaError) as refused:
-            cluster.groups.require_coordinated("g")
+            cluster.groups.runtime.require_active("g")
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
 
     async def test_it_is_made_when_it_is_first_needed(self, cluster: Cluster) -> None:
-        assert cluster.groups.has_topic
-        cluster.groups.require_coordinated("g")
+        assert cluster.groups.runtime.has_topic
+        cluster.groups.runtime.require_active("g")
 
     async def test_while_it_is_read_clients_are_to_wait_but_heartbeats_count(self, cluster: Cluster) -> None:
         member_id = await cluster.join()
         await cluster.groups.stop()
         groups = cluster.groups = coordinator(cluster.log, cluster.clock, cluster.timers)
         groups.start()
-        assert groups.is_loading
+        assert groups.runtime.is_loading
         with pytest.raises(KafkaError) as refused:
-            groups.require_coordinated("g")
+            groups.runtime.require_active("g")
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert cluster.heartbeat(member_id) is ErrorCode.NONE
         answer = groups.join_group("g", joining(member_id))
@@ -184,17 +220,17 @@ class TestTheTopic:
         cluster.log.batches[partition_of(elsewhere, 4)].clear()
         cluster.log.unreadable = error
         await cluster.restart()
-        assert not cluster.groups.is_loading, "ListGroups would answer for no group at all"
+        assert not cluster.groups.runtime.is_loading, "ListGroups would answer for no group at all"
         with pytest.raises(KafkaError) as refused:
-            cluster.groups.require_coordinated("g")
+            cluster.groups.runtime.require_active("g")
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
         assert f"__consumer_offsets-{partition_of('g', 4)} cannot be used" in caplog.text
         if not isinstance(error, KafkaError):
-            cluster.groups.require_coordinated(elsewhere)
+            cluster.groups.runtime.require_active(elsewhere)
         cluster.log.batches[partition_of(elsewhere, 4)] = kept
         cluster.log.unreadable = None
         await cluster.time_passes(1)
-        cluster.groups.require_coordinated("g")
+        cluster.groups.runtime.require_active("g")
         assert cluster.committed() == {T0: 5}
         assert cluster.heartbeat(member_id) is ErrorCode.NONE
 
@@ -217,16 +253,16 @@ class TestTheTopic:
         cluster.log.unreadable = OSError(errno.EIO, "a disk")
         await cluster.restart()
         reads = cluster.log.reads
-        cluster.groups.metadata_changed(MetadataImage().with_topics([cluster.log.topic]), MetadataImage())
+        cluster.groups.metadata_changed(MetadataImage().with_topics([cluster.log.entry()]), MetadataImage())
         await cluster.time_passes(60)
         assert cluster.log.reads == reads
 
     async def test_deleting_it_ends_all_groups(self, cluster: Cluster) -> None:
         waiting = cluster.groups.join_group("g", joining())
-        cluster.groups.metadata_changed(MetadataImage().with_topics([cluster.log.topic]), MetadataImage())
+        cluster.groups.metadata_changed(MetadataImage().with_topics([cluster.log.entry()]), MetadataImage())
         assert isinstance(waiting, asyncio.Future)
         assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
-        assert not cluster.groups.has_topic
+        assert not cluster.groups.runtime.has_topic
         assert not cluster.groups.groups
 
     async def test_a_partition_that_cannot_be_written_gives_its_groups_up_until_it_is_read_again(
@@ -244,7 +280,7 @@ class TestTheTopic:
         assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
         assert cluster.heartbeat(member_id) is ErrorCode.NOT_COORDINATOR
         assert cluster.committed(elsewhere) == {T0: 7}
-        cluster.groups.require_coordinated(elsewhere)
+        cluster.groups.runtime.require_active(elsewhere)
         cluster.log.error = ErrorCode.NONE
         await cluster.time_passes(1)
         assert cluster.committed() == {T0: 3}
@@ -302,6 +338,30 @@ class TestCommits:
         assert sum(map(len, cluster.log.batches)) > 1
         await cluster.restart()
         assert cluster.committed() == dict(offsets)
+
+    async def test_a_commit_of_which_a_part_fails_is_seen_as_far_as_a_restart_would(
+        self, cluster: Cluster
+    ) -> None:
+        cluster.log.hold = True
+        offsets = [(TopicPartition("t" * 200, index), index) for index in range(5_000)]
+        answers = cluster.commit(*offsets)
+        cluster.log.release()
+        while not answers:
+            cluster.log.release(ErrorCode.NOT_ENOUGH_REPLICAS)
+        assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        seen = cluster.committed()
+        assert 0 < len(seen) < len(offsets)
+        cluster.log.hold = False
+        await cluster.restart()
+        assert cluster.committed() == seen
+
+    async def test_a_commit_that_outlives_the_topic_changes_nothing(self, cluster: Cluster) -> None:
+        cluster.log.hold = True
+        answers = cluster.commit((T0, 5))
+        cluster.groups.metadata_changed(MetadataImage().with_topics([cluster.log.entry()]), MetadataImage())
+        cluster.log.release()
+        assert answers == [ErrorCode.NONE]
+        assert cluster.committed() == {}
 
     async def test_a_restart_brings_back_every_offset(self, cluster: Cluster) -> None:
         for number in range(20):
@@ -363,6 +423,31 @@ class TestDeletion:
         assert "g" not in cluster.groups.groups
         assert cluster.committed() == {}
 
+    async def test_a_group_whose_deletion_fails_is_still_there(self, cluster: Cluster) -> None:
+        member_id = await cluster.join()
+        cluster.groups.leave_group("g", [MemberIdentity(member_id=member_id)])
+        cluster.commit((T0, 5))
+        cluster.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        answers: list[ErrorCode] = []
+        cluster.groups.delete_group("g", answers.append)
+        assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert cluster.groups.require_classic_group("g").generation == 2
+        assert cluster.committed() == {T0: 5}
+        cluster.log.error = ErrorCode.NONE
+        cluster.groups.delete_group("g", answers.append)
+        assert answers[1:] == [ErrorCode.NONE]
+        assert "g" not in cluster.groups.groups
+
+    async def test_a_group_that_is_deleted_keeps_no_timer_of_ids_it_handed_out(
+        self, cluster: Cluster
+    ) -> None:
+        timers = cluster.timers.pending
+        waiting = cluster.groups.join_group("g", joining(version=4))
+        assert isinstance(waiting, JoinGroupResponse)
+        assert waiting.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        cluster.groups.delete_group("g", lambda _: None)
+        assert cluster.timers.pending == timers
+
     async def test_a_group_with_members_stays(self, cluster: Cluster) -> None:
         await cluster.join()
         with pytest.raises(KafkaError) as refused:
@@ -395,7 +480,7 @@ class TestDeletion:
     async def test_offsets_of_a_deleted_topic_are_gone(self, cluster: Cluster) -> None:
         cluster.commit((T0, 5), (TopicPartition("u", 0), 6))
         cluster.commit((T0, 7), group="other")
-        topics = [Topic("t", random_uuid(), ()), cluster.log.topic]
+        topics = [Topic("t", random_uuid(), ()), cluster.log.entry()]
         image = MetadataImage().with_topics(topics)
         cluster.groups.metadata_changed(image, image.with_topics(deleted=["t"]))
         assert cluster.committed() == {TopicPartition("u", 0): 6}
@@ -405,9 +490,50 @@ class TestDeletion:
 
     async def test_offsets_of_a_topic_that_is_made_anew_are_gone(self, cluster: Cluster) -> None:
         cluster.commit((T0, 5))
-        image = MetadataImage().with_topics([Topic("t", random_uuid(), ()), cluster.log.topic])
+        image = MetadataImage().with_topics([Topic("t", random_uuid(), ()), cluster.log.entry()])
         cluster.groups.metadata_changed(image, image.with_topics([Topic("t", random_uuid(), ())]))
         assert cluster.committed() == {}
+
+
+class TestOtherTypes:
+    """A group that is not of the classic type."""
+
+    @pytest.fixture
+    def groups(self, cluster: Cluster) -> GroupCoordinator:
+        cluster.groups.groups["g"] = OtherGroup("g")
+        return cluster.groups
+
+    def test_cannot_be_joined_by_a_classic_member(self, groups: GroupCoordinator) -> None:
+        answer = groups.join_group("g", joining())
+        assert isinstance(answer, JoinGroupResponse)
+        assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert answer.member_id == ""
+
+    def test_has_no_classic_members(self, groups: GroupCoordinator) -> None:
+        synced = groups.sync_group(SyncGroupRequest(group_id="g", generation_id=1, member_id="m"))
+        assert isinstance(synced, SyncGroupResponse)
+        assert synced.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        assert groups.heartbeat(beat) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert not groups.may_be_member("g", MemberIdentity(member_id="m"))
+        (left,) = groups.leave_group("g", [MemberIdentity(member_id="m")])
+        assert left.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_is_not_described_as_a_classic_group(self, groups: GroupCoordinator) -> None:
+        with pytest.raises(KafkaError, match="Group g is not a classic group") as refused:
+            groups.require_classic_group("g")
+        assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+    def test_commits_and_goes_by_its_own_rules(self, cluster: Cluster, groups: GroupCoordinator) -> None:
+        with pytest.raises(KafkaError) as refused:
+            groups.check_commit("g", "m", None, 1)
+        assert refused.value.code is ErrorCode.STALE_MEMBER_EPOCH
+        with pytest.raises(KafkaError) as refused:
+            groups.delete_group("g", lambda _: None)
+        assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
+        groups.commit_offsets("g", [(T0, CommittedOffset(5, -1, "", 0))], lambda _: None)
+        cluster.timers.advance(30 * DAY)
+        assert cluster.committed() == {T0: 5}
 
 
 class TestExpiry:
@@ -445,7 +571,7 @@ class TestExpiry:
             cluster.timers.advance(9.9)
             cluster.heartbeat(member_id)
         assert cluster.committed() == {T0: 5}
-        assert cluster.groups.groups["g"].state is GroupState.STABLE
+        assert cluster.groups.require_classic_group("g").state is GroupState.STABLE
 
     async def test_a_client_may_set_the_expiry_itself(self, cluster: Cluster) -> None:
         now = cluster.clock.now_ms()
@@ -479,7 +605,7 @@ class TestMembership:
         member_id = await cluster.join()
         await cluster.restart()
         assert cluster.heartbeat(member_id) is ErrorCode.NONE
-        assert cluster.groups.groups["g"].state is GroupState.STABLE
+        assert cluster.groups.require_classic_group("g").state is GroupState.STABLE
 
     async def test_a_group_that_is_too_large_by_now_rebalances_when_it_is_loaded(self) -> None:
         cluster = await Cluster().start()
@@ -492,7 +618,7 @@ class TestMembership:
         cluster.groups.sync_group(SyncGroupRequest(group_id="g", generation_id=1, member_id=leader))
         cluster.config = GroupConfig(max_size=1)
         await cluster.restart()
-        assert cluster.groups.groups["g"].state is GroupState.PREPARING_REBALANCE
+        assert cluster.groups.require_classic_group("g").state is GroupState.PREPARING_REBALANCE
         await cluster.groups.stop()
 
     @pytest.mark.parametrize("session_ms", [5_999, 1_800_001, -1])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafkapy.groups.classic.group import GroupState
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.group import GroupState
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.group_world import RANGE, World, subscription
 

@@ -6,8 +6,10 @@ import logging
 
 import pytest
 
+from kafkapy.coordination import replay
 from kafkapy.groups import loading
-from kafkapy.groups.loading import LoadedPartition, PartitionFold, restore_group
+from kafkapy.groups.classic.metadata import restore_group
+from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.groups.records import (
     decode_offset_value,
@@ -29,7 +31,7 @@ class Log:
     """Batches one after another."""
 
     def __init__(self) -> None:
-        self.fold = PartitionFold("__consumer_offsets-0")
+        self.replay = GroupReplay("__consumer_offsets-0")
         self.end = 0
 
     def write(
@@ -71,11 +73,11 @@ class Log:
         return self
 
     def _add(self, batch: bytearray) -> None:
-        self.fold.add(bytes(batch))
+        self.replay.add(bytes(batch))
 
     @property
     def loaded(self) -> LoadedPartition:
-        return self.fold.result()
+        return self.replay.result()
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
@@ -137,7 +139,7 @@ def test_a_batch_that_cannot_be_read_is_logged_and_left_out(caplog: pytest.LogCa
     log = Log().offset(T0, 1)
     batch = build_batch([Record(-1, 0, b"k", b"v", [])], base_offset=1)
     batch[-3] = 0x7F
-    log.fold.add(bytes(batch))
+    log.replay.add(bytes(batch))
     log.end = 2
     assert log.offset(T1, 7).offsets == {T0: 1, T1: 7}
     assert "offsets 1 to 1 cannot be read" in caplog.text
@@ -181,8 +183,8 @@ def test_a_lack_of_memory_is_no_odd_record(monkeypatch: pytest.MonkeyPatch) -> N
     log = Log().offset(T0, 1)
     monkeypatch.setattr(loading, "decode_offset_value", decode)
     with pytest.raises(MemoryError):
-        log.fold.result()
-    monkeypatch.setattr(loading, "decode_records", decode)
+        log.replay.result()
+    monkeypatch.setattr(replay, "decode_records", decode)
     with pytest.raises(MemoryError):
         log.offset(T1, 7)
 

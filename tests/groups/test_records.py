@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkapy.groups.loading import restore_group
+from kafkapy.coordination.partitioning import java_hash, partition_of
+from kafkapy.groups.classic.metadata import group_metadata, restore_group
 from kafkapy.groups.offsets import CommittedOffset
-from kafkapy.groups.offsets_topic import java_hash, partition_of
 from kafkapy.groups.records import (
     GroupKey,
     OffsetKey,
@@ -95,7 +95,7 @@ def test_a_group_is_restored_as_it_was_stored() -> None:
     ids = world.stable(3)
     group = world.group
     assignments = {key: member.assignment for key, member in group.members.items()}
-    restored = restore_group("g", decode_group_value(encode_group_value(group, assignments)))
+    restored = restore_group("g", decode_group_value(encode_group_value(group_metadata(group, assignments))))
     assert restored.generation == group.generation
     assert restored.leader == ids[0]
     assert restored.state_timestamp == group.state_timestamp

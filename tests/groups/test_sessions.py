@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafkapy.groups.classic.group import GroupState
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.group import GroupState
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.group_world import World
 

@@ -249,7 +249,7 @@ def test_damage_in_the_offsets_topic_costs_what_lay_there(
         found = [committed(fetch_offsets(client, f"g{number}", None))[("t", 0)] for number in range(9)]
         assert found == [7, 7, 7, 7, 7, 9, 7, 7, 7], "g4 is where it was before"
         assert commit(client, "g4", {("t", 0): 10}) == {("t", 0): NONE}
-    assert "groups that offsets 9 to 9 were about are as they were before" in caplog.text
+    assert "what offsets 9 to 9 say is lost; what they changed is as it was before" in caplog.text
 
 
 def connect(broker: kafkapy.Broker) -> RawClient:

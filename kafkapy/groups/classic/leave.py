@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from kafkapy.groups.group import Group
-from kafkapy.groups.join import NO_MEMBER_ID
-from kafkapy.groups.rebalance import Rebalances
+from kafkapy.groups.classic.group import ClassicGroup
+from kafkapy.groups.classic.join import NO_MEMBER_ID
+from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
@@ -18,7 +18,9 @@ from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
 logger = logging.getLogger(__name__)
 
 
-def leave(rebalances: Rebalances, group: Group, identities: Sequence[MemberIdentity]) -> list[MemberResponse]:
+def leave(
+    rebalances: Rebalances, group: ClassicGroup, identities: Sequence[MemberIdentity]
+) -> list[MemberResponse]:
     """Let these members go; one answer each. All together they start one rebalance at most."""
     answers = []
     members_gone = 0
@@ -41,7 +43,7 @@ def leave(rebalances: Rebalances, group: Group, identities: Sequence[MemberIdent
     return answers
 
 
-def _remove(group: Group, identity: MemberIdentity) -> bool:
+def _remove(group: ClassicGroup, identity: MemberIdentity) -> bool:
     """Remove a member (True) or a pending id (False); raises KafkaError where there is neither."""
     member_id = identity.member_id
     instance_id = identity.group_instance_id

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
+from kafkapy.coordination.timers import Cancellable
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.sync_group import SyncGroupResponse
@@ -24,13 +25,6 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 PROTOCOL_BYTES: Final = 1024
 """What a protocol counts for beside its name and metadata: a member has few."""
-
-
-class Cancellable(Protocol):
-    """A scheduled call."""
-
-    def cancel(self) -> None:
-        """Never call; harmless when it has been called."""
 
 
 def protocol_bytes(protocols: Protocols) -> int:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kafkapy.groups.environment import Timers
-from kafkapy.groups.group import Group
-from kafkapy.groups.member import Member
+from kafkapy.coordination.timers import Timers
+from kafkapy.groups.classic.group import ClassicGroup
+from kafkapy.groups.classic.member import Member
 from kafkapy.process.clock import Clock
 
 CLOSE_ENOUGH: Final = 0.001
@@ -26,13 +26,13 @@ CLOSE_ENOUGH: Final = 0.001
 class Sessions:
     """Watches the members of all groups."""
 
-    def __init__(self, clock: Clock, timers: Timers, expired: Callable[[Group, Member], None]) -> None:
+    def __init__(self, clock: Clock, timers: Timers, expired: Callable[[ClassicGroup, Member], None]) -> None:
         self._clock = clock
         self._timers = timers
         self._expired = expired
         """Called for a member that has been silent for too long, while it is still in its group."""
 
-    def touch(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
+    def touch(self, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
         """A sign of life: the member has its session timeout, or `timeout_ms`, from now."""
         timeout = (member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         deadline = self._clock.monotonic() + timeout
@@ -43,11 +43,11 @@ class Sessions:
             member.session_timer.cancel()
         self._arm(group, member, timeout)
 
-    def _arm(self, group: Group, member: Member, seconds: float) -> None:
+    def _arm(self, group: ClassicGroup, member: Member, seconds: float) -> None:
         member.session_timer_at = member.session_deadline
         member.session_timer = self._timers.call_later(seconds, lambda: self._look(group, member))
 
-    def _look(self, group: Group, member: Member) -> None:
+    def _look(self, group: ClassicGroup, member: Member) -> None:
         member.session_timer = None
         remaining = member.session_deadline - self._clock.monotonic()
         if remaining > CLOSE_ENOUGH:

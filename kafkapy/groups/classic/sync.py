@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkapy.groups.group import Group, GroupState
-from kafkapy.groups.member import SyncReply
-from kafkapy.groups.rebalance import Rebalances
+from kafkapy.groups.classic.group import ClassicGroup, GroupState
+from kafkapy.groups.classic.member import SyncReply
+from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -25,7 +25,7 @@ class Syncs:
     def __init__(self, rebalances: Rebalances) -> None:
         self._rebalances = rebalances
 
-    def sync(self, group: Group, request: SyncGroupRequest, reply: SyncReply) -> None:
+    def sync(self, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply) -> None:
         """Answer a SyncGroup by calling `reply` exactly once, now or later."""
         try:
             member = group.require_member(request.member_id, request.group_instance_id)
@@ -55,7 +55,7 @@ class Syncs:
             given = {each.member_id: bytes(each.assignment) for each in request.assignments}
             self._store(group, {member_id: given.get(member_id, b"") for member_id in group.members})
 
-    def _store(self, group: Group, assignments: Mapping[str, bytes]) -> None:
+    def _store(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
         # A leader that asks again meanwhile waits for this one: what is stored last is what is handed out.
         generation = group.storing_generation = group.generation
 

@@ -1,4 +1,4 @@
-"""The partitions of `__consumer_offsets` on this broker, as the group coordinator uses them.
+"""The partitions of an internal topic on this broker, as its coordinator uses them.
 
 Appends of a partition are reported in their order, each when it is committed, however long that takes: an
 append that was given up and is committed after all would leave the coordinator with less than its log holds.
@@ -12,9 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkapy.groups.offsets_topic import Done
+from kafkapy.coordination.topic_log import Done
 from kafkapy.metadata.cache import MetadataCache
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.partition import Partition
@@ -34,11 +33,12 @@ READ_BYTES: Final = 1 << 20
 logger = logging.getLogger(__name__)
 
 
-class LocalOffsetsLog:
-    """Reads and appends through this broker's own replicas (`kafkapy.groups.offsets_topic.OffsetsLog`)."""
+class LocalTopicLog:
+    """Reads and appends through this broker's own replicas (`kafkapy.coordination.topic_log.TopicLog`)."""
 
     def __init__(
         self,
+        topic: str,
         *,
         clock: Clock,
         metadata: MetadataCache,
@@ -47,6 +47,7 @@ class LocalOffsetsLog:
         create: Callable[[str], Awaitable[object]],
     ) -> None:
         """`blocking` runs a call in a worker thread; `create` makes an internal topic that is not there."""
+        self.topic = topic
         self._clock = clock
         self._metadata = metadata
         self._replicas = replicas
@@ -57,16 +58,16 @@ class LocalOffsetsLog:
 
     def partition_count(self) -> int:
         """How many partitions the topic has; 0 while it does not exist."""
-        topic = self._metadata.image.topics.get(GROUP_METADATA_TOPIC)
+        topic = self._metadata.image.topics.get(self.topic)
         return 0 if topic is None else len(topic.partitions)
 
     async def create(self) -> None:
         """Make the topic if it is not there. Raises KafkaError."""
-        await self._create(GROUP_METADATA_TOPIC)
+        await self._create(self.topic)
 
     def is_empty(self, partition: int) -> bool:
         """Whether there is nothing to read in the partition."""
-        log = self._replicas.partition(GROUP_METADATA_TOPIC, partition).log
+        log = self._replicas.partition(self.topic, partition).log
         return log.log_start_offset == log.log_end_offset
 
     def append(self, partition: int, batch: bytearray, done: Done) -> None:
@@ -74,7 +75,7 @@ class LocalOffsetsLog:
         now_ms = self._clock.now_ms()
         origin = AppendOrigin.COORDINATOR
         try:
-            target = self._replicas.partition(GROUP_METADATA_TOPIC, partition)
+            target = self._replicas.partition(self.topic, partition)
             prepared = prepare_batches(
                 memoryview(batch), config=target.log.config, origin=origin, now_ms=now_ms
             )
@@ -126,9 +127,9 @@ class LocalOffsetsLog:
         """All batches of a partition, whole and in order. Raises KafkaError where they cannot be read.
 
         What a coordinator before this one has written may still be on its way to the disk: that is waited
-        for. Damaged offsets are passed by: what they said is lost, and groups are as they were before.
+        for. Damaged offsets are passed by: what they said is lost, and what they changed is as it was before.
         """
-        target = self._replicas.partition(GROUP_METADATA_TOPIC, partition)
+        target = self._replicas.partition(self.topic, partition)
         log = target.log
         while log.high_watermark < log.log_end_offset:
             await target.watch_commit(log.log_end_offset, WATCH_SECONDS)
@@ -138,8 +139,8 @@ class LocalOffsetsLog:
                 found = log.read(offset, READ_BYTES, upper_bound=log.high_watermark)
             except DamagedOffsetsError as error:
                 logger.error(
-                    "__consumer_offsets-%d: groups that offsets %d to %d were about are as they were before",
-                    *(partition, offset, error.end_offset - 1),
+                    "%s-%d: what offsets %d to %d say is lost; what they changed is as it was before",
+                    *(self.topic, partition, offset, error.end_offset - 1),
                 )
                 offset = error.end_offset
                 continue

@@ -11,7 +11,7 @@
 3. SyncGroup (`sync.py`) stores the leader's assignment, `assign` hands it out. Members who do not ask
    for theirs within the rebalance timeout are out (`_expire_sync`), which starts over.
 
-Every method leaves `Group.check` true. Source: Apache Kafka's GroupMetadataManager (its classicGroup
+Every method leaves `ClassicGroup.check` true. Source: Apache Kafka's GroupMetadataManager (its classicGroup
 methods).
 """
 
@@ -21,11 +21,12 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from kafkapy.coordination.timers import Timers
+from kafkapy.groups.classic.group import ClassicGroup, GroupState
+from kafkapy.groups.classic.member import Member
+from kafkapy.groups.classic.sessions import Sessions
+from kafkapy.groups.classic.store import GroupStore
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.environment import GroupStore, Timers
-from kafkapy.groups.group import Group, GroupState
-from kafkapy.groups.member import Member
-from kafkapy.groups.sessions import Sessions
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode
@@ -48,7 +49,7 @@ class Rebalances:
 
     # --- collecting members ---------------------------------------------------------------------------
 
-    def rebalance_or_complete(self, group: Group, reason: str) -> None:
+    def rebalance_or_complete(self, group: ClassicGroup, reason: str) -> None:
         """The members or their metadata changed: start a rebalance, or see whether this was the last one
         missing."""
         if group.state is GroupState.PREPARING_REBALANCE:
@@ -56,12 +57,12 @@ class Rebalances:
         else:
             self.prepare(group, reason)
 
-    def prepare(self, group: Group, reason: str) -> None:
+    def prepare(self, group: ClassicGroup, reason: str) -> None:
         """Start to collect JoinGroup requests for the next generation."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._end_sync(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_sync.clear()
-        _cancel_sync_timer(group)
+        group.cancel_sync_timer()
         logger.info(
             "Group %s rebalances: %s (state %s, generation %d, %d members)",
             shortened(group.group_id),
@@ -80,7 +81,7 @@ class Rebalances:
         else:
             self._arm_join_timer(group)
 
-    def complete_join_if_ready(self, group: Group) -> None:
+    def complete_join_if_ready(self, group: ClassicGroup) -> None:
         """Complete the join phase once nobody is missing; an initial delay is waited for to its end."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
@@ -89,9 +90,9 @@ class Rebalances:
         ):
             self.complete_join(group)
 
-    def complete_join(self, group: Group) -> None:
+    def complete_join(self, group: ClassicGroup) -> None:
         """Go on with the members who came."""
-        _cancel_join_timer(group)
+        group.cancel_join_timer()
         missing = [
             member for member in group.members.values() if member.join_reply is None and not member.is_static
         ]
@@ -126,16 +127,16 @@ class Rebalances:
             group.answer_join(member, group.join_response(member))
             self.sessions.touch(group, member)
 
-    def _arm_join_timer(self, group: Group, at_least_ms: int = 0) -> None:
+    def _arm_join_timer(self, group: ClassicGroup, at_least_ms: int = 0) -> None:
         timeout_ms = max(group.rebalance_timeout_ms, at_least_ms)
         group.join_timer = self.timers.call_later(timeout_ms / 1000, lambda: self.complete_join(group))
 
-    def _arm_initial_delay(self, group: Group, delay_ms: int, remaining_ms: int) -> None:
+    def _arm_initial_delay(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
         group.join_timer = self.timers.call_later(
             delay_ms / 1000, lambda: self._end_initial_delay(group, delay_ms, remaining_ms)
         )
 
-    def _end_initial_delay(self, group: Group, delay_ms: int, remaining_ms: int) -> None:
+    def _end_initial_delay(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
         if group.new_member_added and remaining_ms:
             group.new_member_added = False
             next_delay_ms = min(self.config.initial_rebalance_delay_ms, remaining_ms)
@@ -145,7 +146,7 @@ class Rebalances:
 
     # --- handing out assignments ----------------------------------------------------------------------
 
-    def assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
+    def assign(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
         """The leader's assignment is stored: the group is stable."""
         group.transition(GroupState.STABLE, self.clock.now_ms())
         for member in group.members.values():
@@ -157,27 +158,27 @@ class Rebalances:
             )
             self._answer_sync(group, member, response)
 
-    def fail_assignment(self, group: Group, error: ErrorCode) -> None:
+    def fail_assignment(self, group: ClassicGroup, error: ErrorCode) -> None:
         """The leader's assignment cannot be stored: everybody who waits is told, and rejoins."""
         self._end_sync(group, error)
         self.prepare(group, f"the assignment could not be stored: {error.name}")
 
-    def received_sync(self, group: Group, member: Member) -> None:
+    def received_sync(self, group: ClassicGroup, member: Member) -> None:
         """A member of this generation has asked for its assignment."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
-            _cancel_sync_timer(group)
+            group.cancel_sync_timer()
 
-    def _end_sync(self, group: Group, error: ErrorCode) -> None:
+    def _end_sync(self, group: ClassicGroup, error: ErrorCode) -> None:
         for member in group.members.values():
             member.assignment = b""
             self._answer_sync(group, member, SyncGroupResponse(error_code=error))
 
-    def _answer_sync(self, group: Group, member: Member, response: SyncGroupResponse) -> None:
+    def _answer_sync(self, group: ClassicGroup, member: Member, response: SyncGroupResponse) -> None:
         if member.answer_sync(response):
             self.sessions.touch(group, member)
 
-    def _expire_sync(self, group: Group) -> None:
+    def _expire_sync(self, group: ClassicGroup) -> None:
         silent = [group.members[member_id] for member_id in sorted(group.pending_sync)]
         for member in silent:
             group.remove(member)
@@ -185,54 +186,31 @@ class Rebalances:
 
     # --- members who go -------------------------------------------------------------------------------
 
-    def members_left(self, group: Group, reason: str) -> None:
+    def members_left(self, group: ClassicGroup, reason: str) -> None:
         """Members have been removed: the others share the partitions out anew."""
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             self.prepare(group, reason)
         else:
             self.complete_join_if_ready(group)
 
-    def add_pending(self, group: Group, member_id: str, timeout_ms: int) -> None:
+    def add_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         """Hand out a member id and expect it back within `timeout_ms`."""
         group.pending[member_id] = self.timers.call_later(
             timeout_ms / 1000, lambda: self._expire_pending(group, member_id)
         )
 
-    def close(self, group: Group, error: ErrorCode) -> None:
-        """The group is deleted or unloaded: tell everybody who waits `error`, and keep no timer."""
-        _cancel_join_timer(group)
-        _cancel_sync_timer(group)
-        for member_id in tuple(group.pending):
-            group.forget_pending(member_id)
-        for member in tuple(group.members.values()):
-            group.remove(member, error)
-        group.pending_sync.clear()
-        group.transition(GroupState.DEAD, self.clock.now_ms())
-
-    def _expire_session(self, group: Group, member: Member) -> None:
+    def _expire_session(self, group: ClassicGroup, member: Member) -> None:
         who = shortened(member.member_id)
         logger.info("Group %s: nothing is heard of member %s", shortened(group.group_id), who)
         group.remove(member)
         self.members_left(group, f"the session of member {who} expired")
 
-    def _expire_pending(self, group: Group, member_id: str) -> None:
+    def _expire_pending(self, group: ClassicGroup, member_id: str) -> None:
         group.forget_pending(member_id)
         self.complete_join_if_ready(group)
 
 
-def _cancel_join_timer(group: Group) -> None:
-    if group.join_timer is not None:
-        group.join_timer.cancel()
-        group.join_timer = None
-
-
-def _cancel_sync_timer(group: Group) -> None:
-    if group.sync_timer is not None:
-        group.sync_timer.cancel()
-        group.sync_timer = None
-
-
-def _warn_of_unstored(group: Group, error: ErrorCode) -> None:
+def _warn_of_unstored(group: ClassicGroup, error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
         logger.warning(
             "Group %s is empty, which could not be stored: %s", shortened(group.group_id), error.name

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kafkapy.groups.group import Group, GroupState
-from kafkapy.groups.member import JoinReply, Member, Protocols
-from kafkapy.groups.rebalance import Rebalances
+from kafkapy.groups.classic.group import ClassicGroup, GroupState
+from kafkapy.groups.classic.member import JoinReply, Member, Protocols
+from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
@@ -58,7 +58,7 @@ class Joins:
         """What follows the client id (or the group.instance.id) in a member id; a random UUID outside of
         tests."""
 
-    def join(self, group: Group, joining: Joining, reply: JoinReply) -> None:
+    def join(self, group: ClassicGroup, joining: Joining, reply: JoinReply) -> None:
         """Answer a JoinGroup by calling `reply` exactly once, now or later."""
         try:
             if not self._has_room(group, joining.member_id):
@@ -75,7 +75,7 @@ class Joins:
         except KafkaError as error:
             reply(JoinGroupResponse(member_id=joining.member_id, error_code=error.code))
 
-    def _has_room(self, group: Group, member_id: str) -> bool:
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """Whether group.max.size allows this one. Among members who rejoin, the first ones stay."""
         member = group.members.get(member_id)
         if group.state is GroupState.EMPTY:
@@ -86,7 +86,7 @@ class Joins:
             return group.awaiting_join < self._rebalances.config.max_size
         return member is not None or len(group.members) < self._rebalances.config.max_size
 
-    def _turn_away(self, group: Group, member_id: str) -> None:
+    def _turn_away(self, group: ClassicGroup, member_id: str) -> None:
         group.forget_pending(member_id)
         member = group.members.get(member_id)
         if member is not None:
@@ -95,7 +95,7 @@ class Joins:
 
     # --- newcomers ------------------------------------------------------------------------------------
 
-    def _join_new(self, group: Group, joining: Joining, reply: JoinReply) -> None:
+    def _join_new(self, group: ClassicGroup, joining: Joining, reply: JoinReply) -> None:
         instance_id = joining.group_instance_id
         prefix = joining.client_id if instance_id is None else instance_id
         member_id = f"{prefix}-{self._new_id()}"
@@ -110,7 +110,7 @@ class Joins:
         else:
             self._add(group, joining, member_id, reply)
 
-    def _add(self, group: Group, joining: Joining, member_id: str, reply: JoinReply) -> None:
+    def _add(self, group: ClassicGroup, joining: Joining, member_id: str, reply: JoinReply) -> None:
         member = Member(
             member_id=member_id,
             group_instance_id=joining.group_instance_id,
@@ -131,7 +131,7 @@ class Joins:
 
     # --- members --------------------------------------------------------------------------------------
 
-    def _rejoin(self, group: Group, joining: Joining, reply: JoinReply) -> None:
+    def _rejoin(self, group: ClassicGroup, joining: Joining, reply: JoinReply) -> None:
         member = group.require_member(joining.member_id, joining.group_instance_id)
         state = group.state
         unchanged = member.protocols == joining.protocols
@@ -150,12 +150,14 @@ class Joins:
         )
 
     @staticmethod
-    def _update(group: Group, member: Member, joining: Joining) -> None:
+    def _update(group: ClassicGroup, member: Member, joining: Joining) -> None:
         group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
 
     # --- static members who come back -----------------------------------------------------------------
 
-    def _replace_static(self, group: Group, joining: Joining, member_id: str, reply: JoinReply) -> None:
+    def _replace_static(
+        self, group: ClassicGroup, joining: Joining, member_id: str, reply: JoinReply
+    ) -> None:
         assert joining.group_instance_id is not None
         old = group.members[group.static_members[joining.group_instance_id]]
         old_leader = group.leader
@@ -192,7 +194,7 @@ class Joins:
         assignments = {key: each.assignment for key, each in group.members.items()}
         self._rebalances.store.store_group(group, assignments, stored)
 
-    def _restore_static(self, group: Group, member: Member, old: Member) -> None:
+    def _restore_static(self, group: ClassicGroup, member: Member, old: Member) -> None:
         """The new id could not be stored, so that a restart would bring back the old one: it is the
         valid one."""
         restored = group.replace_static(member, old.member_id)

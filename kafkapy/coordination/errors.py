@@ -1,0 +1,31 @@
+"""What a coordinator says of failures: to its clients, and in the broker's log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+
+LOST: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
+"""An append that failed so is not the last: the partition cannot be written any more."""
+TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+_RETRY_LATER: Final = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT}
+)
+
+
+def coordinator_error(error: ErrorCode) -> ErrorCode:
+    """What a client of the coordinator is told when an append failed with `error`."""
+    if error in _RETRY_LATER:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in LOST:
+        return ErrorCode.NOT_COORDINATOR
+    if error in TOO_LARGE:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return error
+
+
+def describe(error: Exception) -> str:
+    """What to log of an error of any type."""
+    known = isinstance(error, (KafkaError, DecodeError, OSError))
+    return str(error) if known else f"{type(error).__name__}: {error}"

@@ -1,0 +1,28 @@
+"""Which partition of an internal topic a key lives in: a group by its id, for one.
+
+It is the hash of the key modulo the number of partitions, as in every Kafka release: Java's String.hashCode,
+over UTF-16.
+"""
+
+from __future__ import annotations
+
+import codecs
+import struct
+from functools import lru_cache
+
+
+@lru_cache(maxsize=8192)
+def java_hash(text: str) -> int:
+    """Java's String.hashCode."""
+    # Without a search for the codec's module, which takes a descriptor.
+    encoded, _ = codecs.utf_16_be_encode(text, "surrogatepass")
+    value = 0
+    for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
+        value = value * 31 + unit & 0xFFFFFFFF
+    return value - 0x100000000 if value & 0x80000000 else value
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """The partition of a key (Kafka's Utils.abs makes 0 of the one number without a positive twin)."""
+    value = java_hash(key)
+    return (0 if value == -0x80000000 else abs(value)) % partitions
