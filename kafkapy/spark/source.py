@@ -25,7 +25,7 @@ Position = str | int | datetime | Mapping[int, int]
 
 # The connector asks for the beginning and the end of the partition around every poll, so records a poll are
 # records a round trip. Of Kafka's default of 500, 400,000 small records cost the broker three times as much
-# CPU and Spark one and a half to two and a half times (scripts/bench_pipeline, loads read-500 and read).
+# CPU and Spark one and a half to two and a half times (scripts/bench pipeline, loads read-500 and read).
 MAX_POLL_RECORDS = 20_000
 
 

@@ -1,1 +1,1 @@
-"""The same loads against kafkapy and Apache Kafka; `scripts/bench` runs them."""
+"""What `scripts/bench` measures: suites, the loads that they run, and what they measure with."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -33,6 +33,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin
+from scripts.benchmarks.latency import patient_producer, produce_one
 from scripts.benchmarks.load import Figures
 from scripts.benchmarks.meter import Meter, Stopwatch, percentile
 
@@ -91,7 +92,7 @@ class Subject:
     def __init__(self, server: ServerProcess, dirty: Dirty) -> None:
         self._server = server
         self._dirty = dirty
-        self._data = server.data / f"{TOPIC}-0"  # type: ignore[attr-defined]
+        self._data = server.data / f"{TOPIC}-0"
 
     def prepare(self) -> None:
         """Give the stopped or new server the files, and start it."""
@@ -190,7 +191,7 @@ class _Prober:
     """Produces synchronously."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "acks": "all", "linger.ms": 0})
+        self._producer = patient_producer(bootstrap_servers)
         self._acknowledged: list[Message] = []
         self._started = 0.0
 
@@ -205,19 +206,6 @@ class _Prober:
         self._started = time.perf_counter()
         while not done():
             start = time.perf_counter()
-            self._produce()
+            produce_one(self._producer, PROBE, self._acknowledged)
             times.append(time.perf_counter() - start)
         return times
-
-    def _produce(self) -> None:
-        self._acknowledged.clear()
-        self._producer.produce(
-            PROBE, b"x" * 100, partition=0, on_delivery=lambda _, told: self._acknowledged.append(told)
-        )
-        deadline = time.monotonic() + 30
-        while not self._acknowledged:
-            self._producer.poll(1.0)
-            if time.monotonic() > deadline:
-                raise RuntimeError("a record was not acknowledged")
-        if error := self._acknowledged[0].error():
-            raise RuntimeError(str(error))

@@ -11,9 +11,9 @@ import time
 from interop.support.probe import brokers_alive
 from scripts.benchmarks.load import Figures, Target
 from scripts.benchmarks.meter import percentile
+from scripts.benchmarks.wire import API_VERSIONS, receive
 
 _CONNECTIONS = 2_000
-_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 
 
 def open_connections(target: Target, scale: float) -> Figures:
@@ -52,10 +52,8 @@ def open_connections(target: Target, scale: float) -> Figures:
 
 def _ask_all(connections: list[socket.socket]) -> None:
     for connection in connections:
-        connection.sendall(_API_VERSIONS)
+        connection.sendall(API_VERSIONS)
     for connection in connections:
-        header = connection.recv(4, socket.MSG_WAITALL)
-        body = connection.recv(struct.unpack(">i", header)[0], socket.MSG_WAITALL)
-        correlation_id, error = struct.unpack_from(">ih", body)
+        correlation_id, error = struct.unpack_from(">ih", receive(connection))
         if (correlation_id, error) != (7, 0):
             raise RuntimeError(f"correlation id {correlation_id}, error {error}")

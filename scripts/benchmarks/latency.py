@@ -15,15 +15,15 @@ _VALUE = b"x" * 100
 def synchronous_produce(target: Target, scale: float) -> Figures:
     """Load: each record is acknowledged before the next is sent."""
     topic = target.new_topic(1)
-    producer = _producer(target.bootstrap_servers)
+    producer = patient_producer(target.bootstrap_servers)
     acknowledged: list[Message] = []
     times: list[float] = []
     count = int(10_000 * scale)
-    _produce_one(producer, topic, acknowledged)
+    produce_one(producer, topic, acknowledged)
     watch = target.stopwatch()
     for _ in range(count):
         start = time.perf_counter()
-        _produce_one(producer, topic, acknowledged)
+        produce_one(producer, topic, acknowledged)
         times.append(time.perf_counter() - start)
     cost = watch.cost()
     target.delete_topic(topic)
@@ -37,13 +37,13 @@ def synchronous_produce(target: Target, scale: float) -> Figures:
 
 def acknowledgements(bootstrap_servers: str, topic: str, *, seconds: float) -> list[float]:
     """How long each of the records took that were produced one by one for so many seconds."""
-    producer = _producer(bootstrap_servers)
+    producer = patient_producer(bootstrap_servers)
     acknowledged: list[Message] = []
     times: list[float] = []
-    _produce_one(producer, topic, acknowledged)
+    produce_one(producer, topic, acknowledged)
     end = time.perf_counter() + seconds
     while (start := time.perf_counter()) < end:
-        _produce_one(producer, topic, acknowledged)
+        produce_one(producer, topic, acknowledged)
         times.append(time.perf_counter() - start)
     return times
 
@@ -51,7 +51,7 @@ def acknowledgements(bootstrap_servers: str, topic: str, *, seconds: float) -> l
 def end_to_end(target: Target, scale: float) -> Figures:
     """Load: from produce() to the waiting consumer, one record on the way at a time."""
     topic = target.new_topic(1)
-    producer = _producer(target.bootstrap_servers)
+    producer = patient_producer(target.bootstrap_servers)
     consumer = Consumer({"bootstrap.servers": target.bootstrap_servers, "group.id": "bench"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     times: list[float] = []
@@ -73,11 +73,13 @@ def end_to_end(target: Target, scale: float) -> Figures:
     }
 
 
-def _producer(bootstrap_servers: str) -> Producer:
+def patient_producer(bootstrap_servers: str) -> Producer:
+    """A producer for `produce_one`."""
     return Producer({"bootstrap.servers": bootstrap_servers, "acks": "all", "linger.ms": 0})
 
 
-def _produce_one(producer: Producer, topic: str, acknowledged: list[Message]) -> None:
+def produce_one(producer: Producer, topic: str, acknowledged: list[Message]) -> None:
+    """Produce one record and wait until it is acknowledged; `acknowledged` is for its report."""
     acknowledged.clear()
     producer.produce(topic, _VALUE, partition=0, on_delivery=lambda _error, told: acknowledged.append(told))
     deadline = time.monotonic() + 30

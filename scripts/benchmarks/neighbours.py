@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import os
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -34,6 +33,7 @@ from scripts.benchmarks.latency import acknowledgements
 from scripts.benchmarks.load import Figures, Target
 from scripts.benchmarks.meter import percentile
 from scripts.benchmarks.probe import INTERVAL_SECONDS, Probe
+from scripts.benchmarks.wire import ask
 
 _BOMBERS: Final = 40
 _BOMB_BYTES: Final = 80 << 20
@@ -132,14 +132,14 @@ def _bombs(bootstrap_servers: str, topic: str) -> None:
 def _wide(bootstrap_servers: str, topic: str) -> None:
     request = _request(topic, *[bytes(build_batch([Record(value=b"x" * 100)]))] * _WIDE)
     with _connection(bootstrap_servers) as connection:
-        _ask(connection, request)
+        ask(connection, request)
     threading.Thread(target=_repeat, args=(bootstrap_servers, request), daemon=True).start()
 
 
 def _repeat(bootstrap_servers: str, request: bytes) -> None:
     with _connection(bootstrap_servers) as connection:
         while True:
-            _ask(connection, request)
+            ask(connection, request)
 
 
 def _topics(bootstrap_servers: str, _topic: str) -> None:
@@ -151,7 +151,7 @@ def _topics(bootstrap_servers: str, _topic: str) -> None:
         for round_ in itertools.count():
             name = f"beside-{os.getpid()}-{round_}"
             admin.create_topics([NewTopic(name, _NEW, 1)])[name].result(60)
-            _ask(connection, _request(name, *[batch] * _NEW))
+            ask(connection, _request(name, *[batch] * _NEW))
             admin.delete_topics([name])[name].result(60)
 
     threading.Thread(target=create, daemon=True).start()
@@ -161,7 +161,7 @@ def _searches(bootstrap_servers: str, topic: str) -> None:
     records = [Record(timestamp=1, value=b"")] * _SEARCHED
     batch = bytes(build_batch(records, compression=Compression.ZSTD))
     with _connection(bootstrap_servers) as connection:
-        _ask(connection, _request(topic, batch))
+        ask(connection, _request(topic, batch))
     for timestamp in (1, _MAX_TIMESTAMP):
         wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         topics = [ListOffsetsTopic(name=topic, partitions=[wanted])]
@@ -179,12 +179,6 @@ def _request(topic: str, *batches: bytes) -> bytes:
 def _connection(bootstrap_servers: str) -> socket.socket:
     host, _, port = bootstrap_servers.rpartition(":")
     return socket.create_connection((host, int(port)))
-
-
-def _ask(connection: socket.socket, request: bytes) -> None:
-    connection.sendall(request)
-    (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
-    connection.recv(size, socket.MSG_WAITALL)
 
 
 _KINDS: Final[dict[str, Callable[[str, str], None]]] = {

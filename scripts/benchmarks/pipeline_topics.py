@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from confluent_kafka import Producer
-
 from scripts.benchmarks.load import Target
+from scripts.benchmarks.rows import flush_rows, produce_rows, row_producer
 
 PARTITIONS = 4
 RECORDS_PER_KEY = 10
@@ -22,25 +21,13 @@ _ROWS = 10_000
 def fill(target: Target, rows: int) -> str:
     """A new topic with so many records; its name."""
     topic = target.new_topic(PARTITIONS)
-    producer = Producer(
-        {
-            "bootstrap.servers": target.bootstrap_servers,
-            "acks": "all",
-            "linger.ms": 20,
-            "queue.buffering.max.messages": 1_000_000,
-        }
-    )
+    producer = row_producer(target.bootstrap_servers, linger_ms=20)
     for first in range(0, rows, _ROWS):
         for partition in range(PARTITIONS):
-            left = list(
-                _records(range(first, min(first + _ROWS, rows)), partition, max(rows // RECORDS_PER_KEY, 1))
-            )
-            while producer.produce_batch(topic, left, partition=partition) < len(left):
-                left = [row for row in left if row.pop("_error", None)]  # the queue is full
-                producer.poll(0.01)
-            producer.poll(0)
-    if unsent := producer.flush(120):
-        raise RuntimeError(f"{unsent} records were not acknowledged")
+            numbers = range(first, min(first + _ROWS, rows))
+            records = _records(numbers, partition, max(rows // RECORDS_PER_KEY, 1))
+            produce_rows(producer, topic, partition, list(records))
+    flush_rows(producer)
     return topic
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import socket
-import struct
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-INTERVAL_SECONDS: Final = 0.002
+from scripts.benchmarks.wire import API_VERSIONS, ask
 
-_API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 7, -1)
+INTERVAL_SECONDS: Final = 0.002
 
 
 class Probe:
@@ -25,9 +24,7 @@ class Probe:
     def ask(self) -> float:
         """The seconds until the answer."""
         start = time.perf_counter()
-        self._connection.sendall(_API_VERSIONS)
-        size = struct.unpack(">i", self._connection.recv(4, socket.MSG_WAITALL))[0]
-        self._connection.recv(size, socket.MSG_WAITALL)
+        ask(self._connection, API_VERSIONS)
         return time.perf_counter() - start
 
     def close(self) -> None:

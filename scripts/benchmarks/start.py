@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scripts.benchmarks.load import Figures
 from scripts.benchmarks.meter import Meter
-from scripts.benchmarks.servers import SERVERS
+from scripts.benchmarks.servers import new_server
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -31,7 +31,7 @@ print(json.dumps(seconds))
 
 def start(name: str, folder: Path) -> Figures:
     """Load: start on an empty folder, stop, start again; for kafkapy also inside a process."""
-    server = SERVERS[name](folder)
+    server = new_server(name, folder)
     figures: Figures = {}
     for label in ("fresh data", "again"):
         begin = time.perf_counter()

@@ -6,11 +6,11 @@ import os
 import time
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from scripts.benchmarks.load import Figures, Target
+from scripts.benchmarks.rows import flush_rows, produce_rows, row_producer
 
-# Rows handed to librdkafka at a time; it builds its own batches of them.
 _ROWS = 1_000
 
 
@@ -47,25 +47,12 @@ def streaming(partitions: int, record_size: int, megabytes: int) -> Callable[[Ta
 
 
 def _produce(bootstrap_servers: str, topic: str, partitions: int, record_size: int, rounds: int) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "acks": "all",
-            "linger.ms": 5,
-            "queue.buffering.max.messages": 1_000_000,
-            "queue.buffering.max.kbytes": 65_536,
-        }
-    )
+    producer = row_producer(bootstrap_servers, linger_ms=5, **{"queue.buffering.max.kbytes": 65_536})
     rows = [{"value": os.urandom(record_size)} for _ in range(_ROWS)]
     for _ in range(rounds):
         for partition in range(partitions):
-            left = rows
-            while producer.produce_batch(topic, left, partition=partition) < len(left):
-                left = [row for row in left if row.pop("_error", None)]  # the queue is full
-                producer.poll(0.01)
-            producer.poll(0)
-    if left := producer.flush(120):
-        raise RuntimeError(f"{left} records were not acknowledged")
+            produce_rows(producer, topic, partition, rows)
+    flush_rows(producer)
 
 
 def _consume(bootstrap_servers: str, topic: str, partitions: int, records: int) -> None:

@@ -1,10 +1,13 @@
-"""From figures to a table: medians, columns by server, ratios to the last column."""
+"""From figures to tables: medians, columns by server, ratios to the last column."""
 
 from __future__ import annotations
 
+import argparse
+import datetime
+import json
 import platform
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scripts.benchmarks.load import Figures
@@ -16,6 +19,55 @@ Results = Mapping[str, Mapping[str, Sequence[Figures]]]
 
 def medians(repetitions: Sequence[Figures]) -> Figures:
     return {metric: statistics.median(each[metric] for each in repetitions) for metric in repetitions[0]}
+
+
+def publish(
+    results: Results,
+    titles: Mapping[str, str],
+    servers: Sequence[str],
+    conditions: str,
+    arguments: argparse.Namespace,
+    remark: str = "",
+) -> None:
+    """Print the table of a comparison, and write what --markdown and --json ask for."""
+    table = markdown(results, titles, servers, datetime.date.today().isoformat(), conditions) + remark
+    print(table)
+    if arguments.markdown:
+        arguments.markdown.write_text(table)
+    write_json(as_json(results), arguments)
+
+
+def write_json(document: object, arguments: argparse.Namespace) -> None:
+    """Write it where --json says, if it does."""
+    if arguments.json:
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def told(figures: Figures, spec: str = ".4g") -> str:
+    """All figures in a line."""
+    return ", ".join(f"{metric} {value:{spec}}" for metric, value in figures.items())
+
+
+def columns(results: Mapping[str, Figures]) -> str:
+    """A row per figure, a column per case."""
+    heads = ["", *results]
+    metrics = dict.fromkeys(metric for figures in results.values() for metric in figures)
+    return aligned(
+        heads,
+        ([metric, *(f"{figures[metric]:,.1f}" for figures in results.values())] for metric in metrics),
+    )
+
+
+def aligned(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Cells as text: the first column to the left, the others to the right."""
+    lines = [heads, *rows]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    aligned_lines = []
+    for first, *others in lines:
+        cells = [first.ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        aligned_lines.append("  ".join(cells))
+    return "\n".join(aligned_lines)
 
 
 def as_json(results: Results) -> dict[str, Any]:

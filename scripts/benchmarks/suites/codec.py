@@ -1,23 +1,22 @@
-#!/usr/bin/env python3
-"""Time the codec: microseconds for one encode and one decode of typical messages.
+"""The codec: microseconds for one encode and one decode of typical messages.
 
-scripts/bench_codec [--seconds 0.5]
+scripts/bench codec [--seconds 0.5]
 """
 
-import argparse
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
+from __future__ import annotations
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from collections.abc import Sequence
+from functools import partial
 
 from kafkapy.protocol import codec
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import fetch, metadata, produce
+from scripts.benchmarks.options import parser_of
+from scripts.benchmarks.table import aligned
+from scripts.benchmarks.timing import cpu_seconds
 
 
-def messages() -> list[tuple[str, TopMessage, int]]:
+def _messages() -> list[tuple[str, TopMessage, int]]:
     partitions = [
         metadata.MetadataResponsePartition(
             partition_index=index, leader_id=1, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]
@@ -49,32 +48,15 @@ def messages() -> list[tuple[str, TopMessage, int]]:
     ]
 
 
-def microseconds(call: Callable[[], object], seconds: float) -> float:
-    """The best of five rounds, which together take about `seconds`."""
-    call()
-    started = time.perf_counter()
-    call()
-    count = max(1, int(seconds / 5 / max(time.perf_counter() - started, 1e-7)))
-    best = float("inf")
-    for _ in range(5):
-        started = time.perf_counter()
-        for _ in range(count):
-            call()
-        best = min(best, (time.perf_counter() - started) / count)
-    return best * 1e6
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Time encoding and decoding of typical messages.")
+def main(options: Sequence[str]) -> int:
+    parser = parser_of(__name__, __doc__)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each figure")
-    seconds = parser.parse_args().seconds
-    print(f"{'message':<24}{'bytes':>8}{'encode µs':>12}{'decode µs':>12}")
-    for name, message, version in messages():
+    seconds = parser.parse_args(options).seconds
+    rows = []
+    for name, message, version in _messages():
         data = codec.encode(message, version)
-        encode = microseconds(lambda m=message, v=version: codec.encode(m, v), seconds)
-        decode = microseconds(lambda m=message, d=data, v=version: codec.decode(type(m), d, v), seconds)
-        print(f"{name:<24}{len(data):>8}{encode:>12.1f}{decode:>12.1f}")
-
-
-if __name__ == "__main__":
-    main()
+        encode = cpu_seconds(partial(codec.encode, message, version), seconds)
+        decode = cpu_seconds(partial(codec.decode, type(message), data, version), seconds)
+        rows.append([name, f"{len(data)}", f"{encode * 1e6:.1f}", f"{decode * 1e6:.1f}"])
+    print(aligned(["message", "bytes", "encode µs", "decode µs"], rows))
+    return 0

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
-"""Run the same Spark work against kafkapy and Apache Kafka and print both columns and their ratios.
+"""What Spark does with kafkapy and with Apache Kafka: both columns and their ratios.
 
-scripts/bench_pipeline                                   all loads, 2,000,000 rows of about 100 bytes
-scripts/bench_pipeline --rows 100000 --repeat 1 --load append --load upsert
-scripts/bench_pipeline --markdown out.md --json out.json
+scripts/bench pipeline                                   all loads, 2,000,000 rows of about 100 bytes
+scripts/bench pipeline --rows 100000 --repeat 1 --load append --load upsert
+scripts/bench pipeline --markdown out.md --json out.json
 
 Both servers are up all the time and hold the same records; one Spark session serves both. Each load is run on
 a tenth of the rows first, and then on the servers in turn, each time in the other order.
@@ -13,47 +12,33 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
-import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from interop.support.maven import CACHE, JarsUnavailableError
-from interop.support.server_process import ServerStartError
-from kafkapy.errors import UserError
+from interop.support.maven import CACHE
 from kafkapy.spark import session
 from scripts.benchmarks.load import Figures, Target
+from scripts.benchmarks.options import add_json, add_loads, add_markdown, add_repeat, parser_of
 from scripts.benchmarks.pipeline_loads import LOADS, Job, measure
 from scripts.benchmarks.pipeline_topics import fill
-from scripts.benchmarks.servers import SERVERS
-from scripts.benchmarks.table import as_json, markdown, medians
+from scripts.benchmarks.servers import new_server
+from scripts.benchmarks.table import medians, publish
 
-SERVER_NAMES = ("kafkapy", "kafka")
+_SERVERS = ("kafkapy", "kafka")
 
 
-def main() -> int:
-    arguments = _arguments()
-    try:
-        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-            results = _measure(arguments, Path(folder))
-    except (JarsUnavailableError, ServerStartError, UserError, RuntimeError, AssertionError) as problem:
-        print(f"bench_pipeline: {problem}", file=sys.stderr)
-        return 1
+def main(options: Sequence[str]) -> int:
+    arguments = _arguments(options)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        results = _measure(arguments, Path(folder))
     conditions = (
         f"{arguments.rows:,} rows, Spark local[{arguments.cores}] with {arguments.memory}, "
         f"median of {arguments.repeat}"
     )
     titles = {name: load.title for name, load in LOADS.items()}
-    table = markdown(results, titles, SERVER_NAMES, datetime.date.today().isoformat(), conditions)
-    table += _log_against_source(results)
-    print(table)
-    if arguments.markdown:
-        arguments.markdown.write_text(table)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(as_json(results), indent=1) + "\n")
+    publish(results, titles, _SERVERS, conditions, arguments, remark=_log_against_source(results))
     return 0
 
 
@@ -65,24 +50,25 @@ def _measure(arguments: argparse.Namespace, folder: Path) -> dict[str, dict[str,
     }
     results: dict[str, dict[str, list[Figures]]] = {}
     with contextlib.ExitStack() as stack:
-        spark = session("delta", master=f"local[{arguments.cores}]", app_name="bench_pipeline", conf=settings)
+        spark = session("delta", master=f"local[{arguments.cores}]", app_name="bench", conf=settings)
         stack.callback(spark.stop)
-        large, small = {}, {}
-        for name in SERVER_NAMES:
-            server = stack.enter_context(SERVERS[name](folder / name))
+        large: dict[str, Job] = {}
+        small: dict[str, Job] = {}
+        for name in _SERVERS:
+            server = stack.enter_context(new_server(name, folder / name))
             target = Target(server)
             for jobs, rows in ((small, max(arguments.rows // 10, 1)), (large, arguments.rows)):
                 topic = fill(target, rows)
                 jobs[name] = Job(spark, target, folder / name / "data", topic, rows, folder / "tables")
         for load_name in arguments.load or LOADS:
             load = LOADS[load_name]
-            for name in SERVER_NAMES:
+            for name in _SERVERS:
                 measure(load, small[name])
             for repetition in range(arguments.repeat):
-                for name in SERVER_NAMES if repetition % 2 == 0 else reversed(SERVER_NAMES):
+                for name in _SERVERS if repetition % 2 == 0 else reversed(_SERVERS):
                     figures = measure(load, large[name])
                     results.setdefault(load_name, {}).setdefault(name, []).append(figures)
-            for name in SERVER_NAMES:
+            for name in _SERVERS:
                 told = medians(results[load_name][name])
                 print(f"{load_name} on {name}: {told['rows/s']:,.0f} rows/s", file=sys.stderr)
     return results
@@ -93,29 +79,22 @@ def _log_against_source(results: dict[str, dict[str, list[Figures]]]) -> str:
     if not {"log", "read"} <= results.keys():
         return ""
     log = medians(results["log"]["kafkapy"])["rows/s"]
-    ratios = [log / medians(results["read"][name])["rows/s"] for name in SERVER_NAMES]
+    ratios = [log / medians(results["read"][name])["rows/s"] for name in _SERVERS]
     return (
         f"\n`kafkapy-log` reads {ratios[0]:.2f} times as fast as the Kafka source reads from kafkapy, "
         f"and {ratios[1]:.2f} times as fast as it reads from Apache Kafka.\n"
     )
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    loads = "; ".join(f"{name}: {load.title}" for name, load in LOADS.items())
-    parser.add_argument("--load", action="append", choices=LOADS, metavar="NAME", help=loads)
+def _arguments(options: Sequence[str]) -> argparse.Namespace:
+    parser = parser_of(__name__, __doc__)
+    add_loads(parser, LOADS)
     parser.add_argument(
         "--rows", type=int, default=2_000_000, help="records of the topic, 2,000,000 by default"
     )
-    parser.add_argument("--repeat", type=int, default=3, help="repetitions; the median counts")
+    add_repeat(parser)
     parser.add_argument("--cores", type=int, default=2, help="Spark's tasks at a time, 2 by default")
     parser.add_argument("--memory", default="2g", help="the heap of Spark's JVM, 2g by default")
-    parser.add_argument("--json", type=Path, help="write every repetition to this file")
-    parser.add_argument("--markdown", type=Path, help="write the table to this file")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    add_json(parser)
+    add_markdown(parser)
+    return parser.parse_args(options)

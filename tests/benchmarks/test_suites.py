@@ -1,0 +1,47 @@
+"""`scripts/bench` lists its suites, each has options, and documents name no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scripts.benchmarks.suites import descriptions, run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", descriptions())
+def test_a_suite_shows_its_options_and_its_line_of_the_list(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if name == "pipeline":
+        pytest.importorskip("pyspark")
+    with pytest.raises(SystemExit) as exit_:
+        run(name, ["--help"])
+    assert exit_.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"usage: scripts/bench {name} ")
+    assert descriptions()[name] in printed
+
+
+def test_documents_name_suites_that_there_are() -> None:
+    documents = [
+        path for pattern in ("*.md", "docs/**/*.md", "interop/**/*.md") for path in ROOT.glob(pattern)
+    ]
+    named = {
+        name for path in documents for name in re.findall(r"scripts/bench ([a-z][a-z-]*)", path.read_text())
+    }
+    assert named
+    assert named <= descriptions().keys()
+
+
+def test_a_suite_that_cannot_measure_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from scripts.benchmarks.suites import power_cut
+
+    monkeypatch.setattr(power_cut, "why_not", lambda: "needs root")
+    assert run("power-cut", []) == 1
+    assert capsys.readouterr().err == "bench power-cut: needs root\n"
