@@ -41,6 +41,7 @@ from kafkapy.coordination.local_log import LocalTopicLog
 from kafkapy.fetch.sessions import FetchSessionCache
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
@@ -171,7 +172,7 @@ class BrokerCore:
         self.fetch_sessions = FetchSessionCache(
             self.config["max.incremental.fetch.session.cache.slots"], now_ms=self.clock.now_ms
         )
-        self.server = Server(self, self.config, loop)
+        self.server = Server(self.config, loop, self.validation)
         self._started.callback(self.server.close)
         self.server.bind(self.config.listeners)
         self.config.on_change(self.server.configure)
@@ -256,7 +257,7 @@ class BrokerCore:
         )
         housekeeping.start()
         self._started.push_async_callback(housekeeping.stop)
-        self.server.accept()
+        self.server.accept(Dispatcher(self))
 
     @property
     def _durable(self) -> bool:

@@ -22,9 +22,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
-from kafkapy.fetch.read import FetchRead
+from kafkapy.fetch.read import FetchParts, FetchRead
 from kafkapy.fetch.sessions import FetchContext, FetchTarget
-from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.down_conversion import ZstdBatchError, down_convert
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.legacy_records import MAGIC_0, MAGIC_1
@@ -57,10 +56,12 @@ class MessageSetRead(FetchRead):
 
     __slots__ = ("_hard_limit", "_magic", "_share")
 
-    def __init__(self, context: RequestContext, request: FetchRequest, fetch: FetchContext) -> None:
-        super().__init__(context, request, fetch)
-        self._magic = MAGIC_1 if context.api_version >= FIRST_VERSION_WITH_MAGIC_1 else MAGIC_0
-        self._hard_limit = context.api_version < FIRST_VERSION_WITH_SOFT_LIMIT
+    def __init__(
+        self, broker: FetchParts, api_version: int, request: FetchRequest, fetch: FetchContext
+    ) -> None:
+        super().__init__(broker, api_version, request, fetch)
+        self._magic = MAGIC_1 if api_version >= FIRST_VERSION_WITH_MAGIC_1 else MAGIC_0
+        self._hard_limit = api_version < FIRST_VERSION_WITH_SOFT_LIMIT
         self._max_bytes = min(self._max_bytes, MOST_BYTES)
         self._share = max(ENOUGH_BYTES // max(len(fetch.targets), 1), LEAST_BYTES)
         # Whole batches fill at least half of a share, if there are as many: waiting would not make it more.
@@ -68,7 +69,7 @@ class MessageSetRead(FetchRead):
 
     async def answer(self) -> FetchResponse:
         """Read, wait if it is too little, convert; again where nothing is left of what was read."""
-        loop, turns = asyncio.get_running_loop(), self._context.broker.turns
+        loop, turns = asyncio.get_running_loop(), self._broker.turns
         deadline = loop.time() + self._request.max_wait_ms / 1000
         try:
             while True:
@@ -109,7 +110,7 @@ class MessageSetRead(FetchRead):
 
     async def _in_thread(self, pieces: list[_Piece]) -> list[bytes | Exception]:
         """What became of each piece; the slices are released even if the client goes away meanwhile."""
-        broker = self._context.broker
+        broker = self._broker
         max_decompressed: int = broker.config["max.decompressed.message.bytes"]
 
         def convert_all() -> list[bytes | Exception]:
@@ -164,6 +165,6 @@ class MessageSetRead(FetchRead):
         return min(max_bytes, self._share), min_one_batch or self._share < max_bytes
 
     def _require_format(self, config: LogConfig) -> None:
-        if not self._context.broker.config["log.message.downconversion.enable"]:
+        if not self._broker.config["log.message.downconversion.enable"]:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         super()._require_format(config)

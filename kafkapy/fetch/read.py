@@ -12,9 +12,14 @@ other partitions have their turn with the next fetch, as when max bytes is reach
 
 from __future__ import annotations
 
-from kafkapy.fetch.sessions import NO_SUCH_PARTITION, FetchContext, FetchTarget
-from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, Protocol, TypeVar
+
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.fetch.sessions import NO_SUCH_PARTITION, FetchContext, FetchSessionCache, FetchTarget
+from kafkapy.process.turns import Steps, Turns
+from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import (
     AbortedTransaction,
@@ -26,8 +31,13 @@ from kafkapy.protocol.messages.fetch import (
 )
 from kafkapy.protocol.types import ZERO_UUID, Uuid
 from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.files import FileSlice
 from kafkapy.storage.log.log_config import LogConfig
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 READ_COMMITTED = 1
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
@@ -37,11 +47,28 @@ _ANSWERED_WITHOUT_A_READ = NO_SUCH_PARTITION | {ErrorCode.UNSUPPORTED_COMPRESSIO
 """Kafka answers these by themselves, with an empty list of aborted transactions in place of null."""
 
 
+class FetchParts(Protocol):
+    """The parts of a broker that fetches need."""
+
+    config: BrokerConfig
+    logs: LogManager
+    replicas: ReplicaManager
+    waiters: Waiters
+    turns: Turns
+    fetch_sessions: FetchSessionCache
+    conversions: asyncio.Semaphore
+    """Taken by requests that keep a worker thread busy with converting records of other formats."""
+
+    async def blocking(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `call` in a worker thread."""
+
+
 class FetchRead:
     """The partitions of a fetch request, and what was read of each in the last pass."""
 
     __slots__ = (
-        "_context",
+        "_api_version",
+        "_broker",
         "_fetch",
         "_in_session",
         "_max_bytes",
@@ -57,12 +84,15 @@ class FetchRead:
         "sizes",
     )
 
-    def __init__(self, context: RequestContext, request: FetchRequest, fetch: FetchContext) -> None:
-        self._context = context
+    def __init__(
+        self, broker: FetchParts, api_version: int, request: FetchRequest, fetch: FetchContext
+    ) -> None:
+        self._broker = broker
+        self._api_version = api_version
         self._request = request
         self._fetch = fetch
-        self._max_bytes: int = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
-        self._max_files = context.broker.logs.files.open_files.per_answer
+        self._max_bytes: int = min(request.max_bytes, broker.config["fetch.max.bytes"])
+        self._max_files = broker.logs.files.open_files.per_answer
         self._read_committed = request.isolation_level == READ_COMMITTED
         self.enough_bytes = min(request.min_bytes, self._max_bytes)
         """With so many bytes the client is answered at once."""
@@ -117,7 +147,7 @@ class FetchRead:
 
     async def wait(self, seconds: float) -> None:
         """Wait until enough is readable, a partition is not served any more, or time is up; then read."""
-        broker = self._context.broker
+        broker = self._broker
         places: dict[Partition, int] = {}
         try:
             for place, target in enumerate(self._fetch.targets):
@@ -173,7 +203,7 @@ class FetchRead:
 
     def response(self) -> Steps[FetchResponse]:
         """The answer, with its partitions grouped by topic."""
-        session_id, included = yield from self._context.broker.fetch_sessions.finish(
+        session_id, included = yield from self._broker.fetch_sessions.finish(
             self._fetch, self.results, self.sizes
         )
         responses: list[FetchableTopicResponse] = []
@@ -243,7 +273,7 @@ class FetchRead:
 
     def _require_format(self, config: LogConfig) -> None:
         """Refuse a client that cannot read what the topic holds."""
-        if config.compression_type == "zstd" and self._context.api_version < FIRST_VERSION_WITH_ZSTD:
+        if config.compression_type == "zstd" and self._api_version < FIRST_VERSION_WITH_ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
     def _partition(self, target: FetchTarget) -> Partition:
@@ -251,16 +281,13 @@ class FetchRead:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        partition = self._context.broker.replicas.partition(target.topic, target.partition)
+        partition = self._broker.replicas.partition(target.topic, target.partition)
         if target.topic_id not in (ZERO_UUID, partition.topic_id):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
         return partition
 
     def _error(self, target: FetchTarget, code: ErrorCode) -> PartitionData:
-        if (
-            code is ErrorCode.KAFKA_STORAGE_ERROR
-            and self._context.api_version < FIRST_VERSION_WITH_STORAGE_ERROR
-        ):
+        if code is ErrorCode.KAFKA_STORAGE_ERROR and self._api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
             # Older clients do not know the code and would not retry.
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return PartitionData(

@@ -82,6 +82,11 @@ class Endpoint:
     response_class: Any
     handle: Callable[..., Any]
 
+    @property
+    def abandon(self) -> bool:
+        """Whether a request changes nothing, so that it ends when its client goes away."""
+        return self.api.abandon
+
 
 @cache
 def endpoint(api_key: int) -> Endpoint:

@@ -25,17 +25,57 @@ others run to their end, since they may be in the middle of a change, and their 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from kafkapy.broker import BrokerCore
-    from kafkapy.network.connection import Connection
-    from kafkapy.process.waiters import Watch
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.controller.admin import ClusterAdmin
+from kafkapy.controller.producer_ids import ProducerIds
+from kafkapy.fetch.sessions import FetchSessionCache
+from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.metadata.cache import MetadataCache
+from kafkapy.network.connection import Connection
+from kafkapy.process.clock import Clock
+from kafkapy.process.turns import Turns
+from kafkapy.process.validation import Validation
+from kafkapy.process.waiters import Waiters
+from kafkapy.replicas.log_mover import LogMover
+from kafkapy.replicas.log_start_saves import LogStartSaves
+from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.storage.directories.log_manager import LogManager
 
-ANONYMOUS = "User:ANONYMOUS"
-"""The principal of an unauthenticated client, as Apache Kafka names it."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class BrokerParts(Protocol):
+    """The parts of a broker that handlers use."""
+
+    config: BrokerConfig
+    clock: Clock
+    node_id: int
+    cluster_id: str
+    metadata: MetadataCache
+    """What the cluster is: handlers look up nothing elsewhere."""
+    admin: ClusterAdmin
+    """What changes the metadata."""
+    producer_ids: ProducerIds
+    logs: LogManager
+    replicas: ReplicaManager
+    log_starts: LogStartSaves
+    log_mover: LogMover
+    groups: GroupCoordinator
+    fetch_sessions: FetchSessionCache
+    waiters: Waiters
+    turns: Turns
+    validation: Validation
+    conversions: asyncio.Semaphore
+    """Taken by requests that keep a worker thread busy with converting records of other formats."""
+
+    async def blocking(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `call` in a worker thread."""
 
 
 class Node(NamedTuple):
@@ -51,7 +91,7 @@ class Node(NamedTuple):
 class RequestContext:
     """One request: who sent it, by which connection, in which version."""
 
-    broker: BrokerCore
+    broker: BrokerParts
     connection: Connection
     api_key: int
     api_version: int
@@ -86,12 +126,3 @@ class RequestContext:
                 host = endpoint.host or self.connection.local_host
                 nodes.append(Node(broker.id, host, endpoint.port, broker.rack))
         return sorted(nodes)
-
-
-class Pipelined:
-    """An answer that comes later, while the connection's next requests are handled."""
-
-    __slots__ = ("answer",)
-
-    def __init__(self, answer: Awaitable[Any] | Watch) -> None:
-        self.answer = answer

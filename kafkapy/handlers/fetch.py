@@ -43,8 +43,8 @@ def handle(context: RequestContext, request: FetchRequest) -> Steps[FetchRespons
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     if context.api_version < FIRST_VERSION_WITH_BATCHES:
-        return MessageSetRead(context, request, fetch).answer()
-    read = FetchRead(context, request, fetch)
+        return MessageSetRead(broker, context.api_version, request, fetch).answer()
+    read = FetchRead(broker, context.api_version, request, fetch)
     try:
         yield from read.run()
         if request.max_wait_ms <= 0 or read.is_enough or not fetch.targets:

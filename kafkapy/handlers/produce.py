@@ -26,8 +26,9 @@ import time
 from collections import deque
 from collections.abc import Awaitable
 
-from kafkapy.handlers.context import Pipelined, RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.topic_names import is_internal
+from kafkapy.network.answers import Pipelined
 from kafkapy.process.turns import Steps
 from kafkapy.process.validation import TURN_SECONDS
 from kafkapy.protocol.compression import Compression

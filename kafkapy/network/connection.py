@@ -23,7 +23,6 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkapy.handlers.context import ANONYMOUS
 from kafkapy.network.in_flight import RequestsInFlight
 from kafkapy.network.outbound import OutboundQueue
 from kafkapy.network.receive_buffer import ReceiveBuffer
@@ -32,6 +31,9 @@ from kafkapy.protocol.frames import RequestHeader, response_parts
 if TYPE_CHECKING:
     from kafkapy.configs.listeners import Listener
     from kafkapy.network.server import Server
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of an unauthenticated client, as Apache Kafka names it."""
 
 OUTBOUND_MARK: Final = 256 << 10
 """Unsent bytes above which no further request is handled."""

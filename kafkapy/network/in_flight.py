@@ -9,8 +9,8 @@ connections have their turn as for validation. How many there are is known only 
 is begun on the event loop, and begun again in a thread where it turns out to be long.
 
 A request that cannot be read, or that no handler serves, closes the connection with one log line, as Apache
-Kafka's Processor does: there is no answer that such a client would understand. A handler that fails is
-logged, and its client gets UNKNOWN_SERVER_ERROR where the response has a place for it.
+Kafka's Processor does: there is no answer that such a client would understand. Who handles a request is the
+dispatcher's to say (kafkapy/handlers/dispatch.py).
 """
 
 from __future__ import annotations
@@ -20,19 +20,15 @@ import logging
 from collections import deque
 from collections.abc import Awaitable
 from functools import partial
-from types import GeneratorType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kafkapy import handlers
-from kafkapy.handlers.context import Pipelined, RequestContext
+from kafkapy.network.answers import Pipelined
 from kafkapy.network.outbound import discard
-from kafkapy.process.log_text import shortened
-from kafkapy.process.turns import VALUES_AT_ONCE, take_turn
+from kafkapy.process.turns import VALUES_AT_ONCE
 from kafkapy.process.waiters import Watch
-from kafkapy.protocol.codec import decode_from, holds_more, schema_of
-from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError, OverBudgetError
+from kafkapy.protocol.codec import decode_from, holds_more
+from kafkapy.protocol.errors import DecodeError, OverBudgetError
 from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts
-from kafkapy.protocol.types import ApiKey
 
 if TYPE_CHECKING:
     from kafkapy.network.connection import Connection
@@ -45,6 +41,36 @@ MAX_PIPELINED_BYTES: Final = 64 << 20
 """Their bytes, at most."""
 
 logger = logging.getLogger(__name__)
+
+
+class Endpoint(Protocol):
+    """Who handles the requests of one API."""
+
+    @property
+    def request_class(self) -> Any: ...
+
+    @property
+    def response_class(self) -> Any: ...
+
+    @property
+    def abandon(self) -> bool:
+        """Whether a request changes nothing, so that it ends when its client goes away."""
+
+
+class Dispatcher(Protocol):
+    """Has requests handled; handlers/dispatch.py says how."""
+
+    def endpoint(self, header: RequestHeader) -> Any:
+        """The Endpoint of a request, or None."""
+
+    def refusal(self, header: RequestHeader) -> tuple[RequestHeader, Any, Any] | None:
+        """Header, Endpoint and response that answer a request without an endpoint, or None."""
+
+    def call(self, connection: Connection, header: RequestHeader, endpoint: Any, request: Any) -> Any:
+        """What becomes of a decoded request (kafkapy/handlers/context.py says what that may be)."""
+
+    def failed(self, connection: Connection, header: RequestHeader, endpoint: Any, error: Exception) -> Any:
+        """The response to a request that failed, or None."""
 
 
 class _Request:
@@ -62,7 +88,7 @@ class _Request:
         "response",
     )
 
-    def __init__(self, header: RequestHeader, endpoint: handlers.Endpoint, nbytes: int) -> None:
+    def __init__(self, header: RequestHeader, endpoint: Endpoint, nbytes: int) -> None:
         self.header = header
         self.endpoint = endpoint
         self.nbytes = nbytes
@@ -78,7 +104,7 @@ class _Request:
 
     def abandon(self) -> None:
         """The client is gone: end what changes nothing."""
-        if self.future is not None and self.endpoint.api.abandon and not self.encoding:
+        if self.future is not None and self.endpoint.abandon and not self.encoding:
             self.future.cancel()
 
 
@@ -127,11 +153,10 @@ class RequestsInFlight:
         connection = self._connection
         try:
             header, body = parse_request_header(frame)
-            api = handlers.BY_KEY.get(header.api_key)
-            if api is None or not api.min_version <= header.api_version <= api.max_version:
+            endpoint = self._server.dispatcher.endpoint(header)
+            if endpoint is None:
                 self._refuse(header)
                 return
-            endpoint = handlers.endpoint(header.api_key)
             response = self._read_and_call(header, endpoint, frame, body)
         except DecodeError as error:
             connection.close(f"a request that cannot be read: {error}")
@@ -148,9 +173,7 @@ class RequestsInFlight:
             self._requests.append(waiting)
             self._await(waiting, response)
 
-    def _read_and_call(
-        self, header: RequestHeader, endpoint: handlers.Endpoint, frame: memoryview, body: int
-    ) -> Any:
+    def _read_and_call(self, header: RequestHeader, endpoint: Endpoint, frame: memoryview, body: int) -> Any:
         """What the handler returns; of a long request, a coroutine that reads it and finds that out."""
         version = header.api_version
         try:
@@ -158,45 +181,22 @@ class RequestsInFlight:
         except OverBudgetError:
             self._connection.keep_frame()
             return self._handle_long(header, endpoint, frame, body)
-        return self._call(header, endpoint, request)
-
-    def _call(self, header: RequestHeader, endpoint: handlers.Endpoint, request: Any) -> Any:
-        """What the handler returns, or the answer to its failure."""
-        broker = self._server.broker
-        context = RequestContext(
-            broker,
-            self._connection,
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
-        )
-        try:
-            response = endpoint.handle(context, request)
-            if type(response) is GeneratorType:
-                end = take_turn(response)
-                if end is None:
-                    self._connection.keep_frame()
-                    return _finish(broker.turns.go_on(response))
-                response = end.value
-        except Exception as error:
-            return self._failed(header, endpoint, error)
-        return response
+        return self._server.dispatcher.call(self._connection, header, endpoint, request)
 
     async def _handle_long(
-        self, header: RequestHeader, endpoint: handlers.Endpoint, frame: memoryview, body: int
+        self, header: RequestHeader, endpoint: Endpoint, frame: memoryview, body: int
     ) -> Any:
         """Decode a request in a thread, then handle it."""
         decode = partial(decode_from, endpoint.request_class, frame, body, header.api_version)
         try:
-            request, _ = await self._server.broker.validation.run(self._connection, decode)
+            request, _ = await self._server.validation.run(self._connection, decode)
         except DecodeError as error:
             self._connection.close(f"a request that cannot be read: {error}")
             return None
-        response = self._call(header, endpoint, request)
+        response = self._server.dispatcher.call(self._connection, header, endpoint, request)
         return await response if isinstance(response, Awaitable) else response
 
-    def _answer_now(self, header: RequestHeader, endpoint: handlers.Endpoint, response: Any) -> None:
+    def _answer_now(self, header: RequestHeader, endpoint: Endpoint, response: Any) -> None:
         is_long = holds_more(response, VALUES_AT_ONCE)
         if not self._requests and not is_long:
             self._connection.send(header, response)
@@ -209,38 +209,12 @@ class RequestsInFlight:
             request.response, request.ready = response, True
 
     def _refuse(self, header: RequestHeader) -> None:
-        """Answer, or close, for an API or version that is not in the table."""
-        if header.api_key == ApiKey.API_VERSIONS:
-            # KIP-511: whatever version was asked, the client understands version 0 and learns what to ask.
-            from kafkapy.handlers.api_versions import unsupported_version
-
-            endpoint = handlers.endpoint(ApiKey.API_VERSIONS)
-            self._answer_now(header._replace(api_version=0), endpoint, unsupported_version())
-        else:
+        """Answer, or close, where nobody handles the request."""
+        refusal = self._server.dispatcher.refusal(header)
+        if refusal is None:
             self._connection.close(f"API key {header.api_key} version {header.api_version} is not supported")
-
-    def _failed(self, header: RequestHeader, endpoint: handlers.Endpoint, error: Exception) -> Any:
-        """The answer to a request whose handler failed; None, and a closed connection, where none can be."""
-        name = ApiKey(header.api_key).name
-        if isinstance(error, KafkaError):
-            code = error.code
         else:
-            code = ErrorCode.UNKNOWN_SERVER_ERROR
-            logger.error(
-                "%s v%d from %s (client id %s) failed",
-                name,
-                header.api_version,
-                self._connection,
-                shortened(header.client_id),
-                exc_info=error,
-            )
-        fields = schema_of(endpoint.response_class).root.fields
-        if not any(field.name == "error_code" and header.api_version in field.versions for field in fields):
-            self._connection.close(f"{name} v{header.api_version} has no answer for {code.name}")
-            return None
-        response = endpoint.response_class()
-        response.error_code = code
-        return response
+            self._answer_now(*refusal)
 
     # --- waiting ------------------------------------------------------------------------------------------
 
@@ -267,7 +241,7 @@ class RequestsInFlight:
             self._muting = request
         header = request.header
         encode = partial(response_parts, header.api_key, header.api_version, header.correlation_id, response)
-        self._watch(request, self._server.broker.validation.run(self._connection, encode))
+        self._watch(request, self._server.validation.run(self._connection, encode))
 
     def _answered(self, request: _Request, future: asyncio.Future[Any] | Watch) -> None:
         """A request that waited has its answer, or the first part of its work behind it."""
@@ -279,7 +253,9 @@ class RequestsInFlight:
         except asyncio.CancelledError:
             response = None
         except Exception as error:
-            response = self._failed(request.header, request.endpoint, error)
+            response = self._server.dispatcher.failed(
+                self._connection, request.header, request.endpoint, error
+            )
         if isinstance(response, Pipelined):
             self._await(request, response)
         elif not request.encoding and response is not None and holds_more(response, VALUES_AT_ONCE):
@@ -303,12 +279,6 @@ class RequestsInFlight:
             request = requests.popleft()
             if request.response is not None:
                 connection.send(request.header, request.response)
-
-
-async def _finish(response: Awaitable[Any]) -> Any:
-    """What comes of a generator that took turns, which may have to be waited for in its turn."""
-    found = await response
-    return await found if isinstance(found, Awaitable) else found
 
 
 def _drop_answer(request: _Request) -> None:

@@ -27,18 +27,17 @@ import logging
 import socket
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import Listener, format_address
 from kafkapy.network.cold_reads import ColdReads
 from kafkapy.network.connection import Connection
 from kafkapy.network.connection_limits import ConnectionLimits
+from kafkapy.network.in_flight import Dispatcher
 from kafkapy.process.timers import STALL_SECONDS
+from kafkapy.process.validation import Validation
 from kafkapy.storage.disk.files import is_exhausted, what_is_lacking
-
-if TYPE_CHECKING:
-    from kafkapy.broker import BrokerCore
 
 SHARED_BUFFER: Final = 256 << 10
 SWEEP_SECONDS: Final = 0.5
@@ -58,9 +57,12 @@ class ListenError(OSError):
 class Server:
     """All connections of one broker."""
 
-    def __init__(self, broker: BrokerCore, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
-        self.broker = broker
+    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, validation: Validation) -> None:
         self.loop = loop
+        self.validation = validation
+        """Threads for long messages."""
+        self.dispatcher: Dispatcher
+        """Has requests handled, from `accept` on."""
         self.now = loop.time()
         """The time of the last sweep: what needs no better clock reads it for free."""
         self.connections: set[Connection] = set()
@@ -112,8 +114,9 @@ class Server:
             self.stop_accepting()
             raise
 
-    def accept(self) -> None:
-        """Start to accept clients."""
+    def accept(self, dispatcher: Dispatcher) -> None:
+        """Start to accept clients, whose requests `dispatcher` has handled."""
+        self.dispatcher = dispatcher
         self._sweep()
         self._watch_listeners()
 

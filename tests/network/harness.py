@@ -16,6 +16,7 @@ from kafkapy import handlers
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import format_address
 from kafkapy.handlers import Api, Endpoint
+from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.network.connection import Connection
 from kafkapy.network.server import Server
 from kafkapy.process.event_loop import new_event_loop
@@ -73,9 +74,9 @@ def serving(
     async def start() -> Server:
         parts = {"turns": Turns(loop), "validation": Validation(pool, 2)}
         broker = cast("Any", SimpleNamespace(config=config, cluster_id="test-cluster", node_id=1, **parts))
-        server = Server(broker, config, loop)
+        server = Server(config, loop, broker.validation)
         server.bind(config.listeners)
-        server.accept()
+        server.accept(Dispatcher(broker))
         return server
 
     async def stop() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkapy.handlers.context import Pipelined
+from kafkapy.network.answers import Pipelined
 from kafkapy.network.in_flight import MAX_PIPELINED
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import decode_response, encode_request

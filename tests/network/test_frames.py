@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkapy.handlers.context import Pipelined
+from kafkapy.network.answers import Pipelined
 from kafkapy.process.event_loop import new_event_loop
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request

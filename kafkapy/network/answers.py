@@ -1,0 +1,17 @@
+"""Answers that are not there yet when a handler returns."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from kafkapy.process.waiters import Watch
+
+
+class Pipelined:
+    """An answer that comes later, while the connection's next requests are handled."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, answer: Awaitable[Any] | Watch) -> None:
+        self.answer = answer
