@@ -19,18 +19,19 @@ with one log line.
 from __future__ import annotations
 
 import logging
-import socket
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkapy.network.channel import Channel
 from kafkapy.network.in_flight import RequestsInFlight
 from kafkapy.network.outbound import OutboundQueue
 from kafkapy.network.receive_buffer import ReceiveBuffer
+from kafkapy.network.shared import Shared
 from kafkapy.protocol.frames import RequestHeader, response_parts
 
 if TYPE_CHECKING:
     from kafkapy.configs.listeners import Listener
-    from kafkapy.network.server import Server
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of an unauthenticated client, as Apache Kafka names it."""
@@ -57,6 +58,7 @@ class Connection:
 
     __slots__ = (
         "_buffer",
+        "_channel",
         "_ended",
         "_fd",
         "_frame_is_shared",
@@ -64,17 +66,18 @@ class Connection:
         "_loading",
         "_local_host",
         "_loop",
+        "_on_close",
         "_outbound",
         "_reading",
         "_received_before",
         "_requests",
         "_resuming",
-        "_server",
-        "_socket",
+        "_shared",
         "_stalled",
         "_writing",
         "closed",
         "frame_is_kept",
+        "is_incomplete",
         "last_active",
         "listener",
         "peer_host",
@@ -85,8 +88,15 @@ class Connection:
     )
 
     def __init__(
-        self, server: Server, listener: Listener, sock: socket.socket, peer_host: str, peer_port: int
+        self,
+        shared: Shared,
+        listener: Listener,
+        channel: Channel,
+        peer_host: str,
+        peer_port: int,
+        on_close: Callable[[Connection], None],
     ) -> None:
+        """`on_close` is called once, when the connection has closed."""
         self.listener = listener
         self.peer_host = peer_host
         self.peer_port = peer_port
@@ -94,19 +104,22 @@ class Connection:
         self.closed = False
         self.frame_is_kept = False
         """The handler has kept the bytes of the frame being handled, or of one beside it in its buffer."""
-        self.last_active: float = server.now
+        self.last_active: float = shared.now
         """When bytes last came or went, as the server's coarse clock had it."""
         self.receiving_since = self.last_active
-        """Since when an incomplete frame's progress is watched, while the server lists it as incomplete."""
+        """Since when an incomplete frame's progress is watched, while `is_incomplete`."""
         self.validation_paid_at = 0.0
         """When the validation of its batches has cost no more than its share (process/validation.py)."""
-        self._server = server
-        self._loop = server.loop
-        self._socket = sock
-        self._fd = sock.fileno()
+        self.is_incomplete = False
+        """A request has begun to come and is not there: the sweep watches its progress."""
+        self._shared = shared
+        self._on_close = on_close
+        self._loop = shared.loop
+        self._channel = channel
+        self._fd = channel.fileno
         self._local_host: str | None = None
-        self._outbound = OutboundQueue(sock)
-        self._requests = RequestsInFlight(self, server)
+        self._outbound = OutboundQueue(channel)
+        self._requests = RequestsInFlight(self, shared)
         self._buffer: ReceiveBuffer | None = None
         """Bytes that are not handled yet; an empty one is kept for a while where frames are large."""
         self._received_before = 0
@@ -136,7 +149,7 @@ class Connection:
     def local_host(self) -> str:
         """The address by which the client came in."""
         if self._local_host is None:
-            self._local_host = self._socket.getsockname()[0].removeprefix("::ffff:")
+            self._local_host = self._channel.local_host
         return self._local_host
 
     @property
@@ -160,16 +173,19 @@ class Connection:
             return
         self.frame_is_kept = True
         if self._frame_is_shared:
-            self._server.replace_receive_buffer()
+            self._shared.replace_receive_buffer()
 
     # --- reading ------------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
         """Receive once, and handle the frames that are complete."""
         buffer = self._buffer
-        room = self._server.receive_view if buffer is None else buffer.view[buffer.end :]
+        room = self._shared.receive_view if buffer is None else buffer.view[buffer.end :]
         try:
-            nbytes = self._socket.recv_into(room)
+            if self._channel.handshake_pending:
+                self._channel.handshake()
+                return
+            nbytes = self._channel.receive_into(room)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -179,7 +195,7 @@ class Connection:
             self._requests.abandon()
             self.finish()
             return
-        self.last_active = self._server.now
+        self.last_active = self._shared.now
         if buffer is None:
             self._handle_shared(room, nbytes)
         else:
@@ -208,17 +224,17 @@ class Connection:
                 self._own(ReceiveBuffer(buffer.view[left:end]))
         elif left == end:
             buffer.start = buffer.end = 0
-            if buffer.capacity < _RETAINED_CAPACITY or not self._server.may_retain:
+            if buffer.capacity < _RETAINED_CAPACITY or not self._shared.may_retain:
                 self._disown()
         self._after_handling(some=left > start)
 
     def _handle_frames(self, view: memoryview, start: int, end: int) -> int:
         """Handle the complete frames of `view[start:end]`; where the first unhandled byte is."""
-        server, stop_at = self._server, self._loop.time() + TIME_SLICE
+        shared, stop_at = self._shared, self._loop.time() + TIME_SLICE
         while end - start >= 4 and not self._is_muted():
             (size,) = _SIZE.unpack_from(view, start)
-            if not 0 <= size <= server.max_frame_bytes:
-                self.close(f"a request of {size} bytes (socket.request.max.bytes={server.max_frame_bytes})")
+            if not 0 <= size <= shared.max_frame_bytes:
+                self.close(f"a request of {size} bytes (socket.request.max.bytes={shared.max_frame_bytes})")
                 break
             body = start + 4
             if end - body < size:
@@ -244,34 +260,34 @@ class Connection:
 
     def _after_handling(self, *, some: bool) -> None:
         """Watch an incomplete frame; make room to read on, or pause reading. `some` frames were handled."""
-        buffer, server = self._buffer, self._server
+        buffer, shared = self._buffer, self._shared
         unhandled = self._unhandled
         self._stalled = unhandled > 0 and self._is_muted()
         if buffer is None or not unhandled:
-            server.incomplete.discard(self)
+            self.is_incomplete = False
             return
         if self._stalled or self._resuming:
-            server.incomplete.discard(self)
+            self.is_incomplete = False
             if unhandled >= READ_AHEAD:
                 self._pause_reading()
                 return
             wanted = READ_AHEAD
         else:
-            if some or self not in server.incomplete:
-                server.incomplete.add(self)
-                self.receiving_since, self._received_before = server.now, 0
+            if some or not self.is_incomplete:
+                self.is_incomplete = True
+                self.receiving_since, self._received_before = shared.now, 0
             wanted = 4
             if unhandled >= 4:
                 wanted += _SIZE.unpack_from(buffer.view, buffer.start)[0]
-        if server.has_memory:
-            server.buffered_bytes += buffer.make_room(wanted)
+        if shared.has_memory:
+            shared.buffered_bytes += buffer.make_room(wanted)
         elif buffer.end == buffer.capacity:
             self._pause_reading()
-            server.wait_for_memory(self)
+            shared.wait_for_memory(self)
 
     def watch_progress(self) -> None:
         """From now on, watch how fast the incomplete frame comes."""
-        self.receiving_since = self._server.now
+        self.receiving_since = self._shared.now
         self._received_before = self._unhandled
 
     def received_since(self) -> int:
@@ -289,11 +305,11 @@ class Connection:
 
     def _own(self, buffer: ReceiveBuffer) -> None:
         self._buffer = buffer
-        self._server.buffered_bytes += buffer.capacity
+        self._shared.buffered_bytes += buffer.capacity
 
     def _disown(self) -> None:
         if self._buffer is not None:
-            self._server.release_memory(self._buffer.capacity)
+            self._shared.release_memory(self._buffer.capacity)
             self._buffer = None
 
     def _pause_reading(self) -> None:
@@ -369,7 +385,7 @@ class Connection:
         if cold is not None:
             self._stop_writing()
             self._loading = True
-            self._server.cold_reads.load(cold, self._on_loaded)
+            self._shared.cold_reads.load(cold, self._on_loaded)
         elif not self._writing:
             self._writing = True
             self._loop.add_writer(self._fd, self._on_writable)
@@ -386,7 +402,7 @@ class Connection:
             self._loop.remove_writer(self._fd)
 
     def _on_writable(self) -> None:
-        self.last_active = self._server.now
+        self.last_active = self._shared.now
         try:
             done = self._outbound.flush()
         except OSError as error:
@@ -410,8 +426,9 @@ class Connection:
         self._pause_reading()
         self._stop_writing()
         self._disown()
-        self._server.incomplete.discard(self)
+        self.is_incomplete = False
         self._outbound.close()
         self._requests.close()
-        self._socket.close()
-        self._server.forget(self)
+        self._channel.close()
+        self._shared.forget(self)
+        self._on_close(self)

@@ -20,19 +20,16 @@ import logging
 from collections import deque
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from kafkapy.network.answers import Pipelined
 from kafkapy.network.outbound import discard
 from kafkapy.process.turns import VALUES_AT_ONCE
+from kafkapy.process.validation import Payer, Validation
 from kafkapy.process.waiters import Watch
 from kafkapy.protocol.codec import decode_from, holds_more
 from kafkapy.protocol.errors import DecodeError, OverBudgetError
 from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts
-
-if TYPE_CHECKING:
-    from kafkapy.network.connection import Connection
-    from kafkapy.network.server import Server
 
 MAX_PIPELINED: Final = 256
 """Requests of one connection that may wait for their answers at once."""
@@ -41,6 +38,40 @@ MAX_PIPELINED_BYTES: Final = 64 << 20
 """Their bytes, at most."""
 
 logger = logging.getLogger(__name__)
+
+
+class Client(Payer, Protocol):
+    """A connection, as far as its requests know it."""
+
+    closed: bool
+    frame_is_kept: bool
+
+    def send(self, header: RequestHeader, response: Any) -> None:
+        """Send a response, or the parts of one that is encoded."""
+
+    def keep_frame(self) -> None:
+        """Leave the bytes of the request being handled to those who hold views of them."""
+
+    def go_on(self) -> None:
+        """Handle what has waited for an answer."""
+
+    def close(self, why: str | None = None) -> None:
+        """Close now, and log why."""
+
+
+class Shared(Protocol):
+    """What the requests of all connections share (shared.py)."""
+
+    loop: asyncio.AbstractEventLoop
+    validation: Validation
+    buffered_bytes: int
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Has requests handled."""
+
+    def release_memory(self, nbytes: int) -> None:
+        """Take note that a request that a handler kept is gone."""
 
 
 class Endpoint(Protocol):
@@ -66,10 +97,10 @@ class Dispatcher(Protocol):
     def refusal(self, header: RequestHeader) -> tuple[RequestHeader, Any, Any] | None:
         """Header, Endpoint and response that answer a request without an endpoint, or None."""
 
-    def call(self, connection: Connection, header: RequestHeader, endpoint: Any, request: Any) -> Any:
+    def call(self, connection: Any, header: RequestHeader, endpoint: Any, request: Any) -> Any:
         """What becomes of a decoded request (kafkapy/handlers/context.py says what that may be)."""
 
-    def failed(self, connection: Connection, header: RequestHeader, endpoint: Any, error: Exception) -> Any:
+    def failed(self, connection: Any, header: RequestHeader, endpoint: Any, error: Exception) -> Any:
         """The response to a request that failed, or None."""
 
 
@@ -111,11 +142,11 @@ class _Request:
 class RequestsInFlight:
     """The unanswered requests of a connection, oldest first."""
 
-    __slots__ = ("_connection", "_muting", "_pipelined_bytes", "_requests", "_server")
+    __slots__ = ("_connection", "_muting", "_pipelined_bytes", "_requests", "_shared")
 
-    def __init__(self, connection: Connection, server: Server) -> None:
+    def __init__(self, connection: Client, shared: Shared) -> None:
         self._connection = connection
-        self._server = server
+        self._shared = shared
         self._requests: deque[_Request] = deque()
         self._muting: _Request | None = None
         """The request that must be answered before the next is handled."""
@@ -153,7 +184,7 @@ class RequestsInFlight:
         connection = self._connection
         try:
             header, body = parse_request_header(frame)
-            endpoint = self._server.dispatcher.endpoint(header)
+            endpoint = self._shared.dispatcher.endpoint(header)
             if endpoint is None:
                 self._refuse(header)
                 return
@@ -169,7 +200,7 @@ class RequestsInFlight:
             waiting = _Request(header, endpoint, len(frame))
             if connection.frame_is_kept:
                 waiting.kept_bytes = len(frame)
-                self._server.buffered_bytes += len(frame)
+                self._shared.buffered_bytes += len(frame)
             self._requests.append(waiting)
             self._await(waiting, response)
 
@@ -181,7 +212,7 @@ class RequestsInFlight:
         except OverBudgetError:
             self._connection.keep_frame()
             return self._handle_long(header, endpoint, frame, body)
-        return self._server.dispatcher.call(self._connection, header, endpoint, request)
+        return self._shared.dispatcher.call(self._connection, header, endpoint, request)
 
     async def _handle_long(
         self, header: RequestHeader, endpoint: Endpoint, frame: memoryview, body: int
@@ -189,11 +220,11 @@ class RequestsInFlight:
         """Decode a request in a thread, then handle it."""
         decode = partial(decode_from, endpoint.request_class, frame, body, header.api_version)
         try:
-            request, _ = await self._server.validation.run(self._connection, decode)
+            request, _ = await self._shared.validation.run(self._connection, decode)
         except DecodeError as error:
             self._connection.close(f"a request that cannot be read: {error}")
             return None
-        response = self._server.dispatcher.call(self._connection, header, endpoint, request)
+        response = self._shared.dispatcher.call(self._connection, header, endpoint, request)
         return await response if isinstance(response, Awaitable) else response
 
     def _answer_now(self, header: RequestHeader, endpoint: Endpoint, response: Any) -> None:
@@ -210,7 +241,7 @@ class RequestsInFlight:
 
     def _refuse(self, header: RequestHeader) -> None:
         """Answer, or close, where nobody handles the request."""
-        refusal = self._server.dispatcher.refusal(header)
+        refusal = self._shared.dispatcher.refusal(header)
         if refusal is None:
             self._connection.close(f"API key {header.api_key} version {header.api_version} is not supported")
         else:
@@ -230,7 +261,7 @@ class RequestsInFlight:
 
     def _watch(self, request: _Request, response: Awaitable[Any] | Watch) -> None:
         if not isinstance(response, Watch):
-            response = asyncio.ensure_future(response, loop=self._server.loop)
+            response = asyncio.ensure_future(response, loop=self._shared.loop)
         request.future = response
         response.add_done_callback(partial(self._answered, request))
 
@@ -241,7 +272,7 @@ class RequestsInFlight:
             self._muting = request
         header = request.header
         encode = partial(response_parts, header.api_key, header.api_version, header.correlation_id, response)
-        self._watch(request, self._server.validation.run(self._connection, encode))
+        self._watch(request, self._shared.validation.run(self._connection, encode))
 
     def _answered(self, request: _Request, future: asyncio.Future[Any] | Watch) -> None:
         """A request that waited has its answer, or the first part of its work behind it."""
@@ -253,7 +284,7 @@ class RequestsInFlight:
         except asyncio.CancelledError:
             response = None
         except Exception as error:
-            response = self._server.dispatcher.failed(
+            response = self._shared.dispatcher.failed(
                 self._connection, request.header, request.endpoint, error
             )
         if isinstance(response, Pipelined):
@@ -264,7 +295,7 @@ class RequestsInFlight:
             if request.pipelined:
                 self._pipelined_bytes -= request.nbytes
             if request.kept_bytes:
-                self._server.release_memory(request.kept_bytes)
+                self._shared.release_memory(request.kept_bytes)
             request.response, request.ready = response, True
             if self._connection.closed:
                 _drop_answer(request)

@@ -1,9 +1,7 @@
 """What a connection has yet to send: bytes and file slices, in order.
 
-Bytes go out gathered with `sendmsg`, file slices with `os.sendfile` from the page cache, so that record
-bytes never enter Python. Bytes that a slice follows are sent with MSG_MORE: the kernel joins a response's
-header with the first records instead of sending a small packet. A slice keeps its file open, whatever
-retention does meanwhile, until it is sent or the connection dies.
+Bytes go out gathered, file slices from the page cache, so that record bytes never enter Python (channel.py).
+A slice keeps its file open, whatever retention does meanwhile, until it is sent or the connection dies.
 
 Nothing here waits: `flush` sends what the socket takes and says whether something is left. That may also be
 for the disk: a slice which the page cache does not have would make sendfile wait, and with it every client.
@@ -12,12 +10,11 @@ It is `cold` until somebody has loaded it (network/cold_reads.py).
 
 from __future__ import annotations
 
-import os
-import socket
 from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from kafkapy.network.channel import Channel
 from kafkapy.protocol.types import Part
 from kafkapy.storage.disk.files import FileSlice
 
@@ -26,8 +23,6 @@ FLUSH_BYTES: Final = 1 << 20
 
 _GATHER: Final = 64
 """Byte parts in one sendmsg (the kernel's limit is 1024)."""
-
-_MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 
 class ColdSlice(NamedTuple):
@@ -41,11 +36,10 @@ class ColdSlice(NamedTuple):
 class OutboundQueue:
     """The unsent parts of one connection's responses."""
 
-    __slots__ = ("_cached", "_fd", "_offset", "_parts", "_socket", "cold", "nbytes")
+    __slots__ = ("_cached", "_channel", "_offset", "_parts", "cold", "nbytes")
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-        self._fd = sock.fileno()
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self._parts: deque[Part] = deque()
         self._offset = 0
         """How much of the first part is sent, where that is a file slice."""
@@ -61,7 +55,7 @@ class OutboundQueue:
         if not self._parts and len(parts) == 1 and isinstance(parts[0], bytes):
             data = parts[0]
             try:
-                sent = self._socket.send(data)
+                sent = self._channel.send(data)
             except (BlockingIOError, InterruptedError):
                 sent = 0
             if sent == len(data):
@@ -117,7 +111,7 @@ class OutboundQueue:
                 self.cold = ColdSlice(part, offset, nbytes)
                 return
             self._cached = offset + nbytes
-        sent = os.sendfile(self._fd, part.fileno, part.position + offset, self._cached - offset)
+        sent = self._channel.send_slice(part, offset, self._cached - offset)
         if sent == 0:
             raise OSError(f"{part.nbytes - offset} bytes of a log file are gone")
         self.nbytes -= sent
@@ -131,15 +125,16 @@ class OutboundQueue:
     def _send_bytes(self) -> None:
         parts = self._parts
         gathered: list[bytes | memoryview] = []
-        flags = 0
+        more = False
         for part in parts:
             if not isinstance(part, bytes | memoryview):
-                flags = _MSG_MORE
+                more = True
                 break
             gathered.append(part)
             if len(gathered) == _GATHER:
                 break
-        sent = self._socket.sendmsg(gathered, (), flags)
+        # A response's header and the first records after it go into one packet.
+        sent = self._channel.send_gathered(gathered, more=more)
         self.nbytes -= sent
         for part in gathered:
             nbytes = len(part) if isinstance(part, bytes) else part.nbytes

@@ -1,4 +1,4 @@
-"""The listening sockets and what all connections share: limits, the receive buffer, the sweep.
+"""The listening sockets, the limits of connections, and the sweep over them.
 
 One coarse timer replaces timers of each connection. Every SWEEP_SECONDS (less where a limit is shorter) it
 closes
@@ -12,10 +12,6 @@ closes
 and lets go of buffers that were kept for a next request which did not come. While unsent answers hold as many
 files of logs as may be open, it closes the connection that holds the most, each time: its client does not
 read, and others can neither read nor write for it.
-
-Received bytes that are not handled are bounded in all (queued.max.request.bytes): above it, connections
-whose buffers would have to grow stop reading, in turn, until others' requests are handled or overdue. Small
-requests, which are handled in the shared buffer, still are.
 """
 
 from __future__ import annotations
@@ -31,21 +27,19 @@ from typing import Final
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import Listener, format_address
-from kafkapy.network.cold_reads import ColdReads
+from kafkapy.network.channel import PlainChannel
 from kafkapy.network.connection import Connection
 from kafkapy.network.connection_limits import ConnectionLimits
 from kafkapy.network.in_flight import Dispatcher
+from kafkapy.network.shared import Shared
 from kafkapy.process.timers import STALL_SECONDS
 from kafkapy.process.validation import Validation
 from kafkapy.storage.disk.files import is_exhausted, what_is_lacking
 
-SHARED_BUFFER: Final = 256 << 10
 SWEEP_SECONDS: Final = 0.5
 RECEIVE_RATE: Final = 16 << 10
 ACCEPTS_AT_ONCE: Final = 64
 _PAUSE_SECONDS: Final = 0.1
-_RETAINED_FRACTION: Final = 4
-"""Kept buffers may take this part of queued.max.request.bytes."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,44 +53,31 @@ class Server:
 
     def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, validation: Validation) -> None:
         self.loop = loop
-        self.validation = validation
-        """Threads for long messages."""
-        self.dispatcher: Dispatcher
-        """Has requests handled, from `accept` on."""
-        self.now = loop.time()
-        """The time of the last sweep: what needs no better clock reads it for free."""
+        self.shared = Shared(loop, validation)
         self.connections: set[Connection] = set()
-        self.incomplete: set[Connection] = set()
-        """Connections in the middle of a request."""
         self.listening: tuple[Listener, ...] = ()
         """The listeners, with the ports they were given."""
-        self.buffered_bytes = 0
-        """What the connections' own buffers take, and the requests that handlers keep."""
         self._config = config
         self._sockets: list[socket.socket] = []
-        self._limits = ConnectionLimits(config, self.now)
-        self._waiting_for_memory: dict[Connection, None] = {}
+        self._limits = ConnectionLimits(config, self.shared.now)
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._accept_timer: asyncio.TimerHandle | None = None
         self._refused = 0
         self._cannot_accept = False
         """That is in the log, and the clients wait."""
-        self.cold_reads = ColdReads(loop)
-        """For what the page cache does not have."""
         self.lacks_files: Callable[[], bool] = lambda: False
         """Whether unsent answers hold more files of logs than they may."""
         self._gone: asyncio.Event | None = None
         """Set when draining has closed the last connection."""
-        self.replace_receive_buffer()
         self.configure()
 
     def configure(self) -> None:
         """Take over the settings, at start and when they have changed."""
         config = self._config
         self._limits.configure(config)
-        self.max_frame_bytes: int = config["socket.request.max.bytes"]
+        self.shared.max_frame_bytes = config["socket.request.max.bytes"]
         limit: int = config["queued.max.request.bytes"]
-        self._max_buffered = limit if limit > 0 else 1 << 62
+        self.shared.max_buffered = limit if limit > 0 else 1 << 62
         self._idle_seconds: float = config["connections.max.idle.ms"] / 1000
         self._receive_seconds: float = config["request.receive.timeout.ms"] / 1000
 
@@ -116,7 +97,7 @@ class Server:
 
     def accept(self, dispatcher: Dispatcher) -> None:
         """Start to accept clients, whose requests `dispatcher` has handled."""
-        self.dispatcher = dispatcher
+        self.shared.dispatcher = dispatcher
         self._sweep()
         self._watch_listeners()
 
@@ -172,70 +153,36 @@ class Server:
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                self.connections.add(Connection(self, listener, sock, host, address[1]))
+                self.connections.add(
+                    Connection(self.shared, listener, PlainChannel(sock), host, address[1], self._forget)
+                )
             except OSError:  # it is gone already, or the kernel cannot watch one more
                 self._limits.remove(host)
                 sock.close()
 
-    def forget(self, connection: Connection) -> None:
-        """A connection has closed itself."""
+    def _forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self._waiting_for_memory.pop(connection, None)
         self._limits.remove(connection.peer_host)
         if self._gone is not None and not self.connections:
             self._gone.set()
 
-    # --- memory -------------------------------------------------------------------------------------------
-
-    @property
-    def has_memory(self) -> bool:
-        """Whether connections' own buffers may grow."""
-        return self.buffered_bytes < self._max_buffered
-
-    @property
-    def may_retain(self) -> bool:
-        """Whether a connection may keep an empty buffer for its next request."""
-        return self.buffered_bytes < self._max_buffered // _RETAINED_FRACTION
-
-    def wait_for_memory(self, connection: Connection) -> None:
-        """Have `connection` resumed when there is memory again."""
-        self._waiting_for_memory[connection] = None
-
-    def release_memory(self, nbytes: int) -> None:
-        """A connection's own buffer, or a request that a handler kept, is gone."""
-        self.buffered_bytes -= nbytes
-        if self._waiting_for_memory and self.has_memory:
-            self.loop.call_soon(self._resume_waiting)
-
-    def _resume_waiting(self) -> None:
-        for connection in tuple(self._waiting_for_memory):
-            if not self.has_memory:
-                return
-            del self._waiting_for_memory[connection]
-            connection.resume_reading()
-
-    def replace_receive_buffer(self) -> None:
-        """Receive into a new buffer from now on: a handler keeps the current one."""
-        self.receive_view = memoryview(bytearray(SHARED_BUFFER))
-
     # --- the sweep ----------------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        before, self.now = self.now, self.loop.time()
-        now = self.now
+        before = self.shared.now
+        self.shared.now = now = self.loop.time()
         shortest = min(self._receive_seconds, self._idle_seconds if self._idle_seconds > 0 else 1e9)
         interval = min(SWEEP_SECONDS, shortest / 10)
         self._sweep_timer = self.loop.call_later(interval, self._sweep)
         if now - before > SWEEP_SECONDS + STALL_SECONDS:
             return  # what came during a stall is not read yet
         enough = self._receive_seconds * RECEIVE_RATE
-        for connection in tuple(self.incomplete):
-            if connection.receiving_since < now - self._receive_seconds:
+        for connection in tuple(self.connections):
+            if connection.is_incomplete and connection.receiving_since < now - self._receive_seconds:
                 if connection.received_since() < enough:
                     connection.close(f"its request did not come within {self._receive_seconds:g} s")
-                else:
-                    connection.watch_progress()
-        for connection in tuple(self.connections):
+                    continue
+                connection.watch_progress()
             quiet = now - connection.last_active
             if quiet >= SWEEP_SECONDS:
                 connection.release_idle_buffer()
@@ -267,7 +214,7 @@ class Server:
             self._sweep_timer.cancel()
         for connection in tuple(self.connections):
             connection.close()
-        self.cold_reads.close()
+        self.shared.cold_reads.close()
 
 
 def _listen(listener: Listener, config: BrokerConfig) -> socket.socket:

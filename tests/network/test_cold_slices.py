@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import kafkapy
+from kafkapy.network.channel import PlainChannel
 from kafkapy.network.outbound import FLUSH_BYTES, OutboundQueue
 from kafkapy.protocol.frames import encode_request
 from kafkapy.storage.disk.files import File, FileSlice, FileSystem, is_cached
@@ -120,7 +121,7 @@ def test_a_cold_slice_is_sent_when_it_was_loaded_and_parts_after_it_wait(
     cold = [True, True, True]
     monkeypatch.setattr(FileSlice, "is_cached", lambda *_: not cold.pop())
     ours, theirs = pair
-    queue = OutboundQueue(ours)
+    queue = OutboundQueue(PlainChannel(ours))
     assert not queue.send([b"head", FileSlice(opened, 10, FLUSH_BYTES + 10), b"tail"])
     got = receive(theirs, 4)
     assert not queue.flush()
@@ -145,7 +146,7 @@ def test_a_queue_that_is_closed_while_a_slice_is_cold_lets_go_of_it(
     monkeypatch: pytest.MonkeyPatch, opened: File, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     monkeypatch.setattr(FileSlice, "is_cached", lambda *_: False)
-    queue = OutboundQueue(pair[0])
+    queue = OutboundQueue(PlainChannel(pair[0]))
     queue.send([FileSlice(opened, 0, 100)])
     queue.close()
     queue.loaded()

@@ -132,11 +132,11 @@ def test_the_bytes_that_a_handler_keeps_stay_untouched(
     with RawClient(harness.address) as client:
         client.send(b"".join(produce(payload, number) for number, payload in enumerate(payloads)))
         eventually(lambda: len(kept) == len(payloads), "all requests are handled")
-        assert harness.server.buffered_bytes >= sum(len(payload) for payload in payloads)
+        assert harness.server.shared.buffered_bytes >= sum(len(payload) for payload in payloads)
         harness.on_loop(answer_all)
         for number, payload in enumerate(payloads):
             assert answered_checksum(client) == (number, zlib.crc32(payload))
-    eventually(lambda: harness.server.buffered_bytes == 0, "the memory is free")
+    eventually(lambda: harness.server.shared.buffered_bytes == 0, "the memory is free")
 
 
 def test_a_handler_may_change_the_records_where_they_lie(
@@ -162,7 +162,7 @@ def test_a_connection_without_a_started_request_owns_no_buffer(
     with RawClient(harness.address) as client:
         client.send(produce(bytes(3_000_000), 1))
         answered_checksum(client)
-        eventually(lambda: harness.server.buffered_bytes == 0, "the buffer is let go")
+        eventually(lambda: harness.server.shared.buffered_bytes == 0, "the buffer is let go")
         client.send(produce(bytes(100), 2))
         assert answered_checksum(client)[0] == 2
 

@@ -120,9 +120,11 @@ def test_requests_that_are_not_complete_share_a_bounded_memory(monkeypatch: pyte
             for hog in hogs:
                 with contextlib.suppress(BlockingIOError):
                     hog.socket.send((1_900_000).to_bytes(4, "big") + bytes(100_000))
-            most = max(most, harness.server.buffered_bytes)
+            most = max(most, harness.server.shared.buffered_bytes)
             assert is_served(connect(stack, harness))
         assert 1_500_000 < most < 8_000_000
-        eventually(lambda: not harness.server.incomplete, "the offenders are closed")
-        eventually(lambda: harness.server.buffered_bytes == 0, "their memory is free")
+        eventually(
+            lambda: not any(each.is_incomplete for each in harness.connections), "the offenders are closed"
+        )
+        eventually(lambda: harness.server.shared.buffered_bytes == 0, "their memory is free")
         assert is_served(connect(stack, harness))

@@ -87,7 +87,7 @@ def test_long_requests_keep_their_place(harness: Harness, monkeypatch: pytest.Mo
         assert correlation_ids(client, 4) == [1, 2, 3, 4]
     assert handled == [1, 2, 4]
     eventually(lambda: not harness.connections, "the connection is gone")
-    assert harness.server.buffered_bytes == 0
+    assert harness.server.shared.buffered_bytes == 0
 
 
 def test_a_long_request_that_is_cut_off_closes_the_connection(

@@ -1,0 +1,92 @@
+"""The bytes between a client and this broker.
+
+A connection knows its client only through a channel: it receives into a buffer, sends bytes, and sends slices
+of files, which never come into Python where the channel can have that. Nothing here waits: what would wait
+raises BlockingIOError.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from kafkapy.protocol.types import Part
+from kafkapy.storage.disk.files import FileSlice
+
+_MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+
+
+class Channel(Protocol):
+    """A way to one client. All but `fileno` and `close` raise OSError where it is broken."""
+
+    handshake_pending: bool
+    """Whether `handshake` must be called, whenever bytes come, before anything is received or sent."""
+
+    @property
+    def fileno(self) -> int:
+        """The descriptor whose readiness the event loop watches."""
+
+    @property
+    def local_host(self) -> str:
+        """The address by which the client came in."""
+
+    def handshake(self) -> None:
+        """Go on with the handshake, as far as it goes without waiting."""
+
+    def receive_into(self, room: memoryview) -> int:
+        """Receive bytes; how many, 0 when the client sends no more."""
+
+    def send(self, data: bytes) -> int:
+        """Send bytes; how many were taken."""
+
+    def send_gathered(self, parts: Sequence[Part], *, more: bool) -> int:
+        """Send bytes from several places; how many were taken. `more` bytes follow at once."""
+
+    def send_slice(self, part: FileSlice, offset: int, nbytes: int) -> int:
+        """Send bytes of a file from `offset` in its slice; how many were taken, 0 at its end."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class PlainChannel:
+    """TCP without encryption: bytes as they are, file slices with os.sendfile from the page cache."""
+
+    __slots__ = ("_socket", "fileno")
+
+    handshake_pending = False
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self.fileno = sock.fileno()
+
+    @property
+    def local_host(self) -> str:
+        """The address by which the client came in."""
+        host: str = self._socket.getsockname()[0]
+        return host.removeprefix("::ffff:")
+
+    def handshake(self) -> None:
+        """There is none."""
+
+    def receive_into(self, room: memoryview) -> int:
+        """Receive bytes; how many, 0 when the client sends no more."""
+        return self._socket.recv_into(room)
+
+    def send(self, data: bytes) -> int:
+        """Send bytes; how many were taken."""
+        return self._socket.send(data)
+
+    def send_gathered(self, parts: Sequence[Part], *, more: bool) -> int:
+        """Send bytes from several places; with `more` the kernel waits for what follows to fill a packet."""
+        return self._socket.sendmsg(parts, (), _MSG_MORE if more else 0)  # type: ignore[arg-type]
+
+    def send_slice(self, part: FileSlice, offset: int, nbytes: int) -> int:
+        """Send bytes of a file from the page cache to the socket, past Python."""
+        return os.sendfile(self.fileno, part.fileno, part.position + offset, nbytes)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
