@@ -168,7 +168,7 @@ def test_counts_nested_in_counts(broker: BrokerProcess) -> None:
         watch.check()
 
 
-@pytest.mark.parametrize("seed", [random.randrange(1 << 32)])
+@pytest.mark.parametrize("seed", [random.randrange(1 << 32)], ids=["seed"])
 def test_half_a_mebibyte_of_noise_from_each_of_many(broker: BrokerProcess, seed: int) -> None:
     rng = random.Random(seed)
     with contextlib.ExitStack() as stack:

@@ -82,7 +82,7 @@ def broken(frame: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("seed", [random.randrange(1 << 32)])
+@pytest.mark.parametrize("seed", [random.randrange(1 << 32)], ids=["seed"])
 def test_no_request_surprises_the_broker(broker: BrokerProcess, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     with Watch(broker) as watch:

@@ -86,7 +86,7 @@ def test_a_topic_that_is_partly_on_another_broker_stays_behind(tmp_path: Path) -
     assert "partitions 1 are on other brokers" in found.not_carried[0]
 
 
-@pytest.mark.parametrize("directory", [DIRECTORY, ZERO_UUID])
+@pytest.mark.parametrize("directory", [DIRECTORY, ZERO_UUID], ids=["a directory", "none"])
 def test_a_partition_that_has_nothing_yet_needs_no_directory(tmp_path: Path, directory: Uuid) -> None:
     make_directory(tmp_path, t_0=ID)
     new = KnownPartition(0, (1,), (1,), (directory,))
