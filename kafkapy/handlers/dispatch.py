@@ -4,7 +4,8 @@ There are two gates. The first (`endpoint`) is before the request is decoded: it
 header, and lets in only what the table of APIs has. The second (`call`) is in front of the handler: it knows
 what is asked, too.
 
-A handler that fails is logged, and its client gets UNKNOWN_SERVER_ERROR where the response has a place for it.
+A handler that fails is logged, and its client gets UNKNOWN_SERVER_ERROR where the response has a place
+for it.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Dispatcher:
     def refusal(self, header: RequestHeader) -> tuple[RequestHeader, handlers.Endpoint, Any] | None:
         """The answer to a request that the first gate refused; None where its client knows none.
 
-        KIP-511: whatever version of ApiVersions was asked, the client understands version 0 and learns what to
-        ask.
+        KIP-511: whatever version of ApiVersions was asked, the client understands version 0 and learns what
+        to ask.
         """
         if header.api_key != ApiKey.API_VERSIONS:
             return None

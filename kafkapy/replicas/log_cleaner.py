@@ -33,6 +33,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from kafkapy.configs.config import BrokerConfig
@@ -54,7 +55,7 @@ from kafkapy.storage.cleaning.cleaned_segment import CleanedSegment
 from kafkapy.storage.cleaning.cleaner import Cleaner
 from kafkapy.storage.cleaning.pace import Pace
 from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningPlan, SourceSegment
-from kafkapy.storage.cleaning.swap import prepare
+from kafkapy.storage.cleaning.swap import prepare, replace
 from kafkapy.storage.cleaning.task import CleaningAbortedError, CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
 from kafkapy.storage.directories.log_manager import LogManager
@@ -294,7 +295,7 @@ class _Pass:
         for group in await self._in_thread(cleaner.groups):
             cleaned = await self._in_thread(self._write, cleaner, planned, group)
             self.task.check()
-            log.replace_segments(self.task, cleaned, group)
+            log.replace_segments(partial(replace, task=self.task, cleaned=cleaned, sources=group))
         self.task.check()
         log.cleaned_offset = next_dirty
         log.cleaning = None

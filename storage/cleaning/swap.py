@@ -30,7 +30,7 @@ from kafkapy.storage.log.segment import Segment, segment_stem
 
 if TYPE_CHECKING:
     from kafkapy.storage.cleaning.plan import SourceSegment
-    from kafkapy.storage.log.partition_log import PartitionLog
+    from kafkapy.storage.log.log_state import LogState
 
 SWAP_SUFFIX = ".swap"
 
@@ -56,7 +56,7 @@ def prepare(files: FileSystem, task: CleaningTask, directory: str, cleaned: Clea
 
 
 def replace(
-    log: PartitionLog, task: CleaningTask, cleaned: CleanedSegment, sources: Sequence[SourceSegment]
+    log: LogState, task: CleaningTask, cleaned: CleanedSegment, sources: Sequence[SourceSegment]
 ) -> None:
     """Put the new segment in the place of `sources`, on the event loop.
 

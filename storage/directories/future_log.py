@@ -35,7 +35,6 @@ from typing import Final
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.files import FileSlice, FileSystem
-from kafkapy.storage.log.append import roll
 from kafkapy.storage.log.partition_log import PartitionLog
 
 REPLACES: Final = ".kafkapy_replaces"
@@ -131,7 +130,7 @@ class FutureLog:
             return read.slice
         if copy.log_end_offset < end:
             # Compaction took the last batches of all, and the log ends with an empty segment.
-            copy.guarded("rolling", lambda: roll(copy, end))
+            copy.roll(end)
             copy.log_end_offset = end
             self.hand_over()
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.epoch_saves import begin_saves, save
@@ -19,17 +19,24 @@ from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.partition_log import PartitionLog
 
-if TYPE_CHECKING:
-    from kafkapy.storage.directories.log_manager import LogManager
-
 logger = logging.getLogger(__name__)
+
+
+class HostedLogs(Protocol):
+    """The logs that the checkpoints are about (log_manager.py)."""
+
+    def all_logs(self) -> Iterator[PartitionLog]:
+        """Every log, and the copies of logs that move."""
+
+    def damaged_in(self, directory: LogDirectory) -> Iterator[TopicPartition]:
+        """The partitions whose logs are in a directory and are not served."""
 
 
 class LogCheckpoints:
     """The checkpoint files of a log manager's directories."""
 
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
+    def __init__(self, logs: HostedLogs) -> None:
+        self._logs = logs
         self._files: dict[LogDirectory, dict[str, OffsetCheckpoint]] = {}
 
     def read(self, directory: LogDirectory) -> Mapping[str, OffsetCheckpoint]:
@@ -68,9 +75,8 @@ class LogCheckpoints:
             if file.mentions(topic_partition):
                 file.write(self._offsets(directory, name))
 
-    def before_truncation(self, log: PartitionLog) -> None:
-        """Write the recovery points of a log's directory, before the log is cut below what they say."""
-        directory = log.log_directory
+    def before_truncation(self, directory: LogDirectory) -> None:
+        """Write the recovery points of a directory, before one of its logs is truncated below its own."""
         self._files[directory][RECOVERY_POINTS].write(self._offsets(directory, RECOVERY_POINTS))
 
     def prepare(self, name: str) -> Callable[[], None]:
@@ -118,7 +124,7 @@ class LogCheckpoints:
             save(directory, begin_saves(self._logs_in(directory)))
 
     def _logs_in(self, directory: LogDirectory) -> Iterator[PartitionLog]:
-        return (log for log in self._manager.all_logs() if log.log_directory is directory)
+        return (log for log in self._logs.all_logs() if log.log_directory is directory)
 
     def write_all(self, directory: LogDirectory) -> None:
         """Write every file of a directory.
@@ -153,7 +159,7 @@ class LogCheckpoints:
                 for log in logs
                 if log.log_start_offset > log.segments.first.base_offset or log.topic_partition in written
             }
-        for topic_partition in self._manager.damaged_in(directory):
+        for topic_partition in self._logs.damaged_in(directory):
             known = self._files[directory][name].written.get(topic_partition)
             if known is not None:
                 offsets[topic_partition] = known

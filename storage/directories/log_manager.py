@@ -35,6 +35,7 @@ from kafkapy.storage.directories.directory_names import deleted_name, stray_name
 from kafkapy.storage.directories.future_log import is_marked, newer, unmark
 from kafkapy.storage.directories.identity import Identity, identity_of
 from kafkapy.storage.directories.log_checkpoints import LogCheckpoints
+from kafkapy.storage.directories.log_loading import MANY, LoadJob, LogLoading, Progress
 from kafkapy.storage.directories.log_moves import LogMoves
 from kafkapy.storage.directories.offset_checkpoint import CLEANER_OFFSETS
 from kafkapy.storage.directories.siblings import Siblings
@@ -51,7 +52,6 @@ from kafkapy.storage.disk.open_files import OpenFiles, share_descriptors
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.new_log import adopt_topic_id, create_log, make_files, rotted
 from kafkapy.storage.log.partition_log import PartitionLog
-from kafkapy.storage.recovery.log_loading import MANY, LoadJob, LogLoading, Progress
 
 logger = logging.getLogger(__name__)
 

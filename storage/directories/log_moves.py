@@ -7,26 +7,56 @@ thread, except the function that `delete_replaced` returns.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from kafkapy.storage.directories.future_log import FutureLog, future_name, unmark
 from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 
-if TYPE_CHECKING:
-    from kafkapy.storage.directories.log_manager import LogManager
-
 logger = logging.getLogger(__name__)
+
+
+class MovingLogs(Protocol):
+    """The logs that move (log_manager.py)."""
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, PartitionLog]:
+        """Every log that was opened."""
+
+    @property
+    def offline_dirs(self) -> Sequence[Path]:
+        """Log directories that failed, or are missing."""
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """The log of a partition; None where there is none."""
+
+    def create_in(
+        self,
+        directory: LogDirectory,
+        name: str,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+    ) -> PartitionLog:
+        """A new log in a directory."""
+
+    def add(self, log: PartitionLog) -> None:
+        """Let `log` be its partition's."""
+
+    def discard(self, log: PartitionLog) -> None:
+        """Let the files of a log go."""
 
 
 class LogMoves:
     """What a log manager has besides the logs that are served."""
 
-    def __init__(self, manager: LogManager) -> None:
+    def __init__(self, manager: MovingLogs) -> None:
         self._manager = manager
         self.copies: dict[TopicPartition, PartitionLog] = {}
         """Copies that are to replace logs, in other directories than theirs."""

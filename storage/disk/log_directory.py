@@ -17,7 +17,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from kafkapy.storage.disk.checkpoints import (
     META_PROPERTIES,
@@ -38,9 +38,6 @@ from kafkapy.storage.disk.files import (
     what_is_lacking,
 )
 from kafkapy.storage.disk.shared_sync import SharedSync
-
-if TYPE_CHECKING:
-    from kafkapy.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -106,8 +103,8 @@ class LogDirectory:
         """What took the directory offline."""
         self.on_failure: Callable[[LogDirectory, StorageError], None] = _ignore
         """Called once, when the directory goes offline."""
-        self.before_truncation: Callable[[PartitionLog], None] = _ignore
-        """Called with a log, its flushed offset already lowered, before the log is cut there, below its
+        self.before_truncation: Callable[[LogDirectory], None] = _ignore
+        """Called when a log's flushed offset was lowered, before the log is truncated there, below its
         recovery point: a checkpoint that says more than the log holds would look like a loss after a
         crash."""
         self.deletions: list[PendingDeletion] = []

@@ -13,21 +13,17 @@ from __future__ import annotations
 import errno
 import logging
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
 from kafkapy.protocol.records import NO_TIMESTAMP
 from kafkapy.storage.disk.files import Buffer, is_disk_full, is_exhausted
 from kafkapy.storage.log.batches import BadBatchError
+from kafkapy.storage.log.log_state import LogState
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET
 from kafkapy.storage.log.producer_snapshots import WRITTEN_AT_ONCE
 from kafkapy.storage.log.producers import CachedBatch, ProducerUpdates
 from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches
-
-if TYPE_CHECKING:
-    from kafkapy.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -48,165 +44,173 @@ class AppendInfo:
     """The batch was there already: the offsets are those it was given the first time."""
 
 
-def append_batches(
-    log: PartitionLog, prepared: PreparedBatches, origin: AppendOrigin, log_append_time: int, now_ms: int
-) -> AppendInfo:
-    """Write batches that have their offsets, and take note of their epochs and producers.
+class Appender:
+    """Writes to the end of a log."""
 
-    Raises:
-        KafkaError: they do not fit the state of their producers.
-        StorageError: the disk is full, or failed.
-    """
-    batches = prepared.batches
-    updates: ProducerUpdates | None = None
-    max_timestamp = NO_TIMESTAMP
-    for batch in batches:
-        header = batch.header
-        if header.max_timestamp > max_timestamp:
-            max_timestamp = header.max_timestamp
-        if header.producer_id >= 0 and updates is None:
-            pairs = [(each.header, each.marker) for each in batches]
-            updates = log.producers.prepare(pairs, origin=origin, now_ms=now_ms)
-            if updates is not None and updates.duplicate is not None:
-                return _duplicate(log, updates.duplicate, log_append_time)
-    first_offset, last_offset = batches[0].header.base_offset, batches[-1].header.last_offset
-    privileged = log.privileged or origin is AppendOrigin.COORDINATOR
-    try:
-        if not privileged and not log.log_directory.space.admit(prepared.nbytes, now_ms):
-            raise OSError(errno.ENOSPC, "less is free than the broker keeps for itself")
-        aborts = updates is not None and any(txn.aborted for txn in updates.completed)
-        while not _write(log, prepared, max_timestamp, aborts, now_ms):
-            if not privileged or not log.log_directory.space.release_reserve():
-                raise OSError(errno.ENOSPC, "no space left on the device")
-    except (OSError, MemoryError, BadBatchError) as error:
-        raise log.translated("writing to", error) from error
-    log.log_end_offset = last_offset + 1
-    epochs = log.leader_epochs
-    if batches[-1].header.partition_leader_epoch != epochs.latest_epoch:
+    __slots__ = ("_log",)
+
+    def __init__(self, log: LogState) -> None:
+        self._log = log
+
+    def append(
+        self, prepared: PreparedBatches, origin: AppendOrigin, log_append_time: int, now_ms: int
+    ) -> AppendInfo:
+        """Write batches that have their offsets, and take note of their epochs and producers.
+
+        Raises:
+            KafkaError: they do not fit the state of their producers.
+            StorageError: the disk is full, or failed.
+        """
+        batches = prepared.batches
+        updates: ProducerUpdates | None = None
+        max_timestamp = NO_TIMESTAMP
         for batch in batches:
-            epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
-    if updates is not None:
-        log.producers.commit(updates, partial(_write_aborted, log))
-    log.producers.end_offset = last_offset + 1
-    return AppendInfo(
-        first_offset,
-        last_offset,
-        log_append_time,
-        max_timestamp,
-        log.log_start_offset,
-        prepared.record_count,
-        prepared.nbytes,
-    )
+            header = batch.header
+            if header.max_timestamp > max_timestamp:
+                max_timestamp = header.max_timestamp
+            if header.producer_id >= 0 and updates is None:
+                pairs = [(each.header, each.marker) for each in batches]
+                updates = self._log.producers.prepare(pairs, origin=origin, now_ms=now_ms)
+                if updates is not None and updates.duplicate is not None:
+                    return self._duplicate(updates.duplicate, log_append_time)
+        first_offset, last_offset = batches[0].header.base_offset, batches[-1].header.last_offset
+        privileged = self._log.privileged or origin is AppendOrigin.COORDINATOR
+        try:
+            if not privileged and not self._log.log_directory.space.admit(prepared.nbytes, now_ms):
+                raise OSError(errno.ENOSPC, "less is free than the broker keeps for itself")
+            aborts = updates is not None and any(txn.aborted for txn in updates.completed)
+            while not self._write(prepared, max_timestamp, aborts, now_ms):
+                if not privileged or not self._log.log_directory.space.release_reserve():
+                    raise OSError(errno.ENOSPC, "no space left on the device")
+        except (OSError, MemoryError, BadBatchError) as error:
+            raise self._log.translated("writing to", error) from error
+        self._log.log_end_offset = last_offset + 1
+        epochs = self._log.leader_epochs
+        if batches[-1].header.partition_leader_epoch != epochs.latest_epoch:
+            for batch in batches:
+                epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
+        if updates is not None:
+            self._log.producers.commit(updates, self._write_aborted)
+        self._log.producers.end_offset = last_offset + 1
+        return AppendInfo(
+            first_offset,
+            last_offset,
+            log_append_time,
+            max_timestamp,
+            self._log.log_start_offset,
+            prepared.record_count,
+            prepared.nbytes,
+        )
 
+    def _duplicate(self, batch: CachedBatch, log_append_time: int) -> AppendInfo:
+        """The answer to a batch that was written before."""
+        return AppendInfo(
+            batch.first_offset,
+            batch.last_offset,
+            NO_TIMESTAMP if log_append_time == NO_TIMESTAMP else batch.timestamp,
+            batch.timestamp,
+            self._log.log_start_offset,
+            records_written=0,
+            nbytes=0,
+            duplicate=True,
+        )
 
-def _duplicate(log: PartitionLog, batch: CachedBatch, log_append_time: int) -> AppendInfo:
-    """The answer to a batch that was written before."""
-    return AppendInfo(
-        batch.first_offset,
-        batch.last_offset,
-        NO_TIMESTAMP if log_append_time == NO_TIMESTAMP else batch.timestamp,
-        batch.timestamp,
-        log.log_start_offset,
-        records_written=0,
-        nbytes=0,
-        duplicate=True,
-    )
+    def _write(self, prepared: PreparedBatches, max_timestamp: int, aborts: bool, now_ms: int) -> bool:
+        """Write to the active segment, or to a new one if the batches do not belong there.
 
+        False on a full disk.
 
-def _write(
-    log: PartitionLog, prepared: PreparedBatches, max_timestamp: int, aborts: bool, now_ms: int
-) -> bool:
-    """Write to the active segment, or to a new one if the batches do not belong there; False on a full disk.
+        Raises:
+            OSError: the disk failed.
+            BadBatchError: the active segment is damaged.
+        """
+        batches = prepared.batches
+        headers = [batch.header for batch in batches]
+        buffers: list[Buffer] = [batch.buffer for batch in batches]
+        last_offset = headers[-1].last_offset
+        segment = self._log.segments.active
+        try:
+            self._log.make_files()
+            if segment.should_roll(self._log.config, prepared.nbytes, last_offset, max_timestamp, now_ms):
+                segment = self.roll(self._base_of_next(headers[0].base_offset, last_offset))
+            if aborts and segment.txn_index.make():
+                # Before the marker is in the log: without the entry its transaction would stay open.
+                self._log.unsynced.directories[self._log.path] = None
+            segment.append(headers, buffers, prepared.nbytes)
+        except (OSError, MemoryError) as error:
+            if self._log.new_files is None:
+                self._log.segments.active.cut_back()
+            if not is_disk_full(error):
+                raise
+            return False
+        return True
 
-    Raises:
-        OSError: the disk failed.
-        BadBatchError: the active segment is damaged.
-    """
-    batches = prepared.batches
-    headers = [batch.header for batch in batches]
-    buffers: list[Buffer] = [batch.buffer for batch in batches]
-    last_offset = headers[-1].last_offset
-    segment = log.segments.active
-    try:
-        log.make_files()
-        if segment.should_roll(log.config, prepared.nbytes, last_offset, max_timestamp, now_ms):
-            segment = roll(log, _base_of_next(log, headers[0].base_offset, last_offset))
-        if aborts and segment.txn_index.make():
-            # Before the marker is in the log: without the entry its transaction would stay open.
-            log.unsynced.directories[log.path] = None
-        segment.append(headers, buffers, prepared.nbytes)
-    except (OSError, MemoryError) as error:
-        if log.new_files is None:
-            log.segments.active.cut_back()
-        if not is_disk_full(error):
-            raise
-        return False
-    return True
+    def _base_of_next(self, first_offset: int, last_offset: int) -> int:
+        """Where a new segment for these batches begins.
 
+        That is where the log ends, even if compaction has left nothing before the first of them: recovery
+        takes a gap between segments for a loss.
+        """
+        fits = last_offset - self._log.log_end_offset <= MAX_RELATIVE_OFFSET
+        return self._log.log_end_offset if fits else first_offset
 
-def _base_of_next(log: PartitionLog, first_offset: int, last_offset: int) -> int:
-    """Where a new segment for these batches begins: where the log ends, even if compaction has left nothing
-    before the first of them. Recovery takes a gap between segments for a loss."""
-    fits = last_offset - log.log_end_offset <= MAX_RELATIVE_OFFSET
-    return log.log_end_offset if fits else first_offset
+    def _write_aborted(self, txn: AbortedTxn) -> None:
+        """Put an aborted transaction into the index of the active segment, where its marker is.
 
+        Raises:
+            StorageError: that failed, and the log directory is offline: the marker is in the log, and without the
+                entry a reader would take the transaction's records for committed ones.
+        """
+        txn_index = self._log.segments.active.txn_index
+        try:
+            self._log.log_directory.space.with_reserve(lambda: txn_index.append(txn))
+        except OSError as error:
+            raise self._log.log_directory.failed(
+                f"indexing an aborted transaction of {self._log.path}", error
+            ) from error
 
-def _write_aborted(log: PartitionLog, txn: AbortedTxn) -> None:
-    """Put an aborted transaction into the index of the active segment, where its marker is.
+    def roll(self, first_offset: int) -> Segment:
+        """Close the active segment and start a new one for `first_offset`; an empty one stays.
 
-    Raises:
-        StorageError: that failed, and the log directory is offline: the marker is in the log, and without the
-            entry a reader would take the transaction's records for committed ones.
-    """
-    txn_index = log.segments.active.txn_index
-    try:
-        log.log_directory.space.with_reserve(lambda: txn_index.append(txn))
-    except OSError as error:
-        raise log.log_directory.failed(f"indexing an aborted transaction of {log.path}", error) from error
+        Raises:
+            OSError: the active segment stays what it is.
+        """
+        old = self._log.segments.active
+        base_offset = max(first_offset, self._log.log_end_offset)
+        if old.size == 0 and old.base_offset == base_offset:
+            return old
+        log_directory = self._log.log_directory
+        old.finish()
+        old.trim()
+        now_ms = log_directory.clock.now_ms()
+        # Last of what may fail: an empty segment that the log does not know would hide records after a
+        # restart.
+        segment = Segment.create(log_directory.files, self._log.path, base_offset, self._log.config, now_ms)
+        self._log.segments.add(segment)
+        self._log.unsynced.segments += (old,)
+        self._log.unsynced.directories[self._log.path] = None
+        self._log.producers.end_offset = base_offset
+        self._take_snapshot()
+        logger.debug("Rolled %s at offset %d", self._log.topic_partition, base_offset)
+        return segment
 
+    def _take_snapshot(self) -> None:
+        """Save the producers; of many the next flush does that.
 
-def roll(log: PartitionLog, first_offset: int) -> Segment:
-    """Close the active segment and start a new one for `first_offset`; the active one if it is still empty.
-
-    Raises:
-        OSError: the active segment stays what it is.
-    """
-    old = log.segments.active
-    base_offset = max(first_offset, log.log_end_offset)
-    if old.size == 0 and old.base_offset == base_offset:
-        return old
-    log_directory = log.log_directory
-    old.finish()
-    old.trim()
-    now_ms = log_directory.clock.now_ms()
-    # Last of what may fail: an empty segment that the log does not know would hide records after a restart.
-    segment = Segment.create(log_directory.files, log.path, base_offset, log.config, now_ms)
-    log.segments.add(segment)
-    log.unsynced.segments += (old,)
-    log.unsynced.directories[log.path] = None
-    log.producers.end_offset = base_offset
-    _take_snapshot(log)
-    logger.debug("Rolled %s at offset %d", log.topic_partition, base_offset)
-    return segment
-
-
-def _take_snapshot(log: PartitionLog) -> None:
-    """Save the producers; of many the next flush does that.
-
-    Raises:
-        OSError: the disk failed. With no space or descriptor left there is just no snapshot: it saves time
-            after a crash, no more.
-    """
-    if len(log.producers) > WRITTEN_AT_ONCE:
-        pending = log.snapshots.begin(log.producers)
-        if pending is not None:
-            log.unsynced.snapshots += (pending,)
-        return
-    try:
-        path = log.snapshots.take(log.producers, durable=False)
-    except OSError as error:
-        if not is_disk_full(error) and not is_exhausted(error):
-            raise
-        return
-    if path is not None:
-        log.unsynced.paths += (path,)
+        Raises:
+            OSError: the disk failed. With no space or descriptor left there is just no snapshot: it saves
+                time after a crash, no more.
+        """
+        if len(self._log.producers) > WRITTEN_AT_ONCE:
+            pending = self._log.snapshots.begin(self._log.producers)
+            if pending is not None:
+                self._log.unsynced.snapshots += (pending,)
+            return
+        try:
+            path = self._log.snapshots.take(self._log.producers, durable=False)
+        except OSError as error:
+            if not is_disk_full(error) and not is_exhausted(error):
+                raise
+            return
+        if path is not None:
+            self._log.unsynced.paths += (path,)

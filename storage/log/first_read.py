@@ -19,23 +19,19 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
+from typing import Final, TypedDict
 
 from kafkapy.storage.damage.damage import DamagedRange, holding, joined, load_damage, report, save_damage
 from kafkapy.storage.damage.survey import survey
 from kafkapy.storage.log.batches import BadBatchError
-from kafkapy.storage.log.index_builder import rebuild_indexes
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET
-
-if TYPE_CHECKING:
-    from kafkapy.storage.log.segment import Segment
+from kafkapy.storage.log.segment import Segment
+from kafkapy.storage.log.unchecked import CheckedPiece
 
 _AT_ONCE: Final = 1 << 20
 _COLD_AT_ONCE: Final = 128 << 10
 """Of bytes that are not in the page cache."""
-
-_MOST_PIECES: Final = 64
 
 logger = logging.getLogger(__name__)
 
@@ -48,52 +44,6 @@ class SegmentBounds(TypedDict):
     end_epoch: int
     whole: bool
     """The log has every offset up to `end_offset`: compaction was never at it."""
-
-
-class CheckedPiece(NamedTuple):
-    """Bytes of a segment that were looked at, and what comes behind them."""
-
-    start: int
-    end: int
-    end_offset: int
-    leader_epoch: int
-
-
-class Unchecked:
-    """What of a segment was not looked at yet: the first `size` bytes, less the checked pieces."""
-
-    __slots__ = ("pieces", "size")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.pieces: tuple[CheckedPiece, ...] = ()
-
-    def piece_at(self, position: int) -> CheckedPiece | None:
-        """The checked piece that goes on from `position`."""
-        for piece in self.pieces:
-            if piece.start <= position < piece.end:
-                return piece
-        return None
-
-    def piece_before(self, position: int) -> CheckedPiece | None:
-        """The checked piece that ends at `position`."""
-        for piece in self.pieces:
-            if piece.end == position:
-                return piece
-        return None
-
-    def add(self, new: CheckedPiece) -> None:
-        """Remember a piece, joined with those that it touches. Of too many the smallest is forgotten."""
-        apart: list[CheckedPiece] = []
-        for piece in self.pieces:
-            if piece.end < new.start or piece.start > new.end:
-                apart.append(piece)
-            else:
-                last = max(piece, new, key=lambda each: each.end)
-                new = last._replace(start=min(piece.start, new.start))
-        if len(apart) >= _MOST_PIECES:
-            apart.remove(min(apart, key=lambda each: each.end - each.start))
-        self.pieces = (*apart, new)
 
 
 def check_around(
@@ -168,7 +118,7 @@ def check_from(
     if before is None and damage and damage[0].position == position:
         damage[0] = damage[0]._replace(first_offset=_end_before(segment, damage[0]))
     if quarantine(segment, damage, found.reason):
-        rebuild_indexes(segment)
+        segment.rebuild_indexes()
     piece = CheckedPiece(position, found.end, found.end_offset, found.leader_epoch)
     unchecked.add(piece)
     if found.end == segment.size:
@@ -201,7 +151,7 @@ def _check_end(segment: Segment, found: int, end_offset: int, whole: bool) -> No
     size = segment.size
     lost = DamagedRange(size, size, found, end_offset)
     if segment.cut_short or found < indexed_end(segment):
-        rebuild_indexes(segment)
+        segment.rebuild_indexes()
         quarantine(segment, [lost], f"the file ends at byte {size}")
     elif whole and not _is_thinned(segment):
         quarantine(segment, [lost], f"the next segment begins at offset {end_offset}: one is missing")

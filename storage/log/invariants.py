@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkapy.protocol.records import crc_is_valid, read_header
 from kafkapy.storage.log.epochs import LeaderEpochCache
+from kafkapy.storage.log.log_state import LogState
 from kafkapy.storage.log.segment import Segment
 
-if TYPE_CHECKING:
-    from kafkapy.storage.log.partition_log import PartitionLog
 
-
-def check_log(log: PartitionLog) -> None:
+def check_log(log: LogState) -> None:
     """Raises AssertionError."""
     assert log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset, log
     assert log.flushed_offset <= log.log_end_offset, log

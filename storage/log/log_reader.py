@@ -24,13 +24,20 @@ from kafkapy.storage.log.epochs import LeaderEpochCache
 from kafkapy.storage.log.first_read import SegmentBounds, check_around, check_from
 from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.segments import Segments
-from kafkapy.storage.log.timestamp_search import TimestampOffset
 
 _REMEMBERED = 16
 
 _MOST_EMPTY = 1000
 """So many batches without records are passed by at most, of one segment, and segments in one read: the event
 loop is not held longer, and the reader comes again."""
+
+
+class TimestampOffset(NamedTuple):
+    """A record's timestamp and offset, and the leader epoch of its batch (-1 if it has none)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
 
 
 class LogRead(NamedTuple):

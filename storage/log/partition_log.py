@@ -23,82 +23,44 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from kafkapy.protocol.compression import MAX_DECOMPRESSED, DecompressedSizeError
-from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.compression import MAX_DECOMPRESSED
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP
 from kafkapy.protocol.types import TopicPartition, Uuid
-from kafkapy.storage.cleaning.cleaned_segment import CleanedSegment
-from kafkapy.storage.cleaning.plan import SourceSegment
-from kafkapy.storage.cleaning.swap import replace
-from kafkapy.storage.cleaning.task import CleaningTask
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
-from kafkapy.storage.disk.files import DiskFullError, StorageError, is_disk_full, release_all
+from kafkapy.storage.disk.files import StorageError, release_all
 from kafkapy.storage.disk.log_directory import LogDirectory
-from kafkapy.storage.log.append import AppendInfo, append_batches, roll
-from kafkapy.storage.log.batches import BadBatchError
+from kafkapy.storage.log.append import Appender, AppendInfo
 from kafkapy.storage.log.epochs import LeaderEpochCache
-from kafkapy.storage.log.flush import FlushTicket, UnsyncedFiles
-from kafkapy.storage.log.index_file import CorruptIndexError
+from kafkapy.storage.log.flush import FlushTicket
 from kafkapy.storage.log.invariants import check_log
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.log.log_reader import LogRead, LogReader
+from kafkapy.storage.log.log_reader import LogRead, TimestampOffset
+from kafkapy.storage.log.log_state import DAMAGE, LogState
 from kafkapy.storage.log.producer_snapshots import ProducerSnapshots
 from kafkapy.storage.log.producers import ProducerStates
 from kafkapy.storage.log.retention import ALL, delete_old_segments
 from kafkapy.storage.log.segments import Segments
-from kafkapy.storage.log.timestamp_search import LogChangedError, TimestampOffset, TimestampSearch
-from kafkapy.storage.log.truncation import truncate_fully_and_start_at, truncate_to
-from kafkapy.storage.log.txn_index import AbortedTxn, CorruptTransactionIndexError
+from kafkapy.storage.log.timestamp_search import LogChangedError, TimestampSearch
+from kafkapy.storage.log.truncation import Truncator
+from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_batches
-
-if TYPE_CHECKING:
-    from kafkapy.storage.log.new_log import NewLogFiles
 
 __all__ = ["AppendInfo", "FlushTicket", "LogRead", "PartitionLog", "TimestampOffset"]
 
 logger = logging.getLogger(__name__)
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics whose records the broker must be able to write even when the disk is full for clients."""
-
-DAMAGE = (BadBatchError, CorruptIndexError, CorruptTransactionIndexError, DecodeError)
-"""What reading a damaged file raises."""
-
 T = TypeVar("T")
 
 
-class PartitionLog:
+class PartitionLog(LogState):
     """The log of a topic partition in a directory of its own."""
 
-    __slots__ = (
-        "_abandoned",
-        "_ticket",
-        "cleaned_offset",
-        "cleaning",
-        "config",
-        "flushed_offset",
-        "generation",
-        "high_watermark",
-        "last_flush_ms",
-        "leader_epochs",
-        "log_directory",
-        "log_end_offset",
-        "log_start_offset",
-        "new_files",
-        "path",
-        "privileged",
-        "producers",
-        "reader",
-        "segments",
-        "snapshots",
-        "topic_id",
-        "topic_partition",
-        "unsynced",
-    )
+    __slots__ = ("_abandoned", "_appender", "_ticket", "_truncator")
 
     def __init__(
         self,
@@ -116,33 +78,22 @@ class PartitionLog:
         log_end_offset: int,
         flushed_offset: int,
     ) -> None:
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.path = path
-        self.config = config
-        """May be replaced at any time; settings act with the next append or retention run."""
-        self.log_directory = log_directory
-        self.segments = segments
-        self.leader_epochs = leader_epochs
-        self.producers = producers
-        self.snapshots = snapshots
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
-        self.flushed_offset = flushed_offset
-        self.high_watermark = log_start_offset
-        self.last_flush_ms = log_directory.clock.now_ms()
-        self.privileged = topic_partition.topic in INTERNAL_TOPICS
-        self.reader = LogReader(segments, leader_epochs)
-        self.unsynced = UnsyncedFiles()
-        self.new_files: NewLogFiles | None = None
-        """Of a new log, until they are made (new_log.py)."""
-        self.generation = 0
-        """Counts truncations, so that a flush that ran meanwhile does not vouch for what was cut and
-        rewritten."""
-        self.cleaned_offset: int | None = None
-        """Everything below was compacted; None where nothing ever was."""
-        self.cleaning: CleaningTask | None = None
-        """The compaction that is under way."""
+        super().__init__(
+            topic_partition,
+            path,
+            topic_id=topic_id,
+            config=config,
+            log_directory=log_directory,
+            segments=segments,
+            leader_epochs=leader_epochs,
+            producers=producers,
+            snapshots=snapshots,
+            log_start_offset=log_start_offset,
+            log_end_offset=log_end_offset,
+            flushed_offset=flushed_offset,
+        )
+        self._appender = Appender(self)
+        self._truncator = Truncator(self, self._appender)
         self._ticket: FlushTicket | None = None
         self._abandoned = False
         """The partition was deleted: its files may be gone, and there is nothing to keep."""
@@ -159,37 +110,9 @@ class PartitionLog:
         return Path(self.path)
 
     @property
-    def size(self) -> int:
-        """Bytes of record batches in all segments."""
-        return self.segments.size
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The first offset of the earliest undecided transaction, at most the high watermark."""
-        return max(min(self.producers.first_unstable_offset, self.high_watermark), self.log_start_offset)
-
-    @property
     def recovery_point(self) -> int:
         """Below it a restart need not look: all is on disk, the leader epochs in their checkpoint too."""
         return min(self.flushed_offset, self.leader_epochs.saved_below)
-
-    def make_files(self) -> None:
-        """See that the log has its files.
-
-        Raises:
-            StorageError: something else has the directory's name.
-            OSError: the disk failed, or is full.
-        """
-        if self.new_files is not None:
-            self.new_files.make()
-            self.new_files = None
-
-    def advance_high_watermark(self, offset: int) -> None:
-        """Let readers see what lies below `offset`, at most the log end offset. Never moves back."""
-        offset = min(offset, self.log_end_offset)
-        if offset > self.high_watermark:
-            self.high_watermark = offset
-            self.producers.high_watermark_moved(offset)
 
     # --- appending ------------------------------------------------------------------------------------------
 
@@ -217,7 +140,7 @@ class PartitionLog:
         self.log_directory.require_online()
         log_append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
         prepared.assign(self.log_end_offset, leader_epoch=leader_epoch, log_append_time=log_append_time)
-        return append_batches(self, prepared, origin, log_append_time, now_ms)
+        return self._appender.append(prepared, origin, log_append_time, now_ms)
 
     def append_as_follower(self, records: memoryview, *, now_ms: int) -> AppendInfo:
         """Write batches as the leader has them, with its offsets and epochs.
@@ -236,16 +159,18 @@ class PartitionLog:
                     f"Offset {batch.header.base_offset} where {expected} is next in {self.topic_partition}.",
                 )
             expected = batch.header.next_offset
-        return append_batches(self, prepared, origin, NO_TIMESTAMP, now_ms)
+        return self._appender.append(prepared, origin, NO_TIMESTAMP, now_ms)
 
-    def roll(self) -> None:
-        """Close the active segment and start a new one at the log end offset, unless it is empty.
+    def roll(self, first_offset: int = 0) -> None:
+        """Close the active segment and start a new one, unless it is empty.
+
+        The new one begins at the log end offset, or at `first_offset` where that is above.
 
         Raises:
             StorageError: the disk is full, or failed; the active segment stays.
         """
         self.guarded("creating", self.make_files)
-        self.guarded("rolling", lambda: roll(self, self.log_end_offset))
+        self.guarded("rolling", lambda: self._appender.roll(first_offset))
 
     # --- flushing -------------------------------------------------------------------------------------------
 
@@ -393,14 +318,6 @@ class PartitionLog:
             with contextlib.suppress(LogChangedError):
                 return search.result()
 
-    def search_failed(self, error: Exception) -> Exception:
-        """What to raise after `error` ended a search."""
-        if isinstance(error, DecompressedSizeError):
-            return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{self.topic_partition}: {error}")
-        if isinstance(error, (OSError, MemoryError, *DAMAGE)):
-            return self.translated("searching", error)
-        return error
-
     def aborted_transactions(self, first: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that have records in offsets `first` to `end`, exclusive. Raises as
         above."""
@@ -412,24 +329,6 @@ class PartitionLog:
 
     # --- cutting --------------------------------------------------------------------------------------------
 
-    def advance_log_start_offset(self, offset: int) -> bool:
-        """Let the log begin at `offset`; whether that is news. Segments below go with the next retention run.
-
-        Raises:
-            KafkaError: OFFSET_OUT_OF_RANGE beyond the high watermark.
-        """
-        if offset > self.high_watermark:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"The log cannot start at {offset}, above the high watermark {self.high_watermark}.",
-            )
-        if offset <= self.log_start_offset:
-            return False
-        self.log_start_offset = offset
-        self.leader_epochs.truncate_from_start(offset)
-        self.producers.log_start_moved(offset)
-        return True
-
     def truncate_to(self, offset: int) -> bool:
         """Remove every batch that holds `offset` or anything above; whether there were any.
 
@@ -439,7 +338,7 @@ class PartitionLog:
             StorageError: the disk failed.
         """
         self.stop_cleaning()
-        cut = self._all_or_offline("truncating", lambda: truncate_to(self, offset))
+        cut = self._all_or_offline("truncating", lambda: self._truncator.truncate_to(offset))
         if self.cleaned_offset is not None:
             self.cleaned_offset = min(self.cleaned_offset, self.log_end_offset)
         return cut
@@ -451,7 +350,7 @@ class PartitionLog:
             StorageError: the disk failed.
         """
         self.stop_cleaning()
-        self._all_or_offline("truncating", lambda: truncate_fully_and_start_at(self, offset))
+        self._all_or_offline("truncating", lambda: self._truncator.truncate_fully_and_start_at(offset))
 
     def delete_old_segments(self, now_ms: int, most: int = ALL) -> int:
         """Delete what the retention settings let go, at most so many segments; the number of them.
@@ -459,20 +358,20 @@ class PartitionLog:
         Raises:
             StorageError: the disk failed.
         """
-        return self.guarded("deleting segments of", lambda: delete_old_segments(self, now_ms, most))
+        return self.guarded(
+            "deleting segments of", lambda: delete_old_segments(self, self._truncator, now_ms, most)
+        )
 
     # --- compaction -----------------------------------------------------------------------------------------
 
-    def replace_segments(
-        self, task: CleaningTask, cleaned: CleanedSegment, sources: Sequence[SourceSegment]
-    ) -> None:
-        """Put a compacted segment in the place of those that it was made from.
+    def replace_segments(self, swap: Callable[[LogState], None]) -> None:
+        """Let a compaction put a segment in the place of those that it was made from (cleaning/swap.py).
 
         Raises:
             CleaningAbortedError: the log changed meanwhile.
             StorageError: the disk failed.
         """
-        self._all_or_offline("compacting", lambda: replace(self, task, cleaned, sources))
+        self._all_or_offline("compacting", lambda: swap(self))
 
     def stop_cleaning(self) -> None:
         """Have a compaction that is under way end without effect, from now on: the log is about to change.
@@ -549,14 +448,6 @@ class PartitionLog:
 
     # --- errors ---------------------------------------------------------------------------------------------
 
-    def guarded(self, what: str, call: Callable[[], T]) -> T:
-        """Run `call`. Raises KafkaError and StorageError where it raises what `translated` knows."""
-        self.log_directory.require_online()
-        try:
-            return call()
-        except (OSError, MemoryError, *DAMAGE) as error:
-            raise self.translated(what, error) from error
-
     def _all_or_offline(self, what: str, call: Callable[[], T]) -> T:
         """Run `call`, which must not stop half-way: then even a full disk takes the log directory offline."""
 
@@ -568,14 +459,3 @@ class PartitionLog:
 
         self.guarded("creating", self.make_files)
         return self.guarded(what, whole)
-
-    def translated(self, what: str, error: Exception) -> KafkaError:
-        """What to answer. An error of the disk takes the log directory offline, unless the disk is only
-        full, or the process has reached a limit."""
-        log_directory = self.log_directory
-        if isinstance(error, (OSError, MemoryError)):
-            if is_disk_full(error):
-                return DiskFullError(log_directory.path, f"{what} {self.path}: {error}")
-            return log_directory.failed(f"{what} {self.path}", error)
-        logger.error("%s is damaged: %s: %s", self.path, what, error)
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition} is damaged: {error}")

@@ -16,13 +16,11 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kafkapy.storage.log.log_state import LogState
 from kafkapy.storage.log.segment import Segment
-from kafkapy.storage.log.truncation import remove_oldest
-
-if TYPE_CHECKING:
-    from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.log.truncation import Truncator
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +31,7 @@ Predicate = Callable[[Segment, Segment | None], bool]
 """Whether a segment may go; the other is the one behind it."""
 
 
-def delete_old_segments(log: PartitionLog, now_ms: int, most: int) -> int:
+def delete_old_segments(log: LogState, truncator: Truncator, now_ms: int, most: int) -> int:
     """Delete what the topic's retention settings let go, at most so many segments; the number of them.
 
     Raises:
@@ -42,17 +40,22 @@ def delete_old_segments(log: PartitionLog, now_ms: int, most: int) -> int:
     if len(log.segments) == 1 and log.segments.active.size == 0:
         return 0
     count = _delete(
-        log, lambda _, following: _starts_below(following, log.log_start_offset), "log start offset", most
+        log,
+        truncator,
+        lambda _, following: _starts_below(following, log.log_start_offset),
+        "log start offset",
+        most,
     )
     config = log.config
     if config.deletes:
         excess = log.size - config.retention_bytes
         if config.retention_bytes >= 0 and excess >= 0:
-            count += _delete(log, _Excess(excess).covers, "retention.bytes", most - count)
+            count += _delete(log, truncator, _Excess(excess).covers, "retention.bytes", most - count)
         retention_ms = config.retention_ms
         if retention_ms >= 0:
             count += _delete(
                 log,
+                truncator,
                 lambda segment, _: now_ms - segment.largest_timestamp > retention_ms,
                 "retention.ms",
                 most - count,
@@ -78,7 +81,7 @@ class _Excess:
         return True
 
 
-def _delete(log: PartitionLog, may_go: Predicate, reason: str, most: int) -> int:
+def _delete(log: LogState, truncator: Truncator, may_go: Predicate, reason: str, most: int) -> int:
     """Delete the oldest segments as long as they `may_go`, at most so many."""
     segments = list(log.segments)
     count = 0
@@ -96,5 +99,5 @@ def _delete(log: PartitionLog, may_go: Predicate, reason: str, most: int) -> int
             "%s: deleting %d segments, offsets %d and up: %s",
             *(log.topic_partition, count, segments[0].base_offset, reason),
         )
-        remove_oldest(log, count)
+        truncator.remove_oldest(count)
     return count

@@ -35,14 +35,13 @@ from kafkapy.storage.disk.files import (
     is_exhausted,
     release_all,
 )
-from kafkapy.storage.log.batches import BatchPlace, iter_batches, iter_places
-from kafkapy.storage.log.first_read import Unchecked
-from kafkapy.storage.log.index_builder import rebuild_indexes
+from kafkapy.storage.log.batches import BadBatchError, BatchPlace, iter_batches, iter_places
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from kafkapy.storage.log.time_index import NO_TIMESTAMP, TimeIndex
 from kafkapy.storage.log.txn_index import TransactionIndex
+from kafkapy.storage.log.unchecked import Unchecked
 
 logger = logging.getLogger(__name__)
 
@@ -499,7 +498,27 @@ class Segment:
     def _mend_indexes(self, reason: str) -> None:
         """Have indexes that can be searched: these cannot."""
         logger.warning("Rebuilding the indexes of %s: %s", self.path, reason)
-        rebuild_indexes(self)
+        self.rebuild_indexes()
+
+    def rebuild_indexes(self) -> None:
+        """Write the indexes from the batch headers, as far as those can be read.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        lowest, highest = self.base_offset, self.base_offset + MAX_RELATIVE_OFFSET
+        try:
+            self.reset_indexes()
+            try:
+                for place in self.places():
+                    if lowest <= place.base_offset <= place.last_offset <= highest:  # else it is damaged
+                        self.index_batch(place.position, place.last_offset, place.max_timestamp)
+            except BadBatchError as error:
+                logger.warning("%s is indexed up to damage: %s", self.path, error)
+            self.complete_indexes()
+        except BaseException:
+            self.forget_indexes()  # half an index would be taken for a complete one
+            raise
 
     def forget_indexes(self) -> None:
         """Have no indexes, and nothing that comes from them: they are rebuilt when they are needed."""

@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 
 from kafkapy.storage.damage.damage import DAMAGED_OFFSETS, DamagedRange, load_damage
 from kafkapy.storage.disk.log_directory import LogDirectory
-from kafkapy.storage.log.first_read import Unchecked
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.producer_snapshots import ProducerSnapshots, snapshot_offset
 from kafkapy.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment
+from kafkapy.storage.log.unchecked import Unchecked
 
 logger = logging.getLogger(__name__)
 

@@ -14,26 +14,16 @@ the next search.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
 
 from kafkapy.protocol.compression import MAX_DECOMPRESSED
 from kafkapy.protocol.record_times import first_record_at, newest_record
 from kafkapy.protocol.records import HEADER_SIZE, read_header
 from kafkapy.storage.log.batches import BatchPlace
+from kafkapy.storage.log.log_reader import TimestampOffset
+from kafkapy.storage.log.log_state import LogState
 from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.segment_view import SegmentView
 from kafkapy.storage.log.time_index import NO_TIMESTAMP
-
-if TYPE_CHECKING:
-    from kafkapy.storage.log.partition_log import PartitionLog
-
-
-class TimestampOffset(NamedTuple):
-    """A record's timestamp and offset, and the leader epoch of its batch (-1 if it has none)."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 class LogChangedError(Exception):
@@ -57,7 +47,7 @@ class TimestampSearch:
         "is_done",
     )
 
-    def __init__(self, log: PartitionLog, timestamp: int | None, max_decompressed: int) -> None:
+    def __init__(self, log: LogState, timestamp: int | None, max_decompressed: int) -> None:
         self._log = log
         self._timestamp = timestamp
         self._max_decompressed = max_decompressed

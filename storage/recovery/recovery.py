@@ -44,8 +44,7 @@ from kafkapy.storage.disk.files import CorruptLogError, release_all
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.batches import BadBatchError, reason_against
 from kafkapy.storage.log.epochs import LeaderEpochCache
-from kafkapy.storage.log.first_read import Unchecked, indexed_end, quarantine
-from kafkapy.storage.log.index_builder import rebuild_indexes
+from kafkapy.storage.log.first_read import indexed_end, quarantine
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.producer_replay import load_producers
@@ -60,6 +59,7 @@ from kafkapy.storage.log.segment import (
 from kafkapy.storage.log.segment_files import open_segments
 from kafkapy.storage.log.segments import Segments
 from kafkapy.storage.log.txn_index import CorruptTransactionIndexError
+from kafkapy.storage.log.unchecked import Unchecked
 from kafkapy.storage.recovery.leftovers import finish_interrupted_work
 from kafkapy.storage.recovery.set_aside import check_aborted, set_aside
 
@@ -222,7 +222,7 @@ class _Loader:
                 self._check_transactions(segment)
                 if segment.size and not self._has_indexes(segment):
                     logger.warning("Rebuilding the missing indexes of %s", segment.path)
-                    rebuild_indexes(segment)
+                    segment.rebuild_indexes()
                 if segment is self._segments[-1]:
                     self._end_offset = segment.read_next_offset()
                     if 0 < self._offsets.recovery_point < self._end_offset:

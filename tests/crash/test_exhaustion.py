@@ -13,9 +13,9 @@ from typing import cast
 
 import pytest
 
+from kafkapy.storage.directories import log_loading
 from kafkapy.storage.disk.files import ExhaustedError, FileSystem
 from kafkapy.storage.log.partition_log import PartitionLog
-from kafkapy.storage.recovery import log_loading
 from tests.crash.disk_trace import Op, TracingFiles
 from tests.crash.storage_workload import Model, Workload, check_recovered, promised_at
 from tests.storage.descriptors import open_files_limit

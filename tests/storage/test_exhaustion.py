@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.control_records import ControlType
+from kafkapy.storage.directories import log_loading
 from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN
 from kafkapy.storage.disk.files import (
     ExhaustedError,
@@ -22,7 +23,6 @@ from kafkapy.storage.disk.files import (
     what_is_lacking,
 )
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.recovery import log_loading
 from tests.storage.cleaning.harness import put_transaction
 from tests.storage.log_harness import (
     START_MS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from kafkapy.storage.cleaning.cleanable import look_at, plan
 from kafkapy.storage.cleaning.cleaner import Cleaner
 from kafkapy.storage.cleaning.pace import Pace
 from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningStats
-from kafkapy.storage.cleaning.swap import prepare
+from kafkapy.storage.cleaning.swap import prepare, replace
 from kafkapy.storage.cleaning.task import CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
 from kafkapy.storage.directories.log_manager import LogManager
@@ -60,7 +61,7 @@ def compact(
             cleaned = cleaner.clean(group)
             prepare(manager.files, task, planned.directory, cleaned)
             before_swap()
-            log.replace_segments(task, cleaned, group)
+            log.replace_segments(partial(replace, task=task, cleaned=cleaned, sources=group))
         log.cleaned_offset = next_dirty
         manager.checkpoint_cleaner_offsets()()
     finally:

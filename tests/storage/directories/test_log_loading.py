@@ -157,7 +157,7 @@ def test_each_directory_has_its_own_recovery_threads(tmp_path: Path) -> None:
 
 
 def test_many_recovered_logs_are_synced_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkapy.storage.recovery.log_loading.MANY", 5)
+    monkeypatch.setattr("kafkapy.storage.directories.log_loading.MANY", 5)
     logs = Logs(tmp_path)
     partitions(logs, 5)
     files = CountingFiles()
@@ -210,7 +210,7 @@ def test_a_stop_whose_sync_fails_is_not_clean(tmp_path: Path, monkeypatch: pytes
 def test_a_file_system_that_cannot_be_synced_is_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkapy.storage.recovery.log_loading.MANY", 5)
+    monkeypatch.setattr("kafkapy.storage.directories.log_loading.MANY", 5)
     logs = Logs(tmp_path)
     partitions(logs, 5)
 
