@@ -158,8 +158,8 @@ class Appender:
         """Put an aborted transaction into the index of the active segment, where its marker is.
 
         Raises:
-            StorageError: that failed, and the log directory is offline: the marker is in the log, and without the
-                entry a reader would take the transaction's records for committed ones.
+            StorageError: that failed, and the log directory is offline: the marker is in the log, and without
+                the entry a reader would take the transaction's records for committed ones.
         """
         txn_index = self._log.segments.active.txn_index
         try:

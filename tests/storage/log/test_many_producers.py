@@ -120,7 +120,7 @@ def test_a_flush_that_is_tried_again_writes_the_snapshot(tmp_path: Path) -> None
     logs = with_many(tmp_path)
     log = logs.log
     log.roll()
-    logs.files.faults = [Fault("sync", 24, "00.log", times=1)]  # EMFILE: passes
+    logs.files.faults = [Fault("create", 24, ".snapshot.tmp", times=1)]  # EMFILE: passes
     ticket = log.prepare_flush()
     assert ticket is not None
     with pytest.raises(ExhaustedError) as caught:
