@@ -116,15 +116,21 @@ def test_a_full_disk_costs_the_snapshot_alone(tmp_path: Path) -> None:
     assert names(logs.path, ".snapshot") == [f"{MANY + 1:020d}.snapshot"]
 
 
-def test_a_flush_that_is_tried_again_writes_the_snapshot(tmp_path: Path) -> None:
+def test_a_flush_that_is_tried_again_writes_the_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lack_memory(*_: object) -> None:
+        raise MemoryError
+
     logs = with_many(tmp_path)
     log = logs.log
     log.roll()
-    logs.files.faults = [Fault("create", 24, ".snapshot.tmp", times=1)]  # EMFILE: passes
     ticket = log.prepare_flush()
     assert ticket is not None
-    with pytest.raises(ExhaustedError) as caught:
-        ticket.run()
+    with monkeypatch.context() as lacking:
+        lacking.setattr(type(logs.files), "sync_data", lack_memory)
+        with pytest.raises(ExhaustedError) as caught:
+            ticket.run()
     log.abort_flush(ticket, caught.value)
     log.flush()
     assert names(logs.path, ".snapshot") == [f"{MANY:020d}.snapshot"]
