@@ -23,7 +23,7 @@ PROMPT = 10.0
 RECOVERING_FOR_EVER = """
 import sys, threading
 from kafkapy.cli import main
-from kafkapy.storage import log_loading
+from kafkapy.storage.directories import log_loading
 
 def load_log(*_, **__):
     print("recovering", file=sys.stderr, flush=True)

@@ -57,6 +57,15 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate.open()
 
 
+def loop_thread_of(broker: kafkapy.Broker) -> int:
+    """The thread of a broker's event loop: others in this process have one of the same name."""
+
+    async def ident(_: BrokerCore) -> int:
+        return threading.get_ident()
+
+    return broker.call(ident)
+
+
 @pytest.mark.parametrize("kafka_broker_config", [{"durability": "fsync"}])
 def test_acknowledgements_do_not_wait_for_the_validation_of_others(
     gate: Gate, kafka_broker: kafkapy.Broker
@@ -81,18 +90,18 @@ def test_acknowledgements_do_not_wait_for_the_validation_of_others(
 def test_a_small_batch_that_decompresses_to_much_is_validated_in_a_thread(
     gate: Gate, kafka_broker: kafkapy.Broker
 ) -> None:
-    (loop_thread,) = [thread for thread in threading.enumerate() if thread.name == "kafkapy-broker"]
+    loop_thread = loop_thread_of(kafka_broker)
     with RawClient(kafka_broker.bootstrap_servers) as client:
         create_topic(client, "orders", 2)
         small = batch(bytes(3_000_000), compression=Compression.GZIP)
         assert len(small) < 4096
         assert [answer.error_code for answer in produce(client, "orders", batch(b"a"), small)] == [0, 0]
-        assert loop_thread.ident in gate.threads
+        assert loop_thread in gate.threads
         assert len(gate.threads) == 2
         gate.threads.clear()
         honest = batch(b"honest" * 100, compression=Compression.GZIP)
         assert [answer.error_code for answer in produce(client, "orders", honest, honest)] == [0, 0]
-        assert gate.threads == {loop_thread.ident}
+        assert gate.threads == {loop_thread}
 
 
 # --- whose turn it is ---------------------------------------------------------------------------------------
@@ -213,11 +222,7 @@ def test_without_the_compiled_walker_much_is_validated_in_a_thread(
     gate = Gate(monkeypatch)
     gate.open()
     monkeypatch.setattr(record_walker, "Walker", PureWalker)
-
-    async def ident(_: BrokerCore) -> int:
-        return threading.get_ident()
-
-    loop_thread = kafka_broker.call(ident)
+    loop_thread = loop_thread_of(kafka_broker)
     with RawClient(kafka_broker.bootstrap_servers) as client:
         create_topic(client, "orders", len(batches))
         produce(client, "orders", *[batch(b"first")] * len(batches))
