@@ -125,6 +125,7 @@ def test_epochs_go_with_deleted_records_before_the_log_start_offset_is_written(t
     logs.log.advance_log_start_offset(30)
     append(logs.log, batch(b"x"), leader_epoch=7)
     logs.log.flush()
+    logs.save_recovery_points()
     logs.crash()
     assert "\n0 30\n" in (logs.path / "leader-epoch-checkpoint").read_text()
     assert severities_of(logs.path.parent) == set()
