@@ -342,6 +342,23 @@ def _judge_times(
             verdict.wrong.append(f"{tp}: {found} is the first at {timestamp}, not {offset}")
 
 
+def newest_times(path: Path) -> dict[str, int]:
+    """The highest timestamp of each segment, by the file's name, as retention by time asks for it.
+
+    An index that does not fit is rebuilt for that: a search by time does without it.
+    """
+    manager = _manager(path)
+    try:
+        logs = [manager.create(tp, TOPIC_IDS[tp], CONFIG) for tp in TOPIC_IDS]
+        return {
+            str(Path(segment.path).relative_to(path)): segment.largest_timestamp
+            for log in logs
+            for segment in log.segments
+        }
+    finally:
+        _close(manager, clean=True)
+
+
 def copy(original: Original, target: Path) -> Path:
     shutil.copytree(original.path, target)
     return target

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.bit_rot import Original, copy, examine, spoil
+from tests.crash.bit_rot import Original, copy, examine, newest_times, spoil
 from tests.crash.results import note
 
 STATES = int(os.environ.get("KAFKAPY_ROT_STATES", "120"))
@@ -66,5 +66,6 @@ def test_indexes_are_rebuilt_as_they_were(tmp_path: Path, suffix: str, how: str)
             file.write_bytes(data[:-1] if how == "short" else bytes(len(data)))
     verdict = examine(spoiled, original)
     assert (verdict.wrong, verdict.silent, verdict.refused) == ([], [], 0)
+    assert newest_times(spoiled) == newest_times(original.path)
     for name, content in original.indexes.items():
         assert (spoiled / name).read_bytes() == content, name
