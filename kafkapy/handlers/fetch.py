@@ -1,23 +1,32 @@
-"""Fetch: records from the log, by file slices that the connection sends with sendfile.
+"""Fetch: read records, as slices of files that the connection sends with sendfile.
 
 Versions: 0-18.
 
-Behaviour: every partition is read up to its own max bytes and to what is left of the request's; the first
-that has records may pass both limits by one batch, so that a consumer always gets on. Readers see what is
-below the high watermark, or with read_committed below the last stable offset, together with the aborted
-transactions in what they read. If fewer than min bytes are there, the answer waits for more, at most max
-wait; an error, or a partition that goes away, is answered at once. A partition with an error gets its own
-code and the rest go on.
+Behaviour:
 
-Fetch sessions (KIP-227) are in fetch/sessions.py, the pass over the partitions is in fetch/read.py.
+- Each partition is read up to its own max bytes and to what is left of the request's. The first partition
+  that has records may exceed both limits by one batch, so that a consumer always makes progress.
+- Readers see what is below the high watermark. With read_committed they see what is below the last stable
+  offset, together with the aborted transactions in what they read.
+- The answer waits while there are fewer than min bytes, for max wait at most. An error, or a partition that
+  is not served any more, is answered at once.
+- A partition with an error gets its own error code; the others go on.
+- A replica id means a follower. This broker has none and refuses it with NOT_LEADER_OR_FOLLOWER, so that no
+  client can pass for one (CVE-2018-1288).
+- fetch/sessions.py holds the fetch sessions (KIP-227), and fetch/read.py the pass over the partitions.
 
-Version notes: v0-3 are answered with message sets (fetch/message_sets.py), v0-1 of magic 0 and v2-3 of magic
-1, or with UNSUPPORTED_VERSION where `log.message.downconversion.enable` is false. v0-2 have no limit for the
-whole answer, and each partition's is a hard one. Before v10 no client is sure to know zstd: a topic with
-`compression.type=zstd`, and in v0-3 a batch with it, is UNSUPPORTED_COMPRESSION_TYPE. v7 sessions, v9 leader
-epochs, v12 the epoch fetched last (a log that was cut answers where the epochs part), v13 topic ids instead
-of names. A replica id means a follower: this broker has none, and refuses it with NOT_LEADER_OR_FOLLOWER, so
-that no client can pass for one (CVE-2018-1288)."""
+Version notes:
+
+- v0-3 are answered with message sets (fetch/message_sets.py): v0-1 with magic 0, v2-3 with magic 1. They
+  get UNSUPPORTED_VERSION where `log.message.downconversion.enable` is false.
+- v0-2 have no limit for the whole answer, and the limit of each partition is a hard one.
+- v7 adds sessions.
+- v9 adds leader epochs.
+- v10 is the first version whose clients are sure to know zstd. Before it, a topic with
+  `compression.type=zstd` is UNSUPPORTED_COMPRESSION_TYPE, and so is a batch with zstd in v0-3.
+- v12 adds the last fetched epoch. Where the log was truncated, the answer says where the epochs diverge.
+- v13 has topic ids instead of names.
+"""
 
 from __future__ import annotations
 

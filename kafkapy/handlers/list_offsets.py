@@ -1,25 +1,31 @@
-"""ListOffsets: offsets by time, and where a partition starts and ends.
+"""ListOffsets: find offsets by time, and where a partition starts and ends.
 
 Versions: 0-11.
 
-Behaviour: each partition asks for a timestamp (the first record at or after it) or for a special one:
+Behaviour:
 
-    -1  latest: the high watermark, or the last stable offset for read_committed
-    -2  earliest: the log start offset
-    -3  max timestamp: the record with the largest timestamp (v7+, KIP-734)
-    -4  earliest local: the same as earliest here, where nothing is tiered (v8+, KIP-405)
-    -5  latest tiered: none here (v9+, KIP-1005)
-    -6  earliest pending upload: none here (v11+, KIP-1023)
+- Each partition asks for a timestamp, which means the first record at or after it, or for a special one:
+  - -1, latest: the high watermark, or the last stable offset for read_committed.
+  - -2, earliest: the log start offset.
+  - -3, max timestamp: the record with the largest timestamp (v7+, KIP-734).
+  - -4, earliest local: the same as earliest, since nothing is tiered here (v8+, KIP-405).
+  - -5, latest tiered: there is none here (v9+, KIP-1005).
+  - -6, earliest pending upload: there is none here (v11+, KIP-1023).
+- An offset that a consumer could not read yet is answered as unknown (-1).
+- A partition that is named twice is INVALID_REQUEST each time.
+- Earliest and latest are answered from memory: Spark asks for both at every poll of every partition.
+- Records are searched for in a thread, when it is the connection's turn (process/validation.py). Where a
+  batch decompresses to more than `max.decompressed.message.bytes`, the answer is MESSAGE_TOO_LARGE.
 
-Offsets that a consumer could not read yet are answered as unknown (-1). A partition that is named twice is
-INVALID_REQUEST each time. Earliest and latest are answered from memory: Spark asks for both at every poll of
-every partition. Records are looked for in a thread, when it is the connection's turn (process/validation.py);
-where a batch decompresses to more than max.decompressed.message.bytes, the answer is MESSAGE_TOO_LARGE.
+Version notes:
 
-Version notes: v0 knows the time of segments, not of records: it answers at most as many offsets as the client
-wants, the latest first, of what is not newer than the timestamp: the base offsets of segments, whose time is
-that of their file, and the end of the log, whose time is now. v2 adds the isolation level, v4 leader epochs,
-v10 a timeout for tiered look-ups, which never wait here."""
+- v0 knows the time of segments, not of records. It answers offsets that are not newer than the timestamp,
+  the latest first, and at most as many as the client wants. They are the base offsets of segments, whose
+  time is that of their file, and the end of the log, whose time is now.
+- v2 adds the isolation level.
+- v4 adds leader epochs.
+- v10 adds a timeout for tiered look-ups, which never wait here.
+"""
 
 from __future__ import annotations
 

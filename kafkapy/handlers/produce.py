@@ -2,22 +2,31 @@
 
 Versions: 0-13.
 
-Behaviour: each partition's batch is validated, given offsets and appended in the order of the request; a
-partition that refuses gets its own error code and the rest go on. acks=0 has no answer: an error closes the
-connection, which is all the client can notice. acks=1 and acks=all answer once the records are committed:
-with durability=fsync, on disk. acks=1 could be answered before, but then a client that asks for the end of
-the log, or deletes records, right after its acknowledgement would miss its own records: aiokafka's default
-producer does. While an answer waits, the connection's next requests are handled; answers keep their order.
+Behaviour:
 
-Requests whose validation takes long (large or many compressed batches, those that decompress to much,
-recompression) are validated in a worker thread when it is the connection's turn (process/validation.py); the
-connection's next request waits for that, so that a producer's batches stay in order.
+- The batch of each partition is validated, given offsets and appended, in the order of the request. A
+  partition that refuses its batch gets its own error code; the others go on.
+- acks=0 has no answer. An error closes the connection, which is all that the client can notice.
+- acks=1 and acks=all are answered once the records are committed: with `durability=fsync`, once they are on
+  disk. acks=1 could be answered earlier. But a client that asks for the end of the log, or deletes records,
+  right after its acknowledgement would then miss its own records: aiokafka's default producer does that.
+- While an answer waits, the connection's next requests are handled. Answers keep the order of the requests.
+- A request whose validation takes long is validated in a worker thread, when it is the connection's turn
+  (process/validation.py). That is so for large or many compressed batches, for batches that decompress to
+  much, and for recompression. The connection's next request waits for it, so that a producer's batches stay
+  in order.
 
-Version notes: v0-2 carry message sets (of magic 0 or 1 in any of them), which become a record batch
-(storage/log/up_conversion.py); one without a whole message stores nothing and is answered with offset -1. v7
-allows zstd, v8 adds record errors, v10 the current leader, v12 is for transactions, v13 has topic ids instead
-of
-names."""
+Version notes:
+
+- v0-2 carry message sets, with messages of magic 0 or 1 in any of these versions. A message set becomes a
+  record batch (storage/log/up_conversion.py). One without a complete message stores nothing and is answered
+  with offset -1.
+- v7 allows zstd.
+- v8 adds record errors.
+- v10 adds the current leader.
+- v12 is for transactions.
+- v13 has topic ids instead of names.
+"""
 
 from __future__ import annotations
 
