@@ -2,11 +2,17 @@
 
 Versions: 0-1.
 
-Behaviour: each entity changes as a whole or not at all, and is answered in the order asked; one that comes
-twice is refused. Quotas are kept and shown, and not enforced yet: the log says so. An address is given as
-such, never as the name of a host. With `validate_only` nothing changes.
+Behaviour:
 
-Version notes: v1 is flexible.
+- Each entity changes as a whole or not at all. Entities are answered in the order asked.
+- An entity that is named twice is refused.
+- Quotas are kept and shown, and not enforced yet. The log says so.
+- An address is given as such, never as the name of a host.
+- With `validate_only` nothing changes.
+
+Version notes:
+
+- v1 is flexible.
 """
 
 from __future__ import annotations

@@ -2,11 +2,15 @@
 
 Versions: 0-2.
 
-Behaviour: the settings given are all that the resource has afterwards; what is left out goes back to its
-default. That loses what another client has set meanwhile, hence IncrementalAlterConfigs. Otherwise as
-there.
+Behaviour:
 
-Version notes: v2 is flexible.
+- The settings given are all that the resource has afterwards. What is left out goes back to its default.
+- That loses what another client has set meanwhile, which is why there is IncrementalAlterConfigs.
+- Everything else is as in IncrementalAlterConfigs.
+
+Version notes:
+
+- v2 is flexible.
 """
 
 from __future__ import annotations

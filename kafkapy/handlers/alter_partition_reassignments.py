@@ -2,12 +2,17 @@
 
 Versions: 0-1.
 
-Behaviour: there is one broker, so that a valid assignment is the one in force, and asking for it changes
-nothing: that much is what kafka-reassign-partitions needs to move partitions between log directories. An
-assignment to brokers that are not registered is INVALID_REPLICA_ASSIGNMENT, and there is never a reassignment
-to cancel (NO_REASSIGNMENT_IN_PROGRESS). A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
+Behaviour:
 
-Version notes: v1 can forbid that the number of replicas changes, which it cannot here.
+- There is one broker, so a valid assignment is the one in force, and asking for it changes nothing. That is
+  as much as kafka-reassign-partitions needs to move partitions between log directories.
+- An assignment to brokers that are not registered is INVALID_REPLICA_ASSIGNMENT.
+- There is never a reassignment to cancel: NO_REASSIGNMENT_IN_PROGRESS.
+- A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
+
+Version notes:
+
+- v1 can forbid that the number of replicas changes. It cannot change here.
 """
 
 from __future__ import annotations

@@ -2,14 +2,22 @@
 
 Versions: 0-2 (Apache Kafka 4 dropped v0).
 
-Behaviour: answers when the move has begun; DescribeLogDirs shows how far it is. A partition that is on its
-way to another directory is sent to the new one instead, and one that is told to stay where it is stays.
-Names that leave no room for the suffix of a copy are INVALID_TOPIC_EXCEPTION. A path that is none of this
-broker's log directories is LOG_DIR_NOT_FOUND; a directory that is offline, or any such one while a copy has
-to be made, is KAFKA_STORAGE_ERROR. A partition that does not exist (yet) is UNKNOWN_TOPIC_OR_PARTITION, and
-is made in that directory should it be created. Where a partition is named twice, the last directory counts.
+Behaviour:
 
-Version notes: v2 is flexible.
+- The answer comes when the move has begun. DescribeLogDirs shows how far it is.
+- A partition that is moving to another directory is sent to the new one instead. A partition that is told
+  to stay where it is stays.
+- A name that leaves no room for the suffix of a copy is INVALID_TOPIC_EXCEPTION.
+- A path that is not one of this broker's log directories is LOG_DIR_NOT_FOUND.
+- A directory that is offline is KAFKA_STORAGE_ERROR. Where a copy has to be made, so is any log directory
+  that is offline: it may hold an earlier copy.
+- A partition that does not exist (yet) is UNKNOWN_TOPIC_OR_PARTITION. If it is created later, it is made in
+  that directory.
+- Where a partition is named twice, the last directory counts.
+
+Version notes:
+
+- v2 is flexible.
 """
 
 from __future__ import annotations

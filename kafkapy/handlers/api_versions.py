@@ -1,16 +1,22 @@
-"""ApiVersions: what this broker supports, from the table in `kafkapy.handlers`.
+"""ApiVersions: say what this broker supports, from the table in `kafkapy.handlers`.
 
 Versions: 0-5. The response has header version 0 in every version: a client reads it before it knows
 anything.
 
-Behaviour: a version that is too new is answered in version 0 with UNSUPPORTED_VERSION and the whole table
-(KIP-511), so that the client can ask again. Features (KIP-584) are those of Apache Kafka 4.3 that are served:
-`metadata.version`, by which tools show a broker's version, and `eligible.leader.replicas.version`. Those of
-transactions and of the group protocols after the classic one come with what they stand for.
+Behaviour:
 
-Version notes: v3 names the client's software, which must look like a name (INVALID_REQUEST otherwise); v4
-lists features with a minimum of 0 too; v5 (KIP-1242) says which node of which cluster the client means to
-talk to, and a client that got elsewhere is told REBOOTSTRAP_REQUIRED.
+- A version that is too new is answered in version 0 with UNSUPPORTED_VERSION and the whole table (KIP-511),
+  so that the client can ask again.
+- The features (KIP-584) are those of Apache Kafka 4.3 that are served: `metadata.version`, by which tools
+  show a broker's version, and `eligible.leader.replicas.version`. The features of transactions and of the
+  newer group protocols are announced only together with what they stand for.
+
+Version notes:
+
+- v3 names the client's software. The name must look like one: INVALID_REQUEST otherwise.
+- v4 also lists features with a minimum of 0.
+- v5 says which node of which cluster the client means to talk to (KIP-1242). A client that reached another
+  one gets REBOOTSTRAP_REQUIRED.
 """
 
 from __future__ import annotations

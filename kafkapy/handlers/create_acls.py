@@ -1,10 +1,16 @@
-"""CreateAcls: there is no access control that rules could be made for.
+"""CreateAcls: refuse, since there is no access control that rules could be made for.
 
 Versions: 0-3 (Apache Kafka 4 dropped v0).
 
-Behaviour: SECURITY_DISABLED for each rule, as of an Apache Kafka without an authorizer.
+Behaviour:
 
-Version notes: v1 knows patterns of names (KIP-290), v2 is flexible, v3 knows users as resources.
+- Each rule is answered with SECURITY_DISABLED, as by an Apache Kafka without an authorizer.
+
+Version notes:
+
+- v1 knows patterns of names (KIP-290).
+- v2 is flexible.
+- v3 knows users as resources.
 """
 
 from __future__ import annotations

@@ -1,12 +1,19 @@
-"""CreatePartitions: more partitions for topics.
+"""CreatePartitions: add partitions to topics.
 
 Versions: 0-3.
 
-Behaviour: `count` is how many partitions the topic is to have. The new ones are spread over the brokers, or
-get the replicas that the request assigns. With `validate_only` nothing changes. A topic named twice is
-refused. When the answer comes the new partitions can be produced to.
+Behaviour:
 
-Version notes: v2 is flexible; v3 lets a quota refuse the request, and there is none.
+- `count` is how many partitions the topic is to have.
+- The new partitions are spread over the brokers, or get the replicas that the request assigns.
+- With `validate_only` nothing changes.
+- A topic that is named twice is refused.
+- When the answer comes, the new partitions can be written to.
+
+Version notes:
+
+- v2 is flexible.
+- v3 lets a quota refuse the request. There is none here.
 """
 
 from __future__ import annotations

@@ -1,15 +1,20 @@
-"""CreateTopics: new topics.
+"""CreateTopics: create topics, each on its own.
 
 Versions: 0-7.
 
-Behaviour: each topic is checked and created on its own; one that is refused gets its own error and Kafka's
-message. When the answer comes, a created topic is in the metadata, on disk with durability=fsync, and can be
-produced to, so the timeout is never needed. The files of its partitions are made after that.
-`validate_only` (v1+) checks and creates nothing. Partitions and replication factor may be left to the
-broker with -1 (v4+, KIP-464), or be given by an assignment of brokers to each partition.
+Behaviour:
 
-Version notes: v5 answers with the topic's settings, partitions and replication factor (KIP-525), v7 with
-its id.
+- A topic that is refused gets its own error and Kafka's message.
+- When the answer comes, a created topic is in the metadata (with `durability=fsync`, on disk) and can be
+  written to. So the timeout is never needed. The files of its partitions are made after that.
+- `validate_only` (v1+) checks and creates nothing.
+- The number of partitions and the replication factor may be left to the broker with -1 (v4+, KIP-464). They
+  may also be given by an assignment of brokers to each partition.
+
+Version notes:
+
+- v5 answers with the topic's settings, partitions and replication factor (KIP-525).
+- v7 answers with the topic's id.
 """
 
 from __future__ import annotations

@@ -1,10 +1,16 @@
-"""DeleteAcls: there is no access control, and so there are no rules to delete.
+"""DeleteAcls: refuse, since there is no access control and so no rule to delete.
 
 Versions: 0-3 (Apache Kafka 4 dropped v0).
 
-Behaviour: SECURITY_DISABLED for each filter, as of an Apache Kafka without an authorizer.
+Behaviour:
 
-Version notes: v1 knows patterns of names (KIP-290), v2 is flexible, v3 knows users as resources.
+- Each filter is answered with SECURITY_DISABLED, as by an Apache Kafka without an authorizer.
+
+Version notes:
+
+- v1 knows patterns of names (KIP-290).
+- v2 is flexible.
+- v3 knows users as resources.
 """
 
 from __future__ import annotations

@@ -2,9 +2,13 @@
 
 Versions: 0-3.
 
-Behaviour: the groups are gone at once; the answer waits until that is committed.
+Behaviour:
 
-Version notes: v3 adds a message to each error.
+- The groups are gone at once. The answer waits until that is committed.
+
+Version notes:
+
+- v3 adds a message to each error.
 """
 
 from __future__ import annotations

@@ -1,17 +1,21 @@
-"""DeleteRecords: let a partition start later (KIP-107).
+"""DeleteRecords: raise the log start offset of partitions (KIP-107).
 
 Versions: 0-2.
 
 Behaviour:
 
-- The log start offset moves up to the offset given, -1 being the high watermark. The records before it can no
+- The log start offset rises to the offset given; -1 means the high watermark. The records before it can no
   longer be read, and the segments that hold only such records are deleted later.
-- The answer is the new low watermark, once that is on disk: no crash brings the records back. (Apache Kafka
-  writes it within a minute.) Where it cannot be written the answer is KAFKA_STORAGE_ERROR.
-- Beyond the high watermark is OFFSET_OUT_OF_RANGE. A topic that is only compacted is POLICY_VIOLATION, since
-  its old records may still count. An internal topic is INVALID_TOPIC_EXCEPTION.
+- The answer is the new low watermark. It comes once that is on disk, so that no crash brings the records
+  back. Apache Kafka writes it within a minute.
+- Where it cannot be written, the answer is KAFKA_STORAGE_ERROR.
+- An offset beyond the high watermark is OFFSET_OUT_OF_RANGE.
+- A topic that is only compacted is POLICY_VIOLATION, since its old records may still count.
+- An internal topic is INVALID_TOPIC_EXCEPTION.
 
-Version notes: v2 is flexible.
+Version notes:
+
+- v2 is flexible.
 """
 
 from __future__ import annotations

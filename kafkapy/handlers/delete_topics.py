@@ -1,13 +1,19 @@
-"""DeleteTopics: topics and their records, gone for good.
+"""DeleteTopics: delete topics and their records for good.
 
 Versions: 0-6.
 
-Behaviour: a topic is named by its name or (v6+) by its id. When the answer comes, the name is free again
-and no client can read the topic; its files are removed later. What is named twice, by both or by neither is
-refused. With `delete.topic.enable=false` nothing is deleted.
+Behaviour:
 
-Version notes: v5 adds messages to errors. Before v3 clients do not know TOPIC_DELETION_DISABLED and get
-INVALID_REQUEST.
+- A topic is named by its name or (v6+) by its id.
+- When the answer comes, the name is free again and no client can read the topic. Its files are removed
+  later.
+- A topic that is named twice, by both name and id, or by neither is refused.
+- With `delete.topic.enable=false` nothing is deleted.
+
+Version notes:
+
+- v3 is the first version whose clients know TOPIC_DELETION_DISABLED. Before it they get INVALID_REQUEST.
+- v5 adds messages to errors.
 """
 
 from __future__ import annotations

@@ -1,10 +1,16 @@
-"""DescribeAcls: there is no access control, and so there are no rules to show.
+"""DescribeAcls: refuse, since there is no access control and so no rule to show.
 
 Versions: 0-3 (Apache Kafka 4 dropped v0).
 
-Behaviour: SECURITY_DISABLED, as of an Apache Kafka without an authorizer.
+Behaviour:
 
-Version notes: v1 knows patterns of names (KIP-290), v2 is flexible, v3 knows users as resources.
+- The answer is SECURITY_DISABLED, as from an Apache Kafka without an authorizer.
+
+Version notes:
+
+- v1 knows patterns of names (KIP-290).
+- v2 is flexible.
+- v3 knows users as resources.
 """
 
 from __future__ import annotations

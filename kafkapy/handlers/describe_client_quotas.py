@@ -1,11 +1,17 @@
-"""DescribeClientQuotas: the quotas of users, clients and addresses (KIP-546).
+"""DescribeClientQuotas: show the quotas of users, clients and addresses (KIP-546).
 
 Versions: 0-1.
 
-Behaviour: components say what an entity must have: a name, the default, or any of a type; with `strict` it
-has nothing else. Addresses go with no other type. Quotas are kept and shown, and not enforced yet.
+Behaviour:
 
-Version notes: v1 is flexible.
+- Components say what an entity must have: a name, the default, or any of a type. With `strict` it has
+  nothing else.
+- Addresses cannot be combined with another type.
+- Quotas are kept and shown, and not enforced yet.
+
+Version notes:
+
+- v1 is flexible.
 """
 
 from __future__ import annotations

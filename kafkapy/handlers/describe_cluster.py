@@ -1,11 +1,15 @@
-"""DescribeCluster: the brokers, the controller and the cluster's id (KIP-700).
+"""DescribeCluster: describe the brokers, the controller and the cluster's id (KIP-700).
 
 Versions: 0-2.
 
-Behaviour: as Metadata without topics. `endpoint_type` (v1+, KIP-919) asks for brokers (1) or controllers
-(2); a broker answers the first only.
+Behaviour:
 
-Version notes: v2 adds fenced brokers, of which there are none: a broker that is not alive is not registered.
+- The answer is that of Metadata without topics.
+- `endpoint_type` (v1+, KIP-919) asks for brokers (1) or controllers (2). A broker answers the first only.
+
+Version notes:
+
+- v2 adds fenced brokers. There are none: a broker that is not alive is not registered.
 """
 
 from __future__ import annotations

@@ -1,16 +1,25 @@
-"""DescribeConfigs: settings of topics, brokers and others, with where they come from.
+"""DescribeConfigs: show settings of topics, brokers and others, and where they come from.
 
 Versions: 0-4 (Apache Kafka 4 dropped v0).
 
-Behaviour: a resource is a topic by name, this broker by its id, or all brokers (""), which shows only what
-is set dynamically for all; a group or a subscription to metrics of clients by name, whether there is one
-or not; this broker's loggers by its id, with their levels. `configuration_keys` picks settings; null or none
-asks for all. A resource that is named twice is answered once. A value that must not be shown is null, and so
-is that of a setting that nobody knows. Synonyms (v1+) list every place that gives a value, in order of
-precedence.
+Behaviour:
 
-Version notes: v0 says only whether a value is the default, v1 adds its source and synonyms, v3 types and
-documentation (KIP-569).
+- A resource is one of these:
+  - a topic, by its name;
+  - this broker, by its id;
+  - all brokers (""), which shows only what is set dynamically for all;
+  - a group, or a subscription to metrics of clients, by its name, whether it exists or not;
+  - this broker's loggers, by the broker's id, with their levels.
+- `configuration_keys` picks settings. Null or an empty list asks for all.
+- A resource that is named twice is answered once.
+- A value that must not be shown is null, and so is the value of a setting that nobody knows.
+- Synonyms (v1+) list every place that gives a value, in order of precedence.
+
+Version notes:
+
+- v0 says only whether a value is the default.
+- v1 adds its source and synonyms.
+- v3 adds types and documentation (KIP-569).
 """
 
 from __future__ import annotations

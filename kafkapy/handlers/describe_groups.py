@@ -1,12 +1,19 @@
-"""DescribeGroups: state, members and assignments of groups.
+"""DescribeGroups: show the state, members and assignments of groups.
 
 Versions: 0-6.
 
-Behaviour: the protocol and the members' metadata are told of a stable group only: otherwise they are about to
-change. A group that does not exist is Dead. A group that is named twice is described once.
+Behaviour:
 
-Version notes: v3 can ask which operations the client may do on each group, all of them here; v4 adds static
-membership; v6 tells a group that does not exist by GROUP_ID_NOT_FOUND with a message (KIP-1043).
+- The protocol and the members' metadata are shown for a stable group only. In other states they are about
+  to change.
+- A group that does not exist is Dead.
+- A group that is named twice is described once.
+
+Version notes:
+
+- v3 can ask which operations the client may do on each group: all of them here.
+- v4 adds static membership.
+- v6 answers GROUP_ID_NOT_FOUND with a message for a group that does not exist (KIP-1043).
 """
 
 from __future__ import annotations

@@ -1,14 +1,19 @@
-"""DescribeLogDirs: the log directories, the partitions in them and their sizes (KIP-113).
+"""DescribeLogDirs: show the log directories, their partitions and their sizes (KIP-113).
 
 Versions: 0-5 (Apache Kafka 4 dropped v0).
 
-Behaviour: null topics asks for all partitions, otherwise those named are shown where they exist. A
-directory that has failed is named with KAFKA_STORAGE_ERROR and nothing in it. The copy of a partition that is
-moved (AlterReplicaLogDirs) is a future key, and its offset lag is what it still has to copy; that of a
-partition itself is 0. A copy whose partition is offline has lag -1.
+Behaviour:
 
-Version notes: v3 adds an error for the whole answer, v4 the size and free space of the directory's disk
-(KIP-827), v5 whether it is cordoned, which it never is.
+- Null topics ask for all partitions. Otherwise the partitions named are shown where they exist.
+- A directory that has failed is named with KAFKA_STORAGE_ERROR and no partitions.
+- The copy of a partition that is moving (AlterReplicaLogDirs) is a future key. Its offset lag is what it
+  still has to copy, or -1 where the partition itself is offline. The offset lag of a partition itself is 0.
+
+Version notes:
+
+- v3 adds an error for the whole answer.
+- v4 adds the size and free space of the directory's disk (KIP-827).
+- v5 adds whether the directory is cordoned, which it never is.
 """
 
 from __future__ import annotations

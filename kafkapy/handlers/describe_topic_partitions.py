@@ -1,11 +1,15 @@
-"""DescribeTopicPartitions: partitions of topics page by page (KIP-966).
+"""DescribeTopicPartitions: describe the partitions of topics page by page (KIP-966).
 
 Versions: 0.
 
-Behaviour: topics come in the order of their names, no more partitions than the request's limit or
-`max.request.partition.size.limit`, whichever is less; where something is left over, `next_cursor` names the
-partition to begin with in the next request. No topics asks for all of them. A cursor outside of the topics
-asked for is refused. Eligible leader replicas are never reported: they come with unclean recovery in KRaft.
+Behaviour:
+
+- Topics come in the order of their names. No topics in the request asks for all of them.
+- A page has no more partitions than the request's limit or `max.request.partition.size.limit`, whichever is
+  less. Where something is left over, `next_cursor` names the partition with which the next request is to
+  begin.
+- A cursor outside of the topics asked for is refused.
+- Eligible leader replicas are never reported. They come with unclean recovery in KRaft.
 """
 
 from __future__ import annotations

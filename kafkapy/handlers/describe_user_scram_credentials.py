@@ -1,11 +1,13 @@
-"""DescribeUserScramCredentials: no user has credentials, since none can log in (KIP-554).
+"""DescribeUserScramCredentials: show no credentials, since no user can log in (KIP-554).
 
 Versions: 0.
 
-Behaviour: asked for all users it names none; each user asked for by name is RESOURCE_NOT_FOUND, one asked for
-twice DUPLICATE_RESOURCE. kafka-configs asks when it shows the quotas of users.
+Behaviour:
 
-Version notes: none.
+- A request for all users is answered with none.
+- Each user that is asked for by name is RESOURCE_NOT_FOUND. One that is asked for twice is
+  DUPLICATE_RESOURCE.
+- kafka-configs sends this request when it shows the quotas of users.
 """
 
 from __future__ import annotations

@@ -2,12 +2,18 @@
 
 Versions: 0-2.
 
-Behaviour: one node has the only replica of each partition, and leads it unless its log directory failed:
-ELECTION_NOT_NEEDED, or PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE by the kind of the
-election. Null asks for all partitions, and leaves out those that need no election.
+Behaviour:
 
-Version notes: v0 elects preferred leaders and has no error of its own; v1 says which election; v2 is
-flexible.
+- One node has the only replica of each partition, and leads it unless its log directory failed.
+- A partition with a leader is answered with ELECTION_NOT_NEEDED. One without is
+  PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE, by the kind of the election.
+- Null asks for all partitions, and leaves out those that need no election.
+
+Version notes:
+
+- v0 elects preferred leaders and has no error of its own.
+- v1 says which election is meant.
+- v2 is flexible.
 """
 
 from __future__ import annotations

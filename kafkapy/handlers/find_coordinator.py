@@ -1,18 +1,24 @@
-"""FindCoordinator: which broker coordinates a group.
+"""FindCoordinator: say which broker coordinates a group.
 
 Versions: 0-6.
 
-Behaviour: the coordinator is the leader of the group's partition of `__consumer_offsets`, which is created
-when somebody asks for the first time; the client waits for it, where Apache Kafka lets it ask again. This
-broker is the only one there is, and so the coordinator of every group. The group id is not looked at: an
-empty one can still commit offsets.
+Behaviour:
 
-Transactions are not coordinated by this broker: a transactional id is refused with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client treats as fatal, rather than with an error that it
-would retry; InitProducerId answers the same. A producer that is only idempotent does not come here.
+- The coordinator is the leader of the group's partition of `__consumer_offsets`. That topic is created when
+  somebody asks for the first time. The client waits for it, where Apache Kafka lets the client ask again.
+- This broker is the only one, and so it coordinates every group.
+- The group id is not looked at: an empty one can still commit offsets.
+- Transactions are not coordinated. A transactional id is refused with
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client treats as fatal, rather than with an error that
+  it would retry. InitProducerId answers the same.
+- A producer that is only idempotent does not send this request.
 
-Version notes: v1 adds the kind of key, v4 several keys at once. Share groups (v6) have no coordinator here:
-INVALID_REQUEST, as in an Apache Kafka where they are switched off.
+Version notes:
+
+- v1 adds the kind of key.
+- v4 takes several keys at once.
+- v6 adds share groups. They have no coordinator here: INVALID_REQUEST, as in an Apache Kafka where they are
+  switched off.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
-"""Heartbeat: a member is alive, and learns whether it has to rejoin.
+"""Heartbeat: note that a member is alive, and tell it whether it has to rejoin.
 
 Versions: 0-4.
 
-Behaviour: REBALANCE_IN_PROGRESS sends the member to JoinGroup; it stays a member until the rebalance timeout.
-While the group's partition is being loaded, a heartbeat is taken for good.
+Behaviour:
 
-Version notes: v3 adds static membership.
+- REBALANCE_IN_PROGRESS sends the member to JoinGroup. It stays a member until the rebalance timeout.
+- While the group's partition is being loaded, a heartbeat is answered without an error.
+
+Version notes:
+
+- v3 adds static membership.
 """
 
 from __future__ import annotations

@@ -2,13 +2,20 @@
 
 Versions: 0-1.
 
-Behaviour: each resource changes as a whole or not at all, and is answered in the order asked. Operations:
-set (0), delete (1), append to (2) and subtract from (3) a list. A change is in effect when the answer
-comes. A resource named twice, or a setting named twice in it, is refused. With `validate_only` nothing
-changes. Broker settings that nobody knows are kept and have no effect; those of groups and client metrics are
-kept for what is not served yet; the log says so. Levels of this broker's loggers last until it stops.
+Behaviour:
 
-Version notes: v1 is flexible.
+- Each resource changes as a whole or not at all. Resources are answered in the order asked.
+- The operations are set (0), delete (1), append to a list (2) and subtract from a list (3).
+- A change is in effect when the answer comes.
+- A resource that is named twice, or a setting that is named twice in it, is refused.
+- With `validate_only` nothing changes.
+- Broker settings that nobody knows are kept and have no effect. Settings of groups and of client metrics
+  are kept for what is not served yet. The log says so.
+- Levels of this broker's loggers last until it stops.
+
+Version notes:
+
+- v1 is flexible.
 """
 
 from __future__ import annotations

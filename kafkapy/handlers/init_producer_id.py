@@ -1,15 +1,18 @@
-"""InitProducerId: a producer id for an idempotent producer.
+"""InitProducerId: hand out a producer id for an idempotent producer.
 
 Versions: 0-5.
 
-Behaviour: without a transactional id every request gets a new producer id with epoch 0, also when an
-idempotent producer asks for a new epoch of the id it has (v3+): its old sequences are of no use to it any
-more. An id without an epoch, or an epoch without an id, is refused (INVALID_REQUEST). Ids are handed out in
-blocks that the metadata store reserves durably, so no id is ever given twice.
+Behaviour:
 
-Transactions are not coordinated by this broker: a transactional id is refused with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client treats as fatal, rather than with an error it would
-retry."""
+- Without a transactional id every request gets a new producer id with epoch 0. That is so even when an
+  idempotent producer asks for a new epoch of the id it has (v3+): its old sequence numbers are of no use to
+  it any more.
+- An id without an epoch, or an epoch without an id, is refused with INVALID_REQUEST.
+- The metadata store reserves ids durably, in blocks. So no id is ever given twice.
+- Transactions are not coordinated. A transactional id is refused with
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client treats as fatal, rather than with an error that
+  it would retry.
+"""
 
 from __future__ import annotations
 

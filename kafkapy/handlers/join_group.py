@@ -2,15 +2,23 @@
 
 Versions: 0-9.
 
-Behaviour: `kafkapy.groups.classic.join` and `rebalance`. The answer usually waits for the other members. A
-session timeout outside of group.min.session.timeout.ms and group.max.session.timeout.ms is refused. A member
-with more than 4 MiB of protocols and metadata, or a large one where all groups have 64 MiB, is
-GROUP_MAX_SIZE_REACHED.
+Behaviour:
 
-Version notes: v1 adds the rebalance timeout (before, it is the session timeout), v4 has a new member come
-back with the id it is given (KIP-394), v5 adds static membership (KIP-345), v7 the protocol type, v8 the
-reason, v9 skips the assignment by a static leader that comes back (KIP-814). The protocol name can be null
-from v7; before, nobody has one where it is empty.
+- `kafkapy.groups.classic.join` and `kafkapy.groups.classic.rebalance` say how members join and when a
+  rebalance is complete.
+- The answer usually waits for the other members.
+- A session timeout outside of `group.min.session.timeout.ms` and `group.max.session.timeout.ms` is refused.
+- A member with more than 4 MiB of protocols and metadata is GROUP_MAX_SIZE_REACHED. So is a large one where
+  all groups together have 64 MiB.
+
+Version notes:
+
+- v1 adds the rebalance timeout. Before it, the session timeout is used.
+- v4 has a new member come back with the id that it is given (KIP-394).
+- v5 adds static membership (KIP-345).
+- v7 adds the protocol type. Where there is no protocol, its name is null; before v7 it is empty.
+- v8 adds the reason.
+- v9 skips the assignment by a static leader that comes back (KIP-814).
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
-"""LeaveGroup: members go, which starts a rebalance.
+"""LeaveGroup: take members out of a group, which starts a rebalance.
 
 Versions: 0-5.
 
-Behaviour: a member is named by its id, or by its group.instance.id alone, which is how an administrator
-takes out a static member; such a client itself does not leave. One that is named twice is answered once.
+Behaviour:
 
-Version notes: v3 lets several members go and answers for each; before, the one member's error is the answer.
-v5 adds the reason.
+- A member is named by its id, or by its `group.instance.id` alone. The latter is how an administrator takes
+  out a static member; such a client does not send LeaveGroup itself.
+- A member that is named twice is answered once.
+
+Version notes:
+
+- v3 takes several members and answers for each. Before it, the error of the one member is the answer.
+- v5 adds the reason.
 """
 
 from __future__ import annotations

@@ -1,10 +1,17 @@
-"""ListConfigResources: what has settings (KIP-1142; v0 is KIP-714's ListClientMetricsResources).
+"""ListConfigResources: list the topics, brokers and others that have settings (KIP-1142).
 
 Versions: 0-1.
 
-Behaviour: topics, brokers and brokers' loggers by name, and the groups and subscriptions to metrics of
-clients that have settings. v1 names the types it wants, none meaning all; v0 asks for client metrics only. A
-type that does not exist is refused.
+Behaviour:
+
+- Topics, brokers and brokers' loggers are listed by name. Groups and subscriptions to metrics of clients
+  are listed where they have settings.
+- A type that does not exist is refused.
+
+Version notes:
+
+- v0 is KIP-714's ListClientMetricsResources. It asks for client metrics only.
+- v1 names the types that it wants. An empty list means all.
 """
 
 from __future__ import annotations

@@ -1,12 +1,18 @@
-"""ListGroups: the groups that this broker coordinates.
+"""ListGroups: list the groups that this broker coordinates.
 
 Versions: 0-5.
 
-Behaviour: all groups, also those that only store offsets (their protocol type is empty). While some are still
-being loaded the answer is COORDINATOR_LOAD_IN_PROGRESS.
+Behaviour:
 
-Version notes: v4 filters by state (KIP-518), v5 by type (KIP-848), both whatever the case; an unknown name
-matches nothing. All groups here are of the classic type.
+- All groups are listed, also those that only store offsets, whose protocol type is empty.
+- While some groups are still being loaded, the answer is COORDINATOR_LOAD_IN_PROGRESS.
+- All groups here are of the classic type.
+- The filters (v4+) ignore case. An unknown name matches nothing.
+
+Version notes:
+
+- v4 filters by state (KIP-518).
+- v5 filters by type (KIP-848).
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""ListPartitionReassignments: which partitions are moving between brokers (KIP-455).
+"""ListPartitionReassignments: list partitions that are moving between brokers (KIP-455).
 
 Versions: 0.
 
-Behaviour: none is, there being one broker. Moves between its log directories are shown by DescribeLogDirs.
+Behaviour:
+
+- The list is empty, since there is one broker. DescribeLogDirs shows moves between its log directories.
 """
 
 from __future__ import annotations

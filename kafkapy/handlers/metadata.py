@@ -1,18 +1,28 @@
-"""Metadata: the brokers, and who leads the partitions of which topics.
+"""Metadata: describe the brokers, the topics, and who leads the partitions.
 
 Versions: 0-13.
 
-Behaviour: answers about the topics named (by name, or by id from v12), about all of them, or about none. A
-topic that does not exist is created with the broker's defaults when both the broker
-(`auto.create.topics.enable`) and the request (v4+) allow it; it is answered as soon as it can be written
-to, where Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and leaves it to the client to ask again.
-Without creation nothing is waited for. A partition whose log directory failed has no leader, and this broker
-as an offline replica, which is how Apache Kafka's controller takes note of it.
+Behaviour:
 
-Version notes: in v0 no topics means all topics, from v1 null does. v5 adds offline replicas, v7 leader
-epochs, v8-10 the authorized operations of the cluster, v8 those of topics. Before v6 a leader without the
-client's listener is LEADER_NOT_AVAILABLE. v10 and v11 carry topic ids but do not take them in requests. v13
-adds an error code for the whole answer.
+- The answer is about the topics named (by name, or by id from v12), about all topics, or about none.
+- A topic that does not exist is created with the broker's defaults when both the broker
+  (`auto.create.topics.enable`) and the request (v4+) allow it. It is answered as soon as it can be written
+  to. Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and leaves it to the client to ask again.
+- Without creation nothing is waited for.
+- A partition whose log directory failed has no leader, and has this broker as an offline replica. That is
+  how Apache Kafka's controller notes it.
+
+Version notes:
+
+- v0 means all topics by an empty list. From v1 null means all.
+- v5 adds offline replicas.
+- v6 is the first version that may say LISTENER_NOT_FOUND. Before it, a leader without the client's listener
+  is LEADER_NOT_AVAILABLE.
+- v7 adds leader epochs.
+- v8 adds the authorized operations of topics, and v8-10 have those of the cluster.
+- v10 adds topic ids to the answer. v10 and v11 do not take them in requests.
+- v12 takes topic ids in requests.
+- v13 adds an error code for the whole answer.
 """
 
 from __future__ import annotations

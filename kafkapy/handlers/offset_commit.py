@@ -2,16 +2,25 @@
 
 Versions: 0-10.
 
-Behaviour: topics and partitions must exist; of one that is named twice the last offset counts. A member
-commits with its id and generation; a consumer that assigns partitions to itself with generation -1, which is
-let in as long as the group has no members. The accepted offsets of a request are written together, beyond 500
-in parts, and answered when they are committed: with durability=fsync they are on disk. A commit is a sign of
-life of the member.
+Behaviour:
 
-Version notes: v0 stored offsets in ZooKeeper once; here it is v1 without a member, and makes the offsets
-topic where it is not there: its clients never ask for a coordinator. v1 alone gives timestamps, v2-v4 alone
-say how long the offsets are to be kept. v6 adds the leader epoch, v7 static membership. From v9 an unknown
-group is GROUP_ID_NOT_FOUND, before ILLEGAL_GENERATION. v10 names topics by id (KIP-848).
+- Topics and partitions must exist. Where a partition is named twice, the last offset counts.
+- A member commits with its id and generation. A consumer that assigns partitions to itself commits with
+  generation -1, which is accepted as long as the group has no members.
+- The accepted offsets of a request are written together; more than 500 are written in parts. They are
+  answered when they are committed: with `durability=fsync` they are on disk.
+- A commit is a sign of life of the member.
+
+Version notes:
+
+- v0 once stored offsets in ZooKeeper. Here it is v1 without a member. It creates the offsets topic where
+  that is missing, since its clients never ask for a coordinator.
+- v1 is the only version that gives timestamps.
+- v2-4 are the only versions that say how long the offsets are to be kept.
+- v6 adds the leader epoch.
+- v7 adds static membership.
+- v9 answers GROUP_ID_NOT_FOUND for an unknown group. Before it, the answer is ILLEGAL_GENERATION.
+- v10 names topics by id (KIP-848).
 """
 
 from __future__ import annotations

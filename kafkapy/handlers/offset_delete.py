@@ -1,10 +1,13 @@
-"""OffsetDelete: forget committed offsets of a group (KIP-496).
+"""OffsetDelete: delete committed offsets of a group (KIP-496).
 
 Versions: 0.
 
-Behaviour: topics that the group's members subscribe to keep their offsets (GROUP_SUBSCRIBED_TO_TOPIC); a
-group with members that do not speak the consumer protocol keeps all (NON_EMPTY_GROUP), since nobody knows
-what they read. A partition without an offset is deleted successfully.
+Behaviour:
+
+- Topics that the group's members subscribe to keep their offsets (GROUP_SUBSCRIBED_TO_TOPIC).
+- A group with members that do not speak the consumer protocol keeps all offsets (NON_EMPTY_GROUP), since
+  nobody knows what they read.
+- A partition without an offset is deleted successfully.
 """
 
 from __future__ import annotations

@@ -1,17 +1,27 @@
-"""OffsetFetch: how far groups have read.
+"""OffsetFetch: say how far groups have read.
 
 Versions: 0-10.
 
-Behaviour: a partition without a committed offset, of whatever topic, has offset -1; a group that does not
-exist has none at all, and one that is named twice is answered as it is named first. Null topics mean all that
-the group has. Only offsets that are committed in the log are seen; there are no transactions that could leave
-one unstable (v7, require stable).
+Behaviour:
 
-Version notes: v0 read from ZooKeeper once and called a partition without an offset unknown; here it is v1,
-and makes the offsets topic where it is not there: its clients never ask for a coordinator. From v2 an error
-concerns the whole group, before it is every partition's. v5 adds the leader epoch, v8 several groups, v9 the
-member of a newer kind of group (not looked at here), v10 names topics by id: an offset that was committed to
-an earlier topic of the same name is none.
+- A partition without a committed offset, of whatever topic, has offset -1. A group that does not exist has
+  no offsets at all.
+- A group that is named twice is answered once, as it is named first.
+- Null topics mean all topics for which the group has offsets.
+- Only offsets that are committed in the log are seen. There are no transactions that could leave one
+  unstable.
+
+Version notes:
+
+- v0 once read from ZooKeeper. Here it is v1, except that a partition without an offset is
+  UNKNOWN_TOPIC_OR_PARTITION. It creates the offsets topic where that is missing, since its clients never
+  ask for a coordinator.
+- v2 has an error for the whole group. Before it, every partition has the error.
+- v5 adds the leader epoch.
+- v7 can require stable offsets.
+- v8 takes several groups.
+- v9 adds the member of a newer kind of group, which is not looked at here.
+- v10 names topics by id. An offset that was committed to an earlier topic of the same name does not count.
 """
 
 from __future__ import annotations

@@ -1,12 +1,19 @@
-"""OffsetForLeaderEpoch: where did a leader epoch end?
+"""OffsetForLeaderEpoch: say where a leader epoch ended.
 
 Versions: 0-4.
 
-Behaviour: a consumer that sees a new leader epoch asks for the end offset of the epoch it read last, and
-truncates its position if the log was cut below it (KIP-320). Epochs the log has never seen answer -1.
+Behaviour:
 
-Version notes: v1 adds the epoch found to the answer; v2 the client's current leader epoch, which may be
-fenced; v3 the replica id."""
+- A consumer that sees a new leader epoch asks for the end offset of the epoch that it read last. It
+  truncates its position if the log was truncated below it (KIP-320).
+- An epoch that the log has never seen is answered with -1.
+
+Version notes:
+
+- v1 adds the epoch that was found to the answer.
+- v2 adds the client's current leader epoch, which may be fenced.
+- v3 adds the replica id.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,16 @@
-"""SyncGroup: the leader brings the assignment of its generation, every member gets its own.
+"""SyncGroup: take the leader's assignment, and give every member its own part of it.
 
 Versions: 0-5.
 
-Behaviour: `kafkapy.groups.classic.sync`. The answer waits for the leader, and until the assignment is stored.
+Behaviour:
 
-Version notes: v3 adds static membership; v5 the protocol type and name, which must then be given and be the
-group's.
+- `kafkapy.groups.classic.sync` says how the assignment is taken and given out.
+- The answer waits for the leader, and until the assignment is stored.
+
+Version notes:
+
+- v3 adds static membership.
+- v5 adds the protocol type and name, which must then be given and be the group's.
 """
 
 from __future__ import annotations
