@@ -1,4 +1,6 @@
-"""Fetch v0-3: the same pass over the partitions, answered with message sets of magic 0 or 1.
+"""Fetch v0-3: the same pass over the partitions, answered with message sets.
+
+They have magic 0 (v0-1) or magic 1 (v2-3).
 
 What was read as file slices is converted (protocol/down_conversion.py) in worker threads, a few requests at a
 time: converting takes some four microseconds a record, and the threads also sync files. A request is given
@@ -87,7 +89,7 @@ class MessageSetRead(FetchRead):
     async def _convert(self) -> bool:
         """Put message sets in the place of batches; False where nothing is left of any of them.
 
-        Then the partitions are read on behind what was converted.
+        Where it is False, the partitions are read on after what was converted.
         """
         pieces = []
         for place, (target, data) in enumerate(zip(self._fetch.targets, self.results, strict=True)):
@@ -109,7 +111,7 @@ class MessageSetRead(FetchRead):
         return False
 
     async def _in_thread(self, pieces: list[_Piece]) -> list[bytes | Exception]:
-        """What became of each piece; the slices are released even if the client goes away meanwhile."""
+        """What became of each piece; the slices are released even if the client goes away."""
         broker = self._broker
         max_decompressed: int = broker.config["max.decompressed.message.bytes"]
 

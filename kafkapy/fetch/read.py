@@ -102,7 +102,7 @@ class FetchRead:
         """What each partition answers; None for one of a session that has no news."""
         self.sizes: list[int] = []
         self.end_offsets: list[int] = []
-        """The offset behind what was read of each partition, -1 where that is nothing."""
+        """The offset after what was read of each partition, -1 where that is nothing."""
         self.nbytes = 0
         self.files = 0
         """Slices that were read: each may keep a file open."""
@@ -146,7 +146,10 @@ class FetchRead:
         return self.failed or self.nbytes >= self.enough_bytes or self.files >= self._max_files
 
     async def wait(self, seconds: float) -> None:
-        """Wait until enough is readable, a partition is not served any more, or time is up; then read."""
+        """Wait until a read is worth it, or time is up; then read.
+
+        It is worth it when enough is readable, or when a partition is not served any more.
+        """
         broker = self._broker
         places: dict[Partition, int] = {}
         try:
@@ -219,7 +222,7 @@ class FetchRead:
         return FetchResponse(session_id=session_id, responses=responses)
 
     def _read(self, target: FetchTarget) -> tuple[PartitionData, int]:
-        """The partition's answer, and the offset behind its records; -1 without records."""
+        """The partition's answer, and the offset after its records; -1 without records."""
         partition = self._partition(target)
         target.read_to_its_end = None
         partition.require_leader_epoch(target.leader_epoch)

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): what a consumer asks for again and again is remembered here.
+"""Incremental fetch sessions (KIP-227): they remember what a consumer asks for again.
 
 A full request (epoch 0) opens a session when the cache has room; the consumer then sends only what changed
 and gets only partitions that have news: records, an error, a moved high watermark or log start offset.

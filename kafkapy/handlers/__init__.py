@@ -1,7 +1,8 @@
-"""The one table of what this broker supports; ApiVersions, the documentation and the tests derive from it.
+"""The handlers of requests, and the only table of what this broker supports.
 
-A row names an API, its versions and the module in this folder that answers it. Modules are imported when
-the first request of their kind comes, so that starting does not wait for all of them.
+ApiVersions, the documentation and the tests derive from the table. A row names an API, its versions and the
+module in this folder that answers it. Modules are imported when the first request of their kind comes, so
+that starting does not wait for all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from kafkapy.protocol.types import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A supported API. `abandon`: it changes nothing, so that it ends when its client goes away."""
+    """A supported API.
+
+    `abandon`: it changes nothing, so that it ends when its client goes away.
+    """
 
     key: ApiKey
     min_version: int

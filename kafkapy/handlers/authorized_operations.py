@@ -1,6 +1,7 @@
-"""Which operations a client may do on a resource, as the bit field that describe requests return (KIP-430).
+"""The operations that a client may do on a resource, as a bit field (KIP-430).
 
-There is no access control: everyone may do everything that exists for the resource. Source: Kafka's AclEntry.
+Describe requests return it. There is no access control: everyone may do everything that exists for the
+resource. Source: Kafka's AclEntry.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
 - the response, when it can answer at once: no task is made;
 - None, when nothing is to be sent (Produce with acks=0);
 - a generator of any of these, where it may take long: it yields wherever others may be served
-  (process/turns.py). It
-  is run at once; the next request waits as for an awaitable where one turn is not enough;
+  (process/turns.py). It is run at once. Where one turn is not enough, the next request waits as for an
+  awaitable;
 - an awaitable of a response or None (`async def`, or a future): the connection's next request waits until it
   is answered, as in Apache Kafka, where a channel is muted while a request is in flight;
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of

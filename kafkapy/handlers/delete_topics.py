@@ -61,7 +61,10 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
 def _resolve(
     context: RequestContext, states: list[DeleteTopicState]
 ) -> tuple[list[DeletableTopicResult], dict[Uuid, str]]:
-    """The topics to delete, name by id, and the answers to what names none (Kafka's ControllerApis)."""
+    """The topics to delete, name by id, and the answers to what names none.
+
+    Source: Kafka's ControllerApis.
+    """
     image = context.broker.metadata.image
     names = Counter(s.name for s in states if s.name is not None and s.topic_id == ZERO_UUID)
     ids = Counter(s.topic_id for s in states if s.name is None and s.topic_id != ZERO_UUID)

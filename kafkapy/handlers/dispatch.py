@@ -1,8 +1,8 @@
-"""From a request to its handler: the gates that it passes, the call, and the answer to its failure.
+"""The way from a request to its handler: gates, the call, and the answer to a failure.
 
 There are two gates. The first (`endpoint`) is before the request is decoded: it knows the connection and the
-header, and lets in only what the table of APIs has. The second (`call`) is in front of the handler: it knows
-what is asked, too.
+header, and lets in only what the table of APIs has. The second (`call`) is in front of the handler: it also
+knows what is asked.
 
 A handler that fails is logged, and its client gets UNKNOWN_SERVER_ERROR where the response has a place
 for it.
@@ -80,7 +80,10 @@ class Dispatcher:
     def failed(
         self, connection: Connection, header: RequestHeader, endpoint: handlers.Endpoint, error: Exception
     ) -> Any:
-        """The answer to a request whose handler failed; None, and a closed connection, where none can be."""
+        """The answer to a request whose handler failed.
+
+        Where the response has no place for an error it is None, and the connection is closed.
+        """
         name = ApiKey(header.api_key).name
         if isinstance(error, KafkaError):
             code = error.code

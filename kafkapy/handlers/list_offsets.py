@@ -76,7 +76,10 @@ def _is_searched(timestamp: int) -> bool:
 
 
 async def _handle_searches(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look for records in a thread: that may mean to read thousands of files, and to decompress much."""
+    """Search for records in a thread.
+
+    A search may have to read thousands of files, and to decompress much.
+    """
     searches: list[_Search] = []
     response = await context.broker.turns.finish(_answers(context, request, searches))
     left = deque(searches)
@@ -106,7 +109,10 @@ class _Search:
     def __init__(
         self, answer: ListOffsetsPartitionResponse, begin: Callable[[], TimestampSearch], end: int
     ) -> None:
-        """`begin` may raise KafkaError. Records from `end` on are not for this client."""
+        """Begin the search; `begin` may raise KafkaError.
+
+        Records from `end` on are not for this client.
+        """
         self._answer = answer
         self._begin = begin
         self._end = end
@@ -195,7 +201,10 @@ def _answer(
 def _old_style_offsets(
     context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> list[int]:
-    """Where reading can start, as clients before Kafka 0.10.1 ask (UnifiedLog.legacyFetchOffsetsBefore)."""
+    """Where reading can start, as clients before Kafka 0.10.1 ask.
+
+    Source: Kafka's UnifiedLog.legacyFetchOffsetsBefore.
+    """
     if wanted.timestamp < EARLIEST:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     partition = context.broker.replicas.partition(topic, wanted.partition_index)

@@ -32,7 +32,7 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
 def handle(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Steps[OffsetForLeaderEpochResponse]:
-    """Answer for each partition the largest epoch not above the one asked for, and its end offset."""
+    """Answer the largest epoch not above the one asked for, and its end offset, by partition."""
     topics = []
     for topic in request.topics:
         partitions = []

@@ -19,7 +19,10 @@ _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 
 class Channel(Protocol):
-    """A way to one client. All but `fileno` and `close` raise OSError where it is broken."""
+    """A way to one client.
+
+    All but `fileno` and `close` raise OSError where it is broken.
+    """
 
     handshake_pending: bool
     """Whether `handshake` must be called, whenever bytes come, before anything is received or sent."""
@@ -42,7 +45,10 @@ class Channel(Protocol):
         """Send bytes; how many were taken."""
 
     def send_gathered(self, parts: Sequence[Part], *, more: bool) -> int:
-        """Send bytes from several places; how many were taken. `more` bytes follow at once."""
+        """Send bytes from several places; how many were taken.
+
+        With `more`, other bytes follow at once.
+        """
 
     def send_slice(self, part: FileSlice, offset: int, nbytes: int) -> int:
         """Send bytes of a file from `offset` in its slice; how many were taken, 0 at its end."""
@@ -52,7 +58,10 @@ class Channel(Protocol):
 
 
 class PlainChannel:
-    """TCP without encryption: bytes as they are, file slices with os.sendfile from the page cache."""
+    """TCP without encryption.
+
+    Bytes are sent as they are, and file slices with os.sendfile from the page cache.
+    """
 
     __slots__ = ("_socket", "fileno")
 
@@ -80,7 +89,10 @@ class PlainChannel:
         return self._socket.send(data)
 
     def send_gathered(self, parts: Sequence[Part], *, more: bool) -> int:
-        """Send bytes from several places; with `more` the kernel waits for what follows to fill a packet."""
+        """Send bytes from several places; how many were taken.
+
+        With `more`, the kernel waits for what follows to fill a packet.
+        """
         return self._socket.sendmsg(parts, (), _MSG_MORE if more else 0)  # type: ignore[arg-type]
 
     def send_slice(self, part: FileSlice, offset: int, nbytes: int) -> int:

@@ -27,7 +27,10 @@ class ColdReads:
         self._pool = ThreadPoolExecutor(THREADS, "kafkapy-reader")
 
     def load(self, cold: ColdSlice, done: Callable[[], None]) -> None:
-        """Have `cold` in the page cache, and call `done` on the loop then, or when it cannot be read."""
+        """Load `cold` into the page cache, then call `done` on the loop.
+
+        `done` is called too when it cannot be read.
+        """
         held = [cold.slice.file.acquire()]
 
         def loaded() -> None:

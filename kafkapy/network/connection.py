@@ -163,11 +163,10 @@ class Connection:
         return len(self._requests) > 0
 
     def keep_frame(self) -> None:
-        """Give the bytes of the request being handled to its handler, for as long as it holds views of
-        them.
+        """Give the bytes of the request being handled to its handler.
 
-        To be called by a handler before it returns; later calls find it kept already. See
-        `kafkapy.handlers.context`.
+        They are the handler's for as long as it holds views of them. It calls this before it returns; later
+        calls find them kept already. See `kafkapy.handlers.context`.
         """
         if not self._handling:
             return
@@ -259,7 +258,10 @@ class Connection:
         return self._outbound.nbytes > OUTBOUND_MARK or not self._requests.may_handle()
 
     def _after_handling(self, *, some: bool) -> None:
-        """Watch an incomplete frame; make room to read on, or pause reading. `some` frames were handled."""
+        """Watch an incomplete frame; make room to read on, or pause reading.
+
+        `some`: frames were handled.
+        """
         buffer, shared = self._buffer, self._shared
         unhandled = self._unhandled
         self._stalled = unhandled > 0 and self._is_muted()
@@ -362,7 +364,7 @@ class Connection:
     # --- writing ------------------------------------------------------------------------------------------
 
     def send(self, header: RequestHeader, response: Any) -> None:
-        """Send a response, or the parts of one that is encoded; queue what the socket does not take."""
+        """Send a response, or the parts of an encoded one; queue what the socket does not take."""
         try:
             if isinstance(response, list):
                 parts = response
@@ -417,7 +419,10 @@ class Connection:
     # --- closing ------------------------------------------------------------------------------------------
 
     def close(self, why: str | None = None, *, level: int = logging.WARNING) -> None:
-        """Close now; what is not sent is dropped. `why` is logged, cut to a sensible length."""
+        """Close now; what is not sent is dropped.
+
+        `why` is logged, shortened to a sensible length.
+        """
         if self.closed:
             return
         self.closed = True

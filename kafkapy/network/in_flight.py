@@ -1,4 +1,6 @@
-"""The requests of one connection that are not answered yet: handled in order, answered in order.
+"""The requests of one connection that are not answered yet.
+
+They are handled in order and answered in order.
 
 `handle` parses a frame and calls its handler. An answer that is there at once, with no other before it, is
 sent without further ado; all others take their place here. One that is not Pipelined keeps the connection
@@ -105,7 +107,10 @@ class Dispatcher(Protocol):
 
 
 class _Request:
-    """A request in flight. `response` is None until it is `ready`, or when nothing is to be sent."""
+    """A request in flight.
+
+    `response` is None until it is `ready`, or when nothing is to be sent.
+    """
 
     __slots__ = (
         "encoding",
@@ -205,7 +210,7 @@ class RequestsInFlight:
             self._await(waiting, response)
 
     def _read_and_call(self, header: RequestHeader, endpoint: Endpoint, frame: memoryview, body: int) -> Any:
-        """What the handler returns; of a long request, a coroutine that reads it and finds that out."""
+        """What the handler returns; for a long request, a coroutine that decodes it first."""
         version = header.api_version
         try:
             request, _ = decode_from(endpoint.request_class, frame, body, version, budget=VALUES_AT_ONCE)
@@ -275,7 +280,7 @@ class RequestsInFlight:
         self._watch(request, self._shared.validation.run(self._connection, encode))
 
     def _answered(self, request: _Request, future: asyncio.Future[Any] | Watch) -> None:
-        """A request that waited has its answer, or the first part of its work behind it."""
+        """A request that waited has its answer, or has done the first part of its work."""
         if self._muting is request:
             self._muting = None
         request.future = None

@@ -51,7 +51,11 @@ class OutboundQueue:
         """Unsent bytes, slices included."""
 
     def send(self, parts: list[Part]) -> bool:
-        """Queue `parts` and send what the socket takes; True if nothing is left. Raises OSError."""
+        """Queue `parts` and send what the socket takes; True if nothing is left.
+
+        Raises:
+            OSError: the connection is broken.
+        """
         if not self._parts and len(parts) == 1 and isinstance(parts[0], bytes):
             data = parts[0]
             try:
@@ -73,7 +77,11 @@ class OutboundQueue:
         return self.flush()
 
     def flush(self) -> bool:
-        """Send what the socket takes, up to FLUSH_BYTES; True if nothing is left. Raises OSError."""
+        """Send what the socket takes, up to FLUSH_BYTES; True if nothing is left.
+
+        Raises:
+            OSError: the connection is broken.
+        """
         stop = self.nbytes - FLUSH_BYTES
         try:
             while self._parts and self.nbytes > stop and self.cold is None:

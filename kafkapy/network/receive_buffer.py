@@ -37,7 +37,10 @@ class ReceiveBuffer:
         return len(self._memory)
 
     def make_room(self, frame_size: int) -> int:
-        """Have room to read on; the frame at `start` takes `frame_size` in all. Returns the growth."""
+        """Make room to read on, where there is none; by how many bytes the buffer has grown.
+
+        The frame at `start` takes `frame_size` bytes in all.
+        """
         start, end, capacity = self.start, self.end, len(self._memory)
         have = end - start
         if start and (start + frame_size > capacity or end == capacity):

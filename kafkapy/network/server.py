@@ -84,7 +84,11 @@ class Server:
     # --- listening ----------------------------------------------------------------------------------------
 
     def bind(self, listeners: Iterable[Listener]) -> None:
-        """Open the listeners; clients queue until `accept` starts. Raises ListenError."""
+        """Open the listeners; clients queue until `accept` starts.
+
+        Raises:
+            ListenError: an address cannot be used.
+        """
         try:
             for listener in listeners:
                 sock = _listen(listener, self._config)
@@ -199,7 +203,7 @@ class Server:
     # --- stopping -----------------------------------------------------------------------------------------
 
     async def drain(self, seconds: float) -> None:
-        """Close the connections as soon as their requests in flight are answered; all after `seconds`."""
+        """Close each connection when its requests in flight are answered; wait `seconds` at most."""
         self._gone = asyncio.Event()
         for connection in tuple(self.connections):
             connection.finish()

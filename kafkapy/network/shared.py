@@ -1,4 +1,6 @@
-"""What all connections of a server share: a buffer to receive into, a bound on memory, the time, threads.
+"""What all connections of a server share.
+
+That is a buffer to receive into, a bound on memory, the time, and threads.
 
 Received bytes that are not handled are bounded in all (queued.max.request.bytes): above it, connections
 whose buffers would have to grow stop reading, in turn, until others' requests are handled or overdue. Small
