@@ -94,7 +94,7 @@ def test_damaged_segments(kafka_4: KafkaDirectories, tmp_path: Path) -> None:
     for name, data in {
         "flipped": whole[:value] + bytes([whole[value] ^ 1]) + whole[value + 1 :],
         "torn": whole[:-13],
-        "torn-header": whole[: len(whole) // 2 * 2] + whole[:9],
+        "torn-header": whole + whole[:9],
     }.items():
         folder = tmp_path / f"{name}-0"
         folder.mkdir()

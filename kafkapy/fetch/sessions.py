@@ -9,10 +9,11 @@ bytes every partition gets its turn.
     epoch -1    full request without a session (closes the one named)
     epoch n     incremental: the session must exist and expect exactly n
 
-A session holds requests by topic id (Fetch v13+) or by name, never both. It holds partitions that exist, and
-all sessions together hold MAX_PARTITIONS. A request that names others is answered in full and opens none; a
-session that comes to hold others is closed with the answer (session id 0), after which its client sends a
-full request. Source: Apache Kafka's FetchSession.
+A session holds requests by topic id (Fetch v13+) or by name, never both. All sessions together hold
+MAX_PARTITIONS, and one holds MAX_MISSING that do not exist, since their names are whatever a client says. A
+request that names more is answered in full and opens no session; a session that comes to hold more is closed
+with the answer (session id 0), after which its client sends a full request. Source: Apache Kafka's
+FetchSession, which has no such limits.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ NO_SUCH_PARTITION = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Errors of a partition that is not there: none that a session would remember."""
+"""Errors of a partition that is not there."""
+
+MAX_MISSING = 100
+"""Of one session: as many as a topic that was deleted may leave a consumer with."""
 
 TargetKey = tuple[str | Uuid, int]
 
@@ -192,22 +196,22 @@ class FetchSessionCache:
         """The session id to answer with, and the results to answer; one that is None is no news."""
         session = context.session
         included = []
-        exists = True
+        missing = 0
         for target, data, nbytes in zip(context.targets, results, sizes, strict=True):
             if data is None:
                 continue
             yield
+            missing += data.error_code in NO_SUCH_PARTITION
             if target.has_news(data, nbytes) or session is None:
                 included.append((target, data))
-                exists = exists and data.error_code not in NO_SUCH_PARTITION
             if nbytes and session is not None:
                 session.move_to_end(target)
         if session is not None:
-            if not exists or self._partitions() > MAX_PARTITIONS:
+            if missing > MAX_MISSING or self._partitions() > MAX_PARTITIONS:
                 self._sessions.pop(session.id, None)
                 return NO_SESSION, included
             return session.id, included
-        if not context.wants_session or not exists:
+        if not context.wants_session or missing > MAX_MISSING:
             return NO_SESSION, included
         return (yield from self._open(context)), included
 

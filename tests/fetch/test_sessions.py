@@ -114,14 +114,29 @@ NOT_THERE = [
 
 
 @pytest.mark.parametrize("error", NOT_THERE)
-def test_a_request_that_names_a_partition_that_is_not_there_opens_no_session(error: ErrorCode) -> None:
+def test_a_session_holds_some_partitions_that_are_not_there(error: ErrorCode) -> None:
+    sessions = Sessions(10)
+    session_id, included = sessions.answer(sessions.begin(2), error=error)
+    assert session_id
+    assert included == [0, 1]
+    assert sessions.answer(sessions.begin(3, session_id, 1), error=error)[0] == session_id
+
+
+@pytest.mark.parametrize("error", NOT_THERE)
+def test_a_request_that_names_too_many_that_are_not_there_opens_no_session(
+    error: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkapy.fetch.sessions.MAX_MISSING", 0)
     sessions = Sessions(10)
     assert sessions.answer(sessions.begin(2), error=error) == (0, [0, 1])
     assert len(sessions.cache) == 0
 
 
 @pytest.mark.parametrize("error", NOT_THERE)
-def test_a_session_ends_that_comes_to_hold_a_partition_that_is_not_there(error: ErrorCode) -> None:
+def test_a_session_ends_that_comes_to_hold_too_many_that_are_not_there(
+    error: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkapy.fetch.sessions.MAX_MISSING", 0)
     sessions = Sessions(10)
     session_id = sessions.open()
     assert sessions.answer(sessions.begin(2, session_id, 1), error=error) == (0, [1])
