@@ -1,9 +1,10 @@
-"""Appending to a log: batches with their offsets go to the active segment, or to a new one.
+"""Appending to a log: batches that have offsets go to the active segment or a new one.
 
-Order matters. The producers' states are checked before anything is written; the end of the log moves after
-the write, so a batch is visible whole or not at all; epochs, producers and the transaction index follow. A
-write that fails is cut back. With the disk full, a client's append is refused before it writes; the broker's
-own (internal topics, transaction markers) may use the space kept for them (disk_space.py).
+Order matters. The producers' states are checked before anything is written. The end of the log moves after
+the write, so a batch is visible in full or not at all; epochs, producers and the transaction index follow. A
+write that fails is taken back: the file is truncated. When the disk is full, a client's append is refused
+before it writes. The broker's own appends (internal topics, transaction markers) may use the space kept for
+them (disk_space.py).
 
 Source: UnifiedLog.append, LocalLog.roll.
 """
@@ -30,18 +31,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class AppendInfo:
-    """What became of an append. Offsets are inclusive."""
+    """What became of an append. Its offsets are inclusive."""
 
     first_offset: int
     last_offset: int
     log_append_time: int
-    """Timestamp given to the records, -1 with CreateTime."""
+    """The timestamp given to the records; -1 with CreateTime."""
     max_timestamp: int
     log_start_offset: int
     records_written: int
     nbytes: int
     duplicate: bool = False
-    """The batch was there already: the offsets are those it was given the first time."""
+    """The batch had been appended before: the offsets are those it was given the first time."""
 
 
 class Appender:
@@ -55,7 +56,7 @@ class Appender:
     def append(
         self, prepared: PreparedBatches, origin: AppendOrigin, log_append_time: int, now_ms: int
     ) -> AppendInfo:
-        """Write batches that have their offsets, and take note of their epochs and producers.
+        """Write batches that have their offsets, and note their epochs and producers.
 
         Raises:
             KafkaError: they do not fit the state of their producers.
@@ -103,7 +104,7 @@ class Appender:
         )
 
     def _duplicate(self, batch: CachedBatch, log_append_time: int) -> AppendInfo:
-        """The answer to a batch that was written before."""
+        """The answer to a batch that was already written."""
         return AppendInfo(
             batch.first_offset,
             batch.last_offset,
@@ -118,7 +119,7 @@ class Appender:
     def _write(self, prepared: PreparedBatches, max_timestamp: int, aborts: bool, now_ms: int) -> bool:
         """Write to the active segment, or to a new one if the batches do not belong there.
 
-        False on a full disk.
+        Returns False on a full disk.
 
         Raises:
             OSError: the disk failed.
@@ -134,7 +135,7 @@ class Appender:
             if segment.should_roll(self._log.config, prepared.nbytes, last_offset, max_timestamp, now_ms):
                 segment = self.roll(self._base_of_next(headers[0].base_offset, last_offset))
             if aborts and segment.txn_index.make():
-                # Before the marker is in the log: without the entry its transaction would stay open.
+                # The entry comes before the marker: without it the transaction would stay open.
                 self._log.unsynced.directories[self._log.path] = None
             segment.append(headers, buffers, prepared.nbytes)
         except (OSError, MemoryError) as error:
@@ -148,14 +149,14 @@ class Appender:
     def _base_of_next(self, first_offset: int, last_offset: int) -> int:
         """Where a new segment for these batches begins.
 
-        That is where the log ends, even if compaction has left nothing before the first of them: recovery
+        That is the log end offset, even if compaction has left nothing before the first of them: recovery
         takes a gap between segments for a loss.
         """
         fits = last_offset - self._log.log_end_offset <= MAX_RELATIVE_OFFSET
         return self._log.log_end_offset if fits else first_offset
 
     def _write_aborted(self, txn: AbortedTxn) -> None:
-        """Put an aborted transaction into the index of the active segment, where its marker is.
+        """Add an aborted transaction to the index of the active segment, which holds its marker.
 
         Raises:
             StorageError: that failed, and the log directory is offline: the marker is in the log, and without
@@ -170,7 +171,7 @@ class Appender:
             ) from error
 
     def roll(self, first_offset: int) -> Segment:
-        """Close the active segment and start a new one for `first_offset`; an empty one stays.
+        """Close the active segment and start a new one at `first_offset`; an empty one stays.
 
         Raises:
             OSError: the active segment stays what it is.
@@ -183,8 +184,8 @@ class Appender:
         old.finish()
         old.trim()
         now_ms = log_directory.clock.now_ms()
-        # Last of what may fail: an empty segment that the log does not know would hide records after a
-        # restart.
+        # This is the last step that may fail: an empty segment that the log does not know would hide records
+        # after a restart.
         segment = Segment.create(log_directory.files, self._log.path, base_offset, self._log.config, now_ms)
         self._log.segments.add(segment)
         self._log.unsynced.segments += (old,)
@@ -195,11 +196,11 @@ class Appender:
         return segment
 
     def _take_snapshot(self) -> None:
-        """Save the producers; of many the next flush does that.
+        """Save the producers' states; if there are many, the next flush does it.
 
         Raises:
-            OSError: the disk failed. With no space or descriptor left there is just no snapshot: it saves
-                time after a crash, no more.
+            OSError: the disk failed. If only space or a descriptor is lacking, no snapshot is taken: a
+                snapshot merely saves time after a crash.
         """
         if len(self._log.producers) > WRITTEN_AT_ONCE:
             pending = self._log.snapshots.begin(self._log.producers)

@@ -1,8 +1,8 @@
-"""Walking the batches of a segment file, by their headers or whole.
+"""Walking the batches of a segment file, by their headers or in full.
 
-Reading is in chunks: memory is bounded by the chunk, or by the largest batch where one is larger. Both walks
-hold the file open (open_files.py may close it for its owner), and stop with `BadBatchError` at bytes that
-cannot be a batch; what that means (a torn tail, damage) the caller knows.
+The file is read in chunks: memory is bounded by the chunk, or by the largest batch where that is larger. Both
+walks hold the file open (open_files.py may close it for its owner). They stop with `BadBatchError` at bytes
+that cannot be a batch. The caller knows what that means: a torn tail, or damage.
 """
 
 from __future__ import annotations
@@ -16,22 +16,28 @@ from kafkapy.storage.disk.files import Buffer, File, FileSystem
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET
 
 _CHUNK = 1 << 20
-"""What a walk over whole batches reads at once."""
+"""What a walk over complete batches reads at once."""
 
 _HEADERS_CHUNK = 4096
-"""What a walk over headers reads at once: with the default index interval one read finds any offset."""
+"""What a walk over headers reads at once.
+
+With the default index interval one read finds any offset.
+"""
 
 _PREFIX = struct.Struct("!qiib4xhiqq")
-"""baseOffset, batchLength, partitionLeaderEpoch, magic, (crc), attributes, lastOffsetDelta, base and max
-timestamp."""
+"""The fields of a batch header that a walk looks at.
+
+They are baseOffset, batchLength, partitionLeaderEpoch, magic, (crc), attributes, lastOffsetDelta, base and
+max timestamp.
+"""
 
 _MIN_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 _MIN_LEGACY_LENGTH = 14
-"""What the length of a message of the old formats counts at least (LegacyRecord.RECORD_OVERHEAD_V0)."""
+"""The least length of a message of the old formats (LegacyRecord.RECORD_OVERHEAD_V0)."""
 
 
 class BadBatchError(ValueError):
-    """No batch can be what lies at `position` of the file."""
+    """The bytes at `position` of the file cannot be a batch."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"{reason} at byte {position}")
@@ -54,11 +60,11 @@ class BatchPlace(NamedTuple):
 def reason_against(
     header: BatchHeader, buffer: Buffer, expected: int, base_offset: int, position: int = 0
 ) -> str | None:
-    """Why the batch at `position` of the buffer cannot be the next one of a segment; None if it can.
+    """Why the batch at `position` of the buffer cannot be a segment's next one; None if it can.
 
     Args:
         header: the batch's, of magic 2.
-        expected: the offset behind the batch before it; gaps are compaction's.
+        expected: the offset after the previous batch. Compaction may leave a gap.
         base_offset: the segment's.
     """
     if not crc_is_valid(buffer, position, header):
@@ -104,8 +110,9 @@ def iter_places(files: FileSystem, file: File, start: int, end: int) -> Iterator
 
 
 def iter_batches(files: FileSystem, file: File, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
-    """Position and bytes of each batch from byte `start` to byte `end`. The bytes are valid until the next
-    step.
+    """Position and bytes of each batch from byte `start` to byte `end`.
+
+    The bytes are valid until the next step.
 
     Raises:
         BadBatchError: a length is impossible, or `end` lies inside a batch. Nothing else is checked.

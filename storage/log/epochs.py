@@ -1,4 +1,6 @@
-"""Which leader epoch wrote which offsets of a partition: where did epoch n end? (KIP-101, KIP-279)
+"""The leader epochs of a partition: which one wrote which offsets.
+
+They answer where an epoch ended (KIP-101, KIP-279).
 
 Format: `leader-epoch-checkpoint`, one line "epoch start-offset" for the first record of each epoch.
 
@@ -6,11 +8,11 @@ Invariant: epochs and start offsets both rise from entry to entry.
 
 Crash story: every batch carries its epoch, so the part of the log that recovery reads again gives its entries
 again (`assign` of each batch). The file need only be right below the recovery point. So no acknowledgement
-waits for it: it is saved with the recovery points, before them, and until then the recovery point in its
-checkpoint stays below what the file lacks (`saved_below`). A log that cannot save its epochs, because the
-disk is full, costs the next recovery time and nothing else. Truncations need no save at all; a stale entry is
-cut again when the log is loaded (`truncate_from_start` with the log start offset, `truncate_from_end` with
-the log end offset).
+waits for it. It is saved with the recovery points, before them; until then the recovery point in its
+checkpoint stays below what the file lacks (`saved_below`). If a log cannot save its epochs, because the disk
+is full, the next recovery takes longer, and that is all. Truncations need no save at all: a stale entry is
+truncated again when the log is loaded (`truncate_from_start` with the log start offset, `truncate_from_end`
+with the log end offset).
 
 Source: LeaderEpochFileCache.
 """
@@ -46,28 +48,28 @@ class LeaderEpochCache:
     )
 
     def __init__(self) -> None:
-        # Tuples: they rarely change, and thousands of empty lists would count.
+        # Tuples: they rarely change, and thousands of empty lists would take memory.
         self._epochs: tuple[int, ...] = ()
         self._offsets: tuple[int, ...] = ()
         self.latest_epoch = UNDEFINED_EPOCH
-        """The epoch of the newest record, -1 for a log that has none."""
+        """The epoch of the newest record; -1 if the log has none."""
         self._changes = 0
-        """Counts changes."""
+        """The number of changes."""
         self._saved = 0
         """How many of them the file has."""
         self._saving: int | None = None
-        """How many it will have when the save has ended that is under way, in another thread maybe."""
+        """How many the file will have when a save under way has ended, perhaps in another thread."""
         self._changed_from = _NOWHERE
         """Where the first change lies that no save has taken."""
         self._saving_from = _NOWHERE
-        """Where the first one lies that a save has taken which has not ended well."""
+        """Where the first change lies that a save has taken and not completed."""
 
     @classmethod
     def load(cls, files: FileSystem, path: str) -> LeaderEpochCache:
-        """The cache that the checkpoint at `path` describes; empty where there is none.
+        """The cache that the checkpoint at `path` describes; empty if there is no file.
 
         Raises:
-            CorruptCheckpointError: build it from the log instead, by `assign` of every batch.
+            CorruptCheckpointError: rebuild it from the log, by `assign` of every batch.
             OSError: the disk failed.
         """
         cache = cls()
@@ -82,9 +84,9 @@ class LeaderEpochCache:
         return list(zip(self._epochs, self._offsets, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` wrote the record at `start_offset`; whether that was news.
+        """Note that `epoch` wrote the record at `start_offset`; return whether that was news.
 
-        Older entries that contradict it go: the newest leader is right.
+        Older entries that contradict it are dropped: the newest leader is right.
         """
         if epoch < 0 or start_offset < 0:
             return False
@@ -98,18 +100,18 @@ class LeaderEpochCache:
         return True
 
     def earliest_epoch(self, log_start_offset: int) -> int:
-        """The epoch of the first record of the log; -1 where it is not known."""
+        """The epoch of the first record of the log; -1 if unknown."""
         if self._offsets and self._offsets[0] <= log_start_offset:
             return self._epochs[0]
         return UNDEFINED_EPOCH
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch that wrote `offset`; -1 where it is older than every entry."""
+        """The epoch that wrote `offset`; -1 if it is older than every entry."""
         found = bisect_right(self._offsets, offset)
         return self._epochs[found - 1] if found else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch`, and where it ended; (-1, -1) for an epoch from the future.
+        """The largest epoch not above `epoch`, and where it ended; (-1, -1) for a future epoch.
 
         An epoch older than every entry ends where the oldest entry starts: its records are deleted, and a
         follower that asks must start there.
@@ -124,7 +126,7 @@ class LeaderEpochCache:
         return self._epochs[higher - 1] if higher else epoch, self._offsets[higher]
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget the epochs that start at or after `end_offset`: the log was cut there."""
+        """Forget the epochs that start at or after `end_offset`: the log was truncated there."""
         keep = bisect_left(self._offsets, end_offset)
         if keep < len(self._offsets):
             self._changed(self._offsets[keep])
@@ -137,7 +139,7 @@ class LeaderEpochCache:
         if covered and (covered > 1 or self._offsets[0] != start_offset):
             self._epochs = self._epochs[covered - 1 :]
             self._offsets = (start_offset, *self._offsets[covered:])
-            self._changes += 1  # What the file says is right as well: a start cuts it again.
+            self._changes += 1  # The file need not follow: a start truncates it again.
 
     def become(self, other: LeaderEpochCache) -> None:
         """Take over the epochs of another cache."""
@@ -155,21 +157,21 @@ class LeaderEpochCache:
 
     @property
     def unsaved(self) -> bool:
-        """The file is older than this cache."""
+        """Whether the file is older than this cache."""
         return self._saved != self._changes
 
     @property
     def saved_below(self) -> int:
-        """The file is right for all offsets below this one."""
+        """The offset below which the file is right."""
         return min(self._changed_from, self._saving_from)
 
     def _changed(self, offset: int) -> None:
-        """An entry that starts at `offset` is new, or gone."""
+        """Note that an entry that starts at `offset` is new, or gone."""
         self._changes += 1
         self._changed_from = min(self._changed_from, offset)
 
     def file_holds(self, entries: Sequence[tuple[int, int]], log_start_offset: int) -> None:
-        """Take note of what the file holds of a log that starts there."""
+        """Note what the file holds for a log that starts at `start_offset`."""
         file = LeaderEpochCache()
         for epoch, start_offset in entries:
             file.assign(epoch, start_offset)
@@ -180,8 +182,10 @@ class LeaderEpochCache:
         self._saving_from = _NOWHERE
 
     def begin_save(self) -> bytes | None:
-        """The content for the checkpoint, to be written by any thread; None where a save is not needed, or
-        under way already. `end_save` follows."""
+        """The content for the checkpoint, to be written by any thread; `end_save` follows.
+
+        None if no save is needed, or one is under way.
+        """
         if self._saving is not None or not self.unsaved:
             return None
         self._saving = self._changes
@@ -189,7 +193,7 @@ class LeaderEpochCache:
         return format_leader_epochs(self.entries)
 
     def end_save(self, *, saved: bool) -> None:
-        """The content is on disk, or stays unsaved. In any thread."""
+        """Note whether the content is on disk or stays unsaved. Any thread may call this."""
         if saved and self._saving is not None:
             self._saved, self._saving_from = self._saving, _NOWHERE
         self._saving = None

@@ -1,18 +1,18 @@
 """Checking what is read for the first time since the broker started.
 
-Kafka sends batches without looking at them, so rot in a closed segment goes to consumers until one of them
-checks the CRC. Here bytes that were on disk when the log was loaded, and that recovery had no reason to read,
-are looked at (survey.py) when they are first read; what this process appended itself was checked on its way
-in. So consumers at the end of a log pay nothing, and one that reads old records pays once per byte, for all
+Kafka sends batches without looking at them, so damage in a closed segment reaches consumers, until one of
+them checks the CRC. Here bytes that were on disk when the log was loaded, and that recovery had no reason to
+read, are checked (survey.py) when they are first read. What this process appended itself was checked on its
+way in. So consumers at the end of a log pay nothing. One that reads old records pays once per byte, for all
 consumers: see docs/storage.md for the measured cost. `log.check.on.first.read=false` turns it off.
 
 A segment that is missing in the middle of a log is noticed at the end of the one before it, in logs that have
-every offset: those that are not compacted and never were. Compaction leaves gaps between segments, Apache
-Kafka's at least.
+every offset: those that are not compacted and never were. Compaction leaves gaps between segments; Apache
+Kafka's does, at least.
 
-A read that comes upon unchecked bytes checks at most a megabyte, and ends there: the event loop is not held
-longer. Of bytes that the disk has yet to read it checks less, and the next read finds more. Damage that is
-found is quarantined (damage.py) and reported once.
+A read that meets unchecked bytes checks at most a megabyte, and ends there, so that it does not hold the
+event loop longer. If the disk has yet to read the bytes, it checks fewer; the next read finds more of them in
+the page cache. Damage that is found is noted (damage.py) and reported once.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from kafkapy.storage.log.unchecked import CheckedPiece
 
 _AT_ONCE: Final = 1 << 20
 _COLD_AT_ONCE: Final = 128 << 10
-"""Of bytes that are not in the page cache."""
+"""The limit for bytes that are not in the page cache."""
 
 logger = logging.getLogger(__name__)
 
 
 class SegmentBounds(TypedDict):
-    """What is known of a segment without reading it; -1 for a leader epoch that is not known."""
+    """What is known of a segment without reading it; -1 for an unknown leader epoch."""
 
     first_epoch: int
     end_offset: int
     end_epoch: int
     whole: bool
-    """The log has every offset up to `end_offset`: compaction was never at it."""
+    """The log has every offset up to `end_offset`: it was never compacted."""
 
 
 def check_around(
     segment: Segment, offset: int, *, first_epoch: int, end_offset: int, end_epoch: int, whole: bool
 ) -> None:
-    """Look at the part of a segment in which `offset` lies, and at the index entry that leads there.
+    """Check the part of a segment that holds `offset`, and the index entry that leads there.
 
     Raises:
         OSError: the disk failed.
@@ -81,14 +81,15 @@ def check_from(
     end_epoch: int,
     whole: bool,
 ) -> CheckedPiece:
-    """Look at a segment from `position`, where a batch begins, unless that was done; the piece that is known
-    from there on, at least one batch or the damage up to the next.
+    """Check a segment from `position`, where a batch begins, unless that was done.
+
+    Returns the checked piece from there on: at least one batch, or the damage up to the next.
 
     Args:
         expected: the least offset that may lie there.
-        first_epoch: the leader epoch at the beginning of the segment, -1 where it is not known.
-        end_offset: the offset behind the segment.
-        end_epoch: the leader epoch there, -1 where it is not known.
+        first_epoch: the leader epoch at the beginning of the segment, -1 if unknown.
+        end_offset: the offset after the segment.
+        end_epoch: the leader epoch there, -1 if unknown.
         whole: the log has every offset up to `end_offset`.
 
     Raises:
@@ -127,8 +128,10 @@ def check_from(
 
 
 def _end_before(segment: Segment, damaged: DamagedRange) -> int:
-    """Where the offsets begin that damage has hit, by the headers before it: what lies there is good, as far
-    as is known, though nobody looked at it yet."""
+    """Where the offsets begin that damage has hit, by the headers before it.
+
+    What lies before it is good as far as is known, although it is not checked yet.
+    """
     end_offset = damaged.first_offset
     try:
         for place in segment.places():
@@ -136,13 +139,15 @@ def _end_before(segment: Segment, damaged: DamagedRange) -> int:
                 break
             end_offset = max(end_offset, place.last_offset + 1)
     except BadBatchError:
-        pass  # It will be found when that is read.
+        pass  # Found when that part is read.
     return min(end_offset, damaged.end_offset)
 
 
 def _check_end(segment: Segment, found: int, end_offset: int, whole: bool) -> None:
-    """See whether the end of a segment is missing: its indexes know of more, and the next one begins later.
-    Or whether a segment behind it is: the next one begins later, and nothing else explains that.
+    """Note as damage what is missing at the end of a segment, or after it.
+
+    The end of the segment is missing if its indexes know of more, and the next one begins later. A segment
+    after it is missing if the next one begins later, and nothing else explains that.
 
     (Compaction leaves such gaps too, but then the indexes end where the segment does.)
     """
@@ -158,7 +163,10 @@ def _check_end(segment: Segment, found: int, end_offset: int, whole: bool) -> No
 
 
 def _is_thinned(segment: Segment) -> bool:
-    """Whether compaction was at a segment after all, be it by a broker whose cleaner's checkpoint is gone."""
+    """Whether a segment was compacted after all.
+
+    It may have been, by a broker whose cleaner's checkpoint is gone.
+    """
     expected = segment.base_offset
     try:
         for place in segment.places():
@@ -166,13 +174,15 @@ def _is_thinned(segment: Segment) -> bool:
                 return True
             expected = place.last_offset + 1
     except BadBatchError:
-        pass  # It will be found when that is read.
+        pass  # Found when that part is read.
     return False
 
 
 def indexed_end(segment: Segment) -> int:
-    """The offset behind the last that the indexes know of, where they can be read: how far the file once
-    reached, at least."""
+    """The offset after the last one that the indexes know of, where they can be read.
+
+    The file once reached that far, at least.
+    """
     try:
         segment.check_indexes()
     except (CorruptIndexError, FileNotFoundError):
@@ -182,7 +192,7 @@ def indexed_end(segment: Segment) -> int:
 
 
 def quarantine(segment: Segment, damage: list[DamagedRange], reason: str) -> bool:
-    """Have `damage` of a segment known from now on, after a restart too; whether that is news."""
+    """Note the `damage` of a segment, also for after a restart; return whether that is news."""
     new = [damaged for damaged in damage if damaged not in segment.damage]
     if not new:
         return False
@@ -192,7 +202,7 @@ def quarantine(segment: Segment, damage: list[DamagedRange], reason: str) -> boo
         report(directory, segment.path, damaged, reason)
     try:
         known = load_damage(files, directory)
-        # Not synced: what is read again is found again.
+        # It is not synced: whatever is read again is found again.
         save_damage(files, directory, {**known, segment.base_offset: segment.damage}, durable=False)
     except OSError as error:
         logger.error("The damage of %s is not written down: %s", directory, error)

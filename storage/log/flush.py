@@ -2,16 +2,16 @@
 
 `UnsyncedFiles` collects, on the event loop, what a flush has to cover besides the active segment: closed
 segments with their indexes (recovery does not look at segments below the recovery point), producer snapshots,
-and the directories with new names. A record counts as flushed only when a crash cannot take away the name of
-its file either.
+and the directories that got new names. A record counts as flushed only when a crash cannot take away the name
+of its file either.
 
 A `FlushTicket` is one flush: prepared on the event loop, run in a worker thread, completed or aborted on the
-loop. It keeps its files open. What it took from the list is given up when it has ended well, and not before:
+loop. It keeps its files open. What it took from the list is dropped only when the flush has succeeded:
 
-- A failed sync is final. It takes the log directory offline and is never tried again, and the recovery point
+- A failed sync is final. It takes the log directory offline and is never tried again. The recovery point
   stays, so that a restart reads again what the disk may not have taken.
-- Whatever else stops a flush (no descriptor, no memory, no thread) says nothing about the disk. Its list goes
-  back to where it came from, for the next flush.
+- Whatever else stops a flush (no descriptor, no memory, no thread) says nothing about the disk. Its list is
+  put back, for the next flush.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ from kafkapy.storage.log.segment import Segment
 
 @dataclass(slots=True, eq=False)
 class FlushTicket:
-    """Everything of a log below `end_offset` that is not known to be on disk."""
+    """One flush: everything of a log below `end_offset` that is not known to be on disk."""
 
     log_directory: LogDirectory
     end_offset: int
     generation: int
-    """The log's count of truncations: a cut meanwhile makes the ticket worthless."""
+    """The log's count of truncations: if it rises meanwhile, the ticket is worthless."""
     files: list[File]
     taken: UnsyncedFiles | None = None
-    """What the log's list gave for this flush, where it had anything."""
+    """What the log's list gave to this flush, if anything."""
     paths: tuple[str, ...] = ()
     """Closed files to sync; one that is gone was replaced by something newer."""
     directories: tuple[str, ...] = ()
     snapshots: tuple[PendingSnapshot, ...] = ()
-    """Those that are to be written."""
+    """Producer snapshots to write."""
     names_sync: int = 0
     """Which sync of the log directory covers the partition's name (shared_sync.py)."""
     abandoned: bool = False
-    """The partition was deleted: its directory may have another name now, and nobody cares."""
+    """The partition was deleted: its directory may have another name now. Nobody cares."""
 
     def cover(self, taken: UnsyncedFiles) -> None:
-        """Sync that too. Whatever happens to the list meanwhile, this flush is what it was."""
+        """Sync that too. What becomes of the list meanwhile does not change this flush."""
         self.taken, self.paths, self.directories = taken, taken.paths, tuple(taken.directories)
         self.snapshots = taken.snapshots
         self.names_sync = self.log_directory.names.ask()
 
     def run(self) -> None:
-        """Sync it all, in any thread.
+        """Sync everything, in any thread.
 
         Raises:
-            StorageError: the disk failed, and nothing of it is tried again; or, as TransientStorageError,
-                another flush may go well, as after any other exception.
+            StorageError: the disk failed, and nothing of it is tried again. If it is a TransientStorageError,
+                another flush may succeed, as after any other exception.
         """
         if self.log_directory.syncs_at_once:
             for snapshot in self.snapshots:
@@ -97,14 +97,16 @@ class FlushTicket:
                 files.sync_directory(directory)
 
     def release(self) -> None:
-        """Let the files close."""
+        """Release the files, so that they may be closed."""
         release_all(self.files)
         self.files = []
 
 
 class UnsyncedFiles:
-    """What the next flush has to cover besides the active segment. Mostly nothing: an empty tuple takes no
-    memory, thousands of empty lists do."""
+    """What the next flush has to cover besides the active segment.
+
+    Mostly that is nothing: an empty tuple takes no memory, thousands of empty lists do.
+    """
 
     __slots__ = ("_taken", "directories", "paths", "segments", "snapshots")
 
@@ -112,25 +114,28 @@ class UnsyncedFiles:
         self.segments: tuple[Segment, ...] = ()
         """Closed segments: batches and indexes."""
         self.directories: dict[str, None] = {}
-        """Directories that got new names: a set, which would take three times the memory when it is empty."""
+        """Directories that got new names: keys only, as an empty set takes three times the memory."""
         self.paths: tuple[str, ...] = ()
         """Small files, closed."""
         self.snapshots: tuple[PendingSnapshot, ...] = ()
         """Producer snapshots that the flush is to write."""
         self._taken: UnsyncedFiles | None = None
-        """What the flush that is under way took: it comes back if that does not end well."""
+        """What the flush under way took: it is put back unless that flush succeeds."""
 
     def __bool__(self) -> bool:
         return bool(self.segments or self.directories or self.paths or self.snapshots)
 
     def forget(self, segment: Segment) -> None:
-        """The segment is removed. It may be here twice: closed, active again by a truncation, and closed."""
+        """Forget a segment that is removed.
+
+        It may be here twice: closed, made active again by a truncation, and closed again.
+        """
         self.segments = tuple(each for each in self.segments if each is not segment)
         if self._taken is not None:
             self._taken.forget(segment)
 
     def moved(self, old: str, new: str) -> None:
-        """A partition's directory was renamed."""
+        """Note that a partition's directory was renamed."""
         self.directories = dict.fromkeys(new if path == old else path for path in self.directories)
         self.paths = tuple(path.replace(old + "/", new + "/", 1) for path in self.paths)
         if self._taken is not None:
@@ -153,7 +158,7 @@ class UnsyncedFiles:
         return files
 
     def take(self) -> UnsyncedFiles:
-        """All that is here, for a flush; it stays known until `give_up`."""
+        """Take everything here for a flush; it stays known until `give_up`."""
         self.put_back(self._taken)
         taken = self._taken = UnsyncedFiles()
         taken.segments, taken.directories, taken.paths = self.segments, self.directories, self.paths
@@ -162,7 +167,7 @@ class UnsyncedFiles:
         return taken
 
     def give_up(self, taken: UnsyncedFiles | None) -> None:
-        """What was taken is on disk."""
+        """Drop what was taken: it is on disk."""
         if taken is self._taken:
             self._taken = None
         if taken is not None:
@@ -170,7 +175,7 @@ class UnsyncedFiles:
                 snapshot.settle()
 
     def put_back(self, taken: UnsyncedFiles | None) -> None:
-        """What was taken is not known to be on disk: it is for the next flush again."""
+        """Put back what was taken for the next flush: it is not known to be on disk."""
         if taken is not None and taken is self._taken:
             self._taken = None
             self.segments = taken.segments + self.segments

@@ -1,16 +1,17 @@
-"""What the two index files of a segment have in common: sorted entries of one fixed size, found by binary
-search.
+"""The index files of a segment: sorted entries of a fixed size, found by binary search.
+
+This is what the offset index and the time index have in common.
 
 The file of the active segment is preallocated (a hole) to the largest multiple of the entry size within
-`segment.index.bytes`, on the first append, and trimmed to its entries when the segment is rolled or closed,
+`segment.index.bytes`, on the first append. It is trimmed to its entries when the segment is rolled or closed,
 as Apache Kafka's AbstractIndex does. So the length of a file that was not closed cleanly says nothing about
 its entries; it is then rebuilt from the segment, never trusted. There is no checksum.
 
-Entries are collected and written together: with `write`, or before the file is used for anything else.
+Entries are collected and written together: by `write`, or before the file is used for anything else.
 
-The file is opened on first use, and may be closed at any time between two uses. That of a new segment is made
-on first use too, or when the segment is closed: making files is what creating a partition costs, and many
-partitions are never written.
+The file is opened on first use, and may be closed at any time between two uses. The file of a new segment is
+made on first use too, or when the segment is closed: making files is what creating a partition costs, and
+many partitions are never written.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ _PAGE = 4096
 """Below this many bytes the rest of a search is one read."""
 
 _WARM = 8192
-"""The end of the index in which a search is tried first: consumers near the end of the log look there."""
+"""The end of the index in which a search is tried first.
+
+Consumers near the end of the log look there.
+"""
 
 
 class CorruptIndexError(ValueError):
@@ -29,7 +33,7 @@ class CorruptIndexError(ValueError):
 
 
 class IndexFile:
-    """Entries of `entry_size` bytes. `entries` is -1 until the file was looked at (`load`)."""
+    """Entries of `entry_size` bytes. `entries` is -1 until the file is loaded (`load`)."""
 
     __slots__ = (
         "_before",
@@ -53,9 +57,9 @@ class IndexFile:
         self._missing = new
         self._preallocated = False
         self._unwritten = bytearray()
-        """The last entries, to be written in one go."""
+        """The last entries, to be written together."""
         self._before: tuple[int, int, int] | None = None
-        """The number of entries, and the last, before those that may be taken back."""
+        """The number of entries, and the last one, before those that may be taken back."""
         self.used = False
         self.path = path
         self.base_offset = base_offset
@@ -77,13 +81,13 @@ class IndexFile:
         return file
 
     def make(self) -> None:
-        """Make the file if that was put off."""
+        """Make the file, if that was put off."""
         if self._missing:
             self._files.create(self.path)
             self._missing = False
 
     def load(self) -> None:
-        """Learn the number of entries and the last of them from the file.
+        """Read the number of entries and the last of them from the file.
 
         Raises:
             CorruptIndexError: the file cannot be right.
@@ -96,7 +100,7 @@ class IndexFile:
         self._loaded()
 
     def load_while_written(self) -> None:
-        """As `load`, of a file that another process may be writing: the zeros behind its entries are none.
+        """Load a file that another process may be writing: zeros after its entries do not count.
 
         Raises:
             CorruptIndexError: the file cannot be right.
@@ -113,7 +117,7 @@ class IndexFile:
         self._loaded()
 
     def do_without(self) -> None:
-        """Take the file for one without entries."""
+        """Treat the file as one without entries."""
         self.entries = 0
         self._loaded()
 
@@ -122,11 +126,11 @@ class IndexFile:
         raise NotImplementedError
 
     def _last(self) -> tuple[int, int]:
-        """The fields of the last entry, as they are remembered."""
+        """The remembered fields of the last entry."""
         raise NotImplementedError
 
     def _set_last(self, one: int, other: int) -> None:
-        """Remember these."""
+        """Remember the fields of the last entry."""
         raise NotImplementedError
 
     def _read(self, slot: int, count: int = 1) -> bytes:
@@ -149,7 +153,7 @@ class IndexFile:
         self.entries += 1
 
     def write(self) -> None:
-        """Write the entries that were appended, to a file that more will be written to."""
+        """Write the entries that were appended, to a file that will get more."""
         if self._unwritten:
             if not self._preallocated:
                 self._files.truncate(self._handle(), self.max_entries * self.entry_size)
@@ -157,19 +161,18 @@ class IndexFile:
             self._write_unwritten()
 
     def keep(self) -> None:
-        """The entries that were appended are there to stay."""
+        """Keep the entries that were appended: they can no longer be taken back."""
         self._before = None
 
     def take_back(self) -> None:
-        """Forget the entries that were appended since the last `keep`, written or not. Reads nothing."""
+        """Forget the entries appended since the last `keep`, written or not. Reads nothing."""
         if self._before is not None:
             self.entries, *last = self._before
             self._set_last(*last)
             self._drop_unwritten()
 
     def _floor(self, target: int, start: int, end: int) -> int:
-        """The last slot whose field in bytes `start` to `end` of the entry is at most `target`; -1 without
-        any."""
+        """The last slot whose field in bytes `start` to `end` is at most `target`; -1 if none is."""
         size = self.entry_size
         low, high = 0, self.entries
         middle = max(high - _WARM // size, high // 2)
@@ -197,7 +200,7 @@ class IndexFile:
         self._loaded()
 
     def reset(self) -> None:
-        """Forget all entries, to be collected anew; make the file if it is missing."""
+        """Forget all entries, to collect them again; make the file if it is missing."""
         self._drop_unwritten()
         self.close()
         self._files.create(self.path)
@@ -210,7 +213,7 @@ class IndexFile:
         self._before = None
 
     def forget(self) -> None:
-        """Have no file, and no entries that are known: it is to be rebuilt."""
+        """Have no file and no known entries: the index is to be rebuilt."""
         self._drop_unwritten()
         self.close()
         self._files.unlink(self.path)
@@ -218,14 +221,14 @@ class IndexFile:
         self.entries = -1
 
     def trim(self) -> None:
-        """Write what is not yet, and cut off what was preallocated."""
+        """Write pending entries, and trim the preallocated space."""
         if self._unwritten or self._preallocated:
             self._files.truncate(self._open(), self.entries * self.entry_size)
             self._preallocated = False
             self.keep()
 
     def truncate_file(self) -> None:
-        """Cut the file behind its last entry, whatever its length is."""
+        """Truncate the file after its last entry, whatever its length is."""
         self._files.truncate(self._open(), self.entries * self.entry_size)
         self._preallocated = False
         self.keep()

@@ -9,7 +9,7 @@ from kafkapy.storage.log.segment import Segment
 
 
 def check_log(log: LogState) -> None:
-    """Raises AssertionError."""
+    """Check a log; raises AssertionError."""
     assert log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset, log
     assert log.flushed_offset <= log.log_end_offset, log
     segments = list(log.segments)
@@ -29,7 +29,7 @@ def check_log(log: LogState) -> None:
 
 
 def _check_segment(segment: Segment, leader_epochs: LeaderEpochCache) -> int:
-    """Check a segment; the offset behind it."""
+    """Check a segment; return the offset after it."""
     next_offset = segment.base_offset
     starts: dict[int, int] = {}
     newest = -1
@@ -37,7 +37,7 @@ def _check_segment(segment: Segment, leader_epochs: LeaderEpochCache) -> int:
     for position, batch in segment.batches():
         header = read_header(batch)
         assert crc_is_valid(batch, 0, header), f"{segment}: bad CRC at {position}"
-        # Deleted records take their epochs along; a crash may bring the records back.
+        # Deleted records take their epochs with them; a crash may bring the records back.
         epoch = leader_epochs.epoch_for_offset(header.base_offset)
         assert epoch in (header.partition_leader_epoch, -1), f"{segment}: {header}, not epoch {epoch}"
         assert header.base_offset >= next_offset, f"{segment}: offset {header.base_offset} at {position}"

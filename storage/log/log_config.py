@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 NEVER = 2**63 - 1
-"""Kafka's way to say that a time or a count is without limit."""
+"""Kafka's way to say that a time or a count has no limit."""
 
 
 def _boolean(text: str) -> bool:
@@ -25,7 +25,10 @@ def _words(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Settings of a topic that the log obeys. Times are milliseconds, sizes bytes, -1 means no limit."""
+    """The settings of a topic that the log obeys.
+
+    Times are milliseconds, sizes are bytes, and -1 means no limit.
+    """
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     compression_gzip_level: int = -1
@@ -56,33 +59,35 @@ class LogConfig:
 
     @property
     def is_compacted(self) -> bool:
-        """Records are kept by key, so every record needs one."""
+        """Whether records are kept by key, so that every record needs one."""
         return "compact" in self.cleanup_policy
 
     @property
     def deletes(self) -> bool:
-        """Old segments go by time and size."""
+        """Whether old segments are deleted by time and size."""
         return "delete" in self.cleanup_policy
 
     @property
     def max_segment_ms(self) -> int:
-        """After how long a segment is closed: what is in the active one is not compacted (KIP-354)."""
+        """The age at which a segment is closed: the active segment is not compacted (KIP-354)."""
         if self.is_compacted:
             return min(self.segment_ms, max(self.max_compaction_lag_ms, 1))
         return self.segment_ms
 
     def random_segment_jitter(self) -> int:
-        """What to take off segment.ms for one segment, so that partitions created together do not roll
-        together."""
+        """What to take off segment.ms for one segment.
+
+        So partitions that are created together do not roll together.
+        """
         if self.segment_jitter_ms == 0:
             return 0
         return random.randrange(min(self.segment_jitter_ms, self.segment_ms))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, str]) -> LogConfig:
-        """The configuration that `settings` (Kafka's dotted names to text) asks for, defaults for the rest.
+        """The configuration that `settings` asks for, with defaults for the rest.
 
-        Settings that storage does not know are left alone.
+        `settings` maps Kafka's dotted names to text. Settings that storage does not know are left alone.
         """
         return cls(
             **{name: parse(settings[key]) for key, name, parse in _SETTINGS if key in settings}  # type: ignore[arg-type]

@@ -1,15 +1,15 @@
-"""Reading a log by offset: into file slices.
+"""Reading a log by offset, into file slices.
 
 A read stays within one segment and ends at a batch boundary: where the reader may read up to, at the end of
-the segment, or before `max_bytes`. Apache Kafka cuts the last batch in the middle there, which every client
-throws away; a cut at a boundary costs no more, since the index knows one nearby, and the position where the
-reader goes on is known then. A few such positions are remembered, so that a consumer that reads on needs no
-search. A read also ends before bytes that nobody looked at yet (first_read.py), and before damage.
+the segment, or before `max_bytes`. Apache Kafka ends it inside the last batch, which every client then throws
+away. Ending at a boundary costs no more, since the index knows one nearby, and the position where the reader
+goes on is then known. A few such positions are remembered, so that a consumer that reads on needs no search.
+A read also ends before bytes that are not checked yet (first_read.py), and before damage.
 
 Compaction leaves batches without records (cleaning/batch_filter.py), and segments that hold nothing else. A
-consumer's read passes by them where it would hold nothing else: librdkafka takes an answer without a record
-for a batch that did not fit, asks for twice as many bytes from then on, and past 1 GiB reports an error.
-(Apache Kafka has segments without a byte there, by which a fetch goes on.)
+consumer's read passes by them if it would hold nothing else: librdkafka takes an answer without a record for
+a batch that did not fit, asks for twice as many bytes from then on, and past 1 GiB reports an error. (Apache
+Kafka has segments without a byte there, by which a fetch goes on.)
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from kafkapy.storage.log.segments import Segments
 _REMEMBERED = 16
 
 _MOST_EMPTY = 1000
-"""So many batches without records are passed by at most, of one segment, and segments in one read: the event
-loop is not held longer, and the reader comes again."""
+"""How many batches without records a read passes by in one segment, and how many segments.
+
+The event loop is not held longer, and the reader comes again.
+"""
 
 
 class TimestampOffset(NamedTuple):
@@ -41,7 +43,7 @@ class TimestampOffset(NamedTuple):
 
 
 class LogRead(NamedTuple):
-    """Whole batches to send, and the offset behind them."""
+    """Complete batches to send, and the offset after them."""
 
     slice: FileSlice
     end_offset: int
@@ -56,20 +58,20 @@ class LogReader:
         self._segments = segments
         self._leader_epochs = leader_epochs
         self._positions: dict[int, tuple[Segment, int]] = {}
-        """Offsets at which a batch starts, or will start: segment and position."""
+        """Segment and position of offsets at which a batch starts, or will start."""
         self._by_timestamp: dict[int, TimestampOffset] = {}
         """Answers to timestamp searches; later appends do not change them."""
         self.changes = 0
-        """How often segments were cut, removed, replaced or renamed."""
+        """How often segments were truncated, removed, replaced or renamed."""
 
     def forget(self) -> None:
-        """Segments were cut, removed, replaced or renamed."""
+        """Forget positions and answers: segments were truncated, removed, replaced or renamed."""
         self.changes += 1
         self._positions.clear()
         self._by_timestamp.clear()
 
     def remember(self, offset: int, segment: Segment, position: int) -> None:
-        """The batch with `offset` starts, or will start, at `position`."""
+        """Remember that the batch with `offset` starts, or will start, at `position`."""
         positions = self._positions
         if offset not in positions and len(positions) >= _REMEMBERED:
             del positions[next(iter(positions))]
@@ -84,8 +86,9 @@ class LogReader:
         min_one_batch: bool,
         whole: bool,
     ) -> LogRead | None:
-        """Batches from the one that holds `offset`, none of which passes `upper_bound`; None where there are
-        none. `whole` says that every offset was written once and none taken out by compaction.
+        """Batches from the one that holds `offset`, none passing `upper_bound`; None without any.
+
+        `whole` says that every offset was written once and none was removed by compaction.
 
         Raises:
             BadBatchError: the segment is damaged.
@@ -130,8 +133,11 @@ class LogReader:
         min_one_batch: bool,
         whole: bool,
     ) -> LogRead | None:
-        """What to read instead of `found`, of which a reader wants records: itself, if it has any, or if
-        nothing follows. None where the next batch is larger than `max_bytes`. Raises as `read`."""
+        """What to read instead of `found` for a reader that wants records.
+
+        That is `found` itself, if it has any, or if nothing follows. None if the next batch is larger than
+        `max_bytes`. Raises as `read`.
+        """
         for _ in range(_MOST_EMPTY):
             try:
                 if found.end_offset >= upper_bound or not _is_empty(found.slice):
@@ -140,7 +146,7 @@ class LogReader:
                     found.end_offset, max_bytes, upper_bound, log_end_offset, min_one_batch, whole
                 )
             except (OSError, BadBatchError, DamagedOffsetsError):
-                break  # whoever reads on from there is told, with the offset
+                break  # a reader that goes on from there gets the error, with the offset
             if following is None and min_one_batch:
                 break
             found.slice.release()
@@ -173,8 +179,9 @@ class LogReader:
         log_end_offset: int,
         whole: bool,
     ) -> tuple[int, int]:
-        """Where a read from `position` that may go up to `limit` has to stop before what is not checked yet,
-        or damaged.
+        """Where a read from `position` has to stop before what is unchecked or damaged.
+
+        It is at most `limit`.
 
         Raises:
             DamagedOffsetsError: `position` itself is damaged.
@@ -202,7 +209,7 @@ class LogReader:
                 "first_epoch": first_epoch,
                 "end_offset": log_end_offset,
                 "end_epoch": epochs.latest_epoch,
-                "whole": False,  # no segment is behind it that could begin too late
+                "whole": False,  # no segment comes after it that could begin too late
             }
         return {
             "first_epoch": first_epoch,
@@ -228,19 +235,22 @@ class LogReader:
     # --- by timestamp ---------------------------------------------------------------------------------------
 
     def known_timestamp(self, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
-        """The answer to a search that was made before; None where there was none."""
+        """The answer to an earlier search; None if there is none."""
         known = self._by_timestamp.get(timestamp)
         return known if known is not None and known.offset >= log_start_offset else None
 
     def remember_timestamp(self, timestamp: int, found: TimestampOffset) -> None:
-        """`found` is the first record that is at least as new as `timestamp`."""
+        """Remember that `found` is the first record at least as new as `timestamp`."""
         if len(self._by_timestamp) >= _REMEMBERED:
             self._by_timestamp.clear()
         self._by_timestamp[timestamp] = found
 
 
 def _behind_damage(segment: Segment, position: int) -> int:
-    """Where good bytes go on, for an offset that is not lost: damage may be bytes between two batches."""
+    """Where good bytes go on, for an offset that is not lost.
+
+    Damage may be bytes between two batches.
+    """
     for damaged in segment.damage:
         if damaged.position <= position < damaged.end_position:
             return damaged.end_position
@@ -248,7 +258,7 @@ def _behind_damage(segment: Segment, position: int) -> int:
 
 
 def _is_empty(batches: FileSlice) -> bool:
-    """Whether no batch of these has a record: each is a header then, and nothing else."""
+    """Whether none of these batches has a record: each is then just a header."""
     count, rest = divmod(batches.nbytes, HEADER_SIZE)
     if rest or count > _MOST_EMPTY:
         return False

@@ -1,6 +1,7 @@
-"""The state of a partition's log, which its parts share: what there is of it, on disk and in memory.
+"""The state of a partition's log, which its parts share: what is on disk and in memory.
 
-The parts change it (append.py, truncation.py, retention.py, a compaction), PartitionLog is what others see.
+The parts change it (append.py, truncation.py, retention.py, a compaction). Others see it through
+PartitionLog.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kafkapy.storage.log.txn_index import CorruptTransactionIndexError
 logger = logging.getLogger(__name__)
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics whose records the broker must be able to write even when the disk is full for clients."""
+"""Internal topics, whose records must be written even when the disk is full for clients."""
 
 DAMAGE = (BadBatchError, CorruptIndexError, CorruptTransactionIndexError, DecodeError)
 """What reading a damaged file raises."""
@@ -43,17 +44,17 @@ class FilesToMake(Protocol):
     """They are made, or given up."""
 
     def make(self) -> None:
-        """Make them, unless that is settled."""
+        """Make the files, unless they are made or given up."""
 
     def give_up(self) -> bool:
-        """See that they are never made; False where they are made already."""
+        """Make sure that the files are never made; False if they are made already."""
 
 
 class Cleaning(Protocol):
     """A compaction that is under way."""
 
     def abort(self) -> None:
-        """Have it end without effect."""
+        """End it without effect."""
 
 
 class LogState:
@@ -103,7 +104,7 @@ class LogState:
         self.topic_id = topic_id
         self.path = path
         self.config = config
-        """May be replaced at any time; settings act with the next append or retention run."""
+        """It may be replaced at any time; settings act with the next append or retention run."""
         self.log_directory = log_directory
         self.segments = segments
         self.leader_epochs = leader_epochs
@@ -118,12 +119,14 @@ class LogState:
         self.reader = LogReader(segments, leader_epochs)
         self.unsynced = UnsyncedFiles()
         self.new_files: FilesToMake | None = None
-        """Of a new log, until they are made (new_log.py)."""
+        """The files of a new log, until they are made (new_log.py)."""
         self.generation = 0
-        """Counts truncations, so that a flush that ran meanwhile does not vouch for what was cut and
-        rewritten."""
+        """Counts truncations.
+
+        So a flush that ran meanwhile does not vouch for what was truncated and rewritten.
+        """
         self.cleaned_offset: int | None = None
-        """Everything below was compacted; None where nothing ever was."""
+        """Everything below was compacted; None if nothing ever was."""
         self.cleaning: Cleaning | None = None
         """The compaction that is under way."""
 
@@ -138,7 +141,7 @@ class LogState:
         return max(min(self.producers.first_unstable_offset, self.high_watermark), self.log_start_offset)
 
     def make_files(self) -> None:
-        """See that the log has its files.
+        """Make the files of the log if they are not made yet.
 
         Raises:
             StorageError: something else has the directory's name.
@@ -156,7 +159,9 @@ class LogState:
             self.producers.high_watermark_moved(offset)
 
     def advance_log_start_offset(self, offset: int) -> bool:
-        """Let the log begin at `offset`; whether that is news. Segments below go with the next retention run.
+        """Let the log begin at `offset`; return whether that is news.
+
+        Segments below it are deleted by the next retention run.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE beyond the high watermark.
@@ -176,7 +181,7 @@ class LogState:
     # --- errors ---------------------------------------------------------------------------------------------
 
     def guarded(self, what: str, call: Callable[[], T]) -> T:
-        """Run `call`. Raises KafkaError and StorageError where it raises what `translated` knows."""
+        """Run `call`, and raise what `translated` knows as KafkaError or StorageError."""
         self.log_directory.require_online()
         try:
             return call()
@@ -184,8 +189,11 @@ class LogState:
             raise self.translated(what, error) from error
 
     def translated(self, what: str, error: Exception) -> KafkaError:
-        """What to answer. An error of the disk takes the log directory offline, unless the disk is only
-        full, or the process has reached a limit."""
+        """The error to answer with.
+
+        An error of the disk takes the log directory offline, unless the disk is only full, or the process has
+        reached a limit.
+        """
         log_directory = self.log_directory
         if isinstance(error, (OSError, MemoryError)):
             if is_disk_full(error):

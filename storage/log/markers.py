@@ -1,4 +1,6 @@
-"""Transaction markers: the control batches by which a coordinator ends a transaction in a partition.
+"""Transaction markers: the control batches that end a transaction in a partition.
+
+A transaction coordinator writes them.
 
 Source: EndTransactionMarker, ControlRecordType; KIP-98.
 """
@@ -12,7 +14,7 @@ from kafkapy.protocol.records import BatchHeader, decode_records
 
 
 class TransactionMarker(NamedTuple):
-    """The one record of such a batch."""
+    """The only record of such a batch."""
 
     aborted: bool
     coordinator_epoch: int
@@ -20,8 +22,9 @@ class TransactionMarker(NamedTuple):
 
 
 def read_marker(header: BatchHeader, batch: memoryview) -> TransactionMarker | None:
-    """The end of a transaction that a control batch says; None for an emptied batch or another kind of
-    control.
+    """The transaction's end that a control batch records.
+
+    None for an emptied batch or another kind of control.
 
     Raises:
         DecodeError: the batch cannot be read.

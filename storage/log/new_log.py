@@ -6,14 +6,14 @@
 
 A new log is an empty one in memory, which can be read at once. Its files are made by whoever comes first: a
 thread in the background, or an append, which needs them. Making files is what creating a partition costs, up
-to a millisecond each where the file system has just freed many. So a topic's creation is answered when the
-metadata has it, as by Apache Kafka.
+to a millisecond each where the file system has just freed many. So a topic's creation is answered as soon as
+the metadata has it, as Apache Kafka does.
 
 Nothing is synced here. The names, and `partition.metadata`, are on disk with the first flush of the log,
 which comes before the first record counts as flushed.
 
-Crash story: a crash may leave all of the directory, a part, or nothing. There was nothing in it, and the next
-start makes what is missing of the topics that the metadata has.
+Crash story: a crash may leave all of the directory, a part, or nothing. It held no records. The next start
+makes what is missing for the topics that the metadata has.
 
 Source: LogManager.getOrCreateLog; BrokerMetadataPublisher, which makes logs after the metadata is published.
 """
@@ -49,7 +49,7 @@ def create_log(
     *,
     producer_expiration_ms: int,
 ) -> PartitionLog:
-    """An empty log that will be in the new directory `path`. Nothing is made yet."""
+    """An empty log that will be in the new directory `path`. No file is made yet."""
     files, now_ms = log_directory.files, log_directory.clock.now_ms()
     segment = Segment(files, path, 0, config, size=0, now_ms=now_ms, new=True)
     segment.dirty = config.preallocate
@@ -75,7 +75,7 @@ def create_log(
 
 
 class NewLogFiles:
-    """The files of a new log: to be made, or made, or given up. Any thread may say so, once."""
+    """The files of a new log: not made yet, made, or given up. Any thread may settle it."""
 
     __slots__ = ("_files", "_lock", "_path", "_size", "_topic_id", "is_settled")
 
@@ -84,13 +84,13 @@ class NewLogFiles:
         self._path = path
         self._topic_id = topic_id
         self._size = size
-        """Of the `.log` file, a hole."""
+        """The size of the `.log` file, a hole."""
         self._lock = threading.Lock()
         self.is_settled = False
         """They are made, or given up."""
 
     def make(self) -> None:
-        """Make them, unless that is settled.
+        """Make the files, unless they are made or given up.
 
         Raises:
             StorageError: something else has the directory's name.
@@ -107,7 +107,7 @@ class NewLogFiles:
                 try:
                     self._fill()
                 except (OSError, MemoryError):
-                    # By their names: it takes a descriptor to list a directory, and there may be none.
+                    # They are removed by name: listing a directory takes a descriptor, and there may be none.
                     for path in (self._log_file, self._metadata_file):
                         self._files.unlink(path)
                     self._files.remove(self._path)
@@ -135,7 +135,7 @@ class NewLogFiles:
             write_partition_metadata(files, self._metadata_file, self._topic_id, durable=False)
 
     def give_up(self) -> bool:
-        """See that they are never made; False where they are made already."""
+        """Make sure that the files are never made; False if they are made already."""
         with self._lock:
             given_up = not self.is_settled
             self.is_settled = True
@@ -143,8 +143,10 @@ class NewLogFiles:
 
 
 def make_files(logs: Sequence[PartitionLog]) -> tuple[Sequence[PartitionLog], Exception | None]:
-    """Make the files of new logs, in any thread, up to the first for which there is no room or no descriptor
-    now; the logs up to there, and what is lacking.
+    """Make the files of new logs, in any thread, up to the first that does not fit.
+
+    That is the first for which there is no room or no descriptor now. Returns the logs before it, and what is
+    lacking.
 
     A log directory whose disk fails goes offline.
     """
@@ -178,5 +180,8 @@ def adopt_topic_id(log: PartitionLog, topic_id: Uuid) -> None:
 
 
 def rotted(found: Uuid, known: Uuid) -> bool:
-    """Whether a topic id on disk is the known one with a byte or two damaged: no two topics are so close."""
+    """Whether a topic id on disk is the known one with a byte or two damaged.
+
+    No two topics have ids that are so close.
+    """
     return 0 < sum(one != other for one, other in zip(found, known, strict=True)) <= 2

@@ -3,10 +3,10 @@
     relative offset   int32   last offset of the batch at this position, minus the segment's base offset
     position          int32   byte in the .log file where that batch starts
 
-Entries are sparse and strictly rise in both fields: there is one for the first batch that starts more than
-`index.interval.bytes` after the batch of the entry before, or after the start of the segment. No
-entry has position 0, so a zeroed entry is damage. After a crash the index is rebuilt from the segment. See
-Apache Kafka's OffsetIndex.
+Entries are sparse and strictly rise in both fields. There is one for the first batch that starts more than
+`index.interval.bytes` after the batch of the previous entry, or after the start of the segment. No entry has
+position 0, so a zeroed entry is damage. After a crash the index is rebuilt from the segment. See Apache
+Kafka's OffsetIndex.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OffsetIndex(IndexFile):
         self.last_offset = base_offset
         """The offset of the last entry, or the base offset of an empty index."""
         self.last_position = 0
-        """The position of the last entry, 0 of an empty index."""
+        """The position of the last entry; 0 for an empty index."""
 
     @property
     def is_full(self) -> bool:
@@ -60,17 +60,20 @@ class OffsetIndex(IndexFile):
         return self.base_offset + relative, position
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry; both fields are above those of the last one and the index is not full."""
+        """Add an entry; both fields are above those of the last one, and the index is not full."""
         self._append(_ENTRY.pack(offset - self.base_offset, position))
         self.last_offset, self.last_position = offset, position
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """The last entry at or below `offset`; (base offset, 0) without any."""
+        """The last entry at or below `offset`; (base offset, 0) if there is none."""
         slot = self._floor(offset - self.base_offset, 0, 4)
         return (self.base_offset, 0) if slot < 0 else self.entry(slot)
 
     def last_position_up_to(self, position: int) -> int:
-        """The highest indexed position that is at most `position`; 0 without any. A batch starts there."""
+        """The highest indexed position that is at most `position`; 0 if there is none.
+
+        A batch starts there.
+        """
         slot = self._floor(position, 4, 8)
         return 0 if slot < 0 else self.entry(slot)[1]
 

@@ -1,18 +1,18 @@
-"""The log of one partition: an append-only sequence of record batches in segments, with its offsets.
+"""The log of one partition: record batches in segments, appended only, with its offsets.
 
     log start offset   <=  last stable offset  <=  high watermark  <=  log end offset
     flushed offset                                                <=  log end offset
 
 Readers see what lies between the log start offset and the high watermark (or the last stable offset).
-Everything below the flushed offset is on disk, its file names included; as far as the leader epochs are
-saved it is the recovery point. Who moves the high watermark, and when a flush is due, is for the broker to
-say: this class neither waits nor schedules.
+Everything below the flushed offset is on disk, its file names included. It is the recovery point, as far as
+the leader epochs are saved. The broker decides who moves the high watermark, and when a flush is due: this
+class neither waits nor schedules.
 
 One thread uses a log, the event loop's. Only `FlushTicket.run` goes elsewhere.
 
 Crash story: batches above the recovery point may be missing or torn after a crash; recovery.py keeps the good
-prefix. An append that fails leaves nothing behind: the file is cut back to its last batch. With no space, no
-descriptor or no memory left the append is refused and the log goes on when there is some; any other error of
+prefix. An append that fails leaves nothing: the file is truncated to its last batch. If space, descriptors or
+memory are lacking, the append is refused, and the log goes on when there are some again. Any other error of
 the disk takes the whole log directory offline (log_directory.py). A batch is never visible in part: the end
 of the log moves after the write.
 
@@ -111,7 +111,10 @@ class PartitionLog(LogState):
 
     @property
     def recovery_point(self) -> int:
-        """Below it a restart need not look: all is on disk, the leader epochs in their checkpoint too."""
+        """Where a restart has to begin to look.
+
+        Below it all is on disk, the leader epochs in their checkpoint too.
+        """
         return min(self.flushed_offset, self.leader_epochs.saved_below)
 
     # --- appending ------------------------------------------------------------------------------------------
@@ -119,7 +122,9 @@ class PartitionLog(LogState):
     def append(
         self, records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
     ) -> AppendInfo:
-        """Validate batches, give them the next offsets and write them. The buffer is changed in place.
+        """Validate batches, give them the next offsets and write them.
+
+        The buffer is changed in place.
 
         Raises:
             KafkaError: the batches are refused.
@@ -145,8 +150,10 @@ class PartitionLog(LogState):
     def append_as_follower(self, records: memoryview, *, now_ms: int) -> AppendInfo:
         """Write batches as the leader has them, with its offsets and epochs.
 
-        Raises: KafkaError: CORRUPT_MESSAGE or INVALID_RECORD, also where the offsets are not above those of
-        the log. StorageError: the disk is full, or failed.
+        Raises:
+            KafkaError: CORRUPT_MESSAGE or INVALID_RECORD, also where the offsets are not above
+                those of the log.
+            StorageError: the disk is full, or failed.
         """
         self.log_directory.require_online()
         origin = AppendOrigin.REPLICATION
@@ -175,9 +182,9 @@ class PartitionLog(LogState):
     # --- flushing -------------------------------------------------------------------------------------------
 
     def prepare_flush(self) -> FlushTicket | None:
-        """What is to be synced so that everything below the log end offset is on disk.
+        """What to sync so that everything below the log end offset is on disk.
 
-        None when all of it is, or the partition was deleted. Sync it with `ticket.run()` in a worker thread,
+        None if all of it is, or the partition was deleted. Sync it with `ticket.run()` in a worker thread,
         then call `complete_flush`, or `abort_flush` if that raised anything.
 
         Raises:
@@ -213,7 +220,7 @@ class PartitionLog(LogState):
         self._ticket = None
 
     def abort_flush(self, ticket: FlushTicket, error: BaseException) -> None:
-        """Nothing that `ticket` was to sync counts as flushed, because of what `ticket.run` raised.
+        """Count nothing that `ticket` was to sync as flushed, because of what `ticket.run` raised.
 
         A failed sync takes the log directory offline. After anything else the next flush has it all to do.
         """
@@ -225,7 +232,7 @@ class PartitionLog(LogState):
 
     @property
     def has_unflushed_segments(self) -> bool:
-        """A segment was closed and is not synced yet: time for a flush in the background."""
+        """Whether a closed segment is not synced yet: time for a flush in the background."""
         return bool(self.unsynced.segments)
 
     def flush(self) -> None:
@@ -256,10 +263,11 @@ class PartitionLog(LogState):
         min_one_batch: bool = True,
         pass_empty: bool = False,
     ) -> LogRead | None:
-        """Whole batches from the one that holds `offset`, none that passes `upper_bound`; None without any.
+        """Complete batches from the one that holds `offset`, none passing `upper_bound`.
 
-        At most `max_bytes`, unless `min_one_batch` and the first batch is larger. With `pass_empty` batches
-        without records are passed by, unless there are others. The caller releases the slice.
+        None if there are none. They are at most `max_bytes`, unless `min_one_batch` and the first batch is
+        larger. With `pass_empty`, batches without records are passed by if the read would hold nothing else.
+        The caller releases the slice.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE, or CORRUPT_MESSAGE where the file is damaged.
@@ -285,8 +293,10 @@ class PartitionLog(LogState):
             raise self.translated("reading", error) from error
 
     def search(self, timestamp: int | None, max_decompressed: int = MAX_DECOMPRESSED) -> TimestampSearch:
-        """A search for the first record that is at least as new as `timestamp`, or for the first one with the
-        highest timestamp where that is None. `TimestampSearch.run` does it, in any thread.
+        """A search for the first record that is at least as new as `timestamp`.
+
+        If that is None, it is for the first record with the highest timestamp. `TimestampSearch.run`
+        searches, in any thread.
 
         Args:
             max_decompressed: the most bytes to which the records of a batch may decompress.
@@ -298,7 +308,9 @@ class PartitionLog(LogState):
         return TimestampSearch(self, timestamp, max_decompressed)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record that is at least as new as `timestamp`; None without any. Blocks, in any thread.
+        """The first record that is at least as new as `timestamp`; None if there is none.
+
+        It blocks, and may be called in any thread.
 
         Raises:
             KafkaError: CORRUPT_MESSAGE where the file is damaged.
@@ -307,8 +319,10 @@ class PartitionLog(LogState):
         return self._searched(timestamp)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """The first record with the highest timestamp of the log; None without timestamps. Raises as
-        above."""
+        """The first record with the highest timestamp of the log; None without timestamps.
+
+        Raises as `offset_for_timestamp`.
+        """
         return self._searched(None)
 
     def _searched(self, timestamp: int | None) -> TimestampOffset | None:
@@ -319,20 +333,22 @@ class PartitionLog(LogState):
                 return search.result()
 
     def aborted_transactions(self, first: int, end: int) -> list[AbortedTxn]:
-        """The aborted transactions that have records in offsets `first` to `end`, exclusive. Raises as
-        above."""
+        """The aborted transactions that have records in offsets `first` to `end`, exclusive.
+
+        Raises as `offset_for_timestamp`.
+        """
         return self.guarded("reading", lambda: self.segments.aborted_transactions(first, end))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest leader epoch not above `epoch` and where it ended; (-1, -1) where that is not known."""
+        """The largest leader epoch not above `epoch`, and where it ended; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
-    # --- cutting --------------------------------------------------------------------------------------------
+    # --- truncating -----------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove every batch that holds `offset` or anything above; whether there were any.
+        """Remove every batch that holds `offset` or anything above; return whether there were any.
 
-        The log then ends behind its last batch, which may be below `offset`.
+        The log then ends after its last batch, which may be below `offset`.
 
         Raises:
             StorageError: the disk failed.
@@ -353,7 +369,7 @@ class PartitionLog(LogState):
         self._all_or_offline("truncating", lambda: self._truncator.truncate_fully_and_start_at(offset))
 
     def delete_old_segments(self, now_ms: int, most: int = ALL) -> int:
-        """Delete what the retention settings let go, at most so many segments; the number of them.
+        """Delete at most `most` segments that retention does not keep; return how many.
 
         Raises:
             StorageError: the disk failed.
@@ -365,7 +381,7 @@ class PartitionLog(LogState):
     # --- compaction -----------------------------------------------------------------------------------------
 
     def replace_segments(self, swap: Callable[[LogState], None]) -> None:
-        """Let a compaction put a segment in the place of those that it was made from (cleaning/swap.py).
+        """Let a compaction put a segment in the place of those it was made from (cleaning/swap.py).
 
         Raises:
             CleaningAbortedError: the log changed meanwhile.
@@ -374,7 +390,7 @@ class PartitionLog(LogState):
         self._all_or_offline("compacting", lambda: swap(self))
 
     def stop_cleaning(self) -> None:
-        """Have a compaction that is under way end without effect, from now on: the log is about to change.
+        """Have a compaction under way end without effect, from now on: the log is about to change.
 
         Raises:
             StorageError: the disk failed just now.
@@ -393,7 +409,9 @@ class PartitionLog(LogState):
     # --- closing --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Leave the files as a clean stop does: synced, trimmed, with a producer snapshot at the end.
+        """Leave the files as a clean stop does: synced, trimmed, with a producer snapshot.
+
+        The snapshot is at the end of the log.
 
         Raises:
             StorageError: the disk is full, or failed; the log counts as not closed.
@@ -422,7 +440,7 @@ class PartitionLog(LogState):
             segment.close_files()
 
     def moved_to(self, path: str) -> None:
-        """Take note that the directory was renamed."""
+        """Note that the directory was renamed."""
         self.unsynced.moved(self.path, path)
         self.path = path
         self.snapshots.directory = path
@@ -431,7 +449,9 @@ class PartitionLog(LogState):
         self.reader.forget()
 
     def abandon(self) -> None:
-        """The partition is being deleted: nothing more is flushed, and a flush that runs may miss its files.
+        """Note that the partition is being deleted.
+
+        Nothing more is flushed, and a flush that runs may find its files missing.
 
         Raises:
             StorageError: the disk failed.
@@ -442,14 +462,14 @@ class PartitionLog(LogState):
         self.stop_cleaning()
 
     def check(self) -> None:
-        """Assert what must always hold, reading the whole log. For tests."""
+        """Assert what must always hold, reading the entire log. For tests."""
         self.make_files()
         check_log(self)
 
     # --- errors ---------------------------------------------------------------------------------------------
 
     def _all_or_offline(self, what: str, call: Callable[[], T]) -> T:
-        """Run `call`, which must not stop half-way: then even a full disk takes the log directory offline."""
+        """Run `call`, which must not stop half-way: even a full disk takes the directory offline."""
 
         def whole() -> T:
             try:

@@ -1,5 +1,7 @@
-"""Bringing the producer states of a log to an offset: the newest good snapshot, then the batches behind
-it."""
+"""Bringing the producer states of a log to an offset.
+
+They come from the newest good snapshot, and the batches after it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def load_producers(
     end_offset: int,
     now_ms: int,
 ) -> None:
-    """Make `states` those after all batches below `end_offset`.
+    """Bring `states` to `end_offset`: those after all batches below it.
 
     Raises:
         BadBatchError, DecodeError: a batch cannot be read.

@@ -20,11 +20,11 @@ duplicate after a restart. Here each of the up to five cached batches has an ent
 own reader keeps the last entry of a producer, which is the one it would have written.
 
 Snapshots are taken when a segment is rolled, named by the base offset of the new one, and when the log is
-closed. Of many producers that takes a while: at a roll they are then only copied, and the next flush writes
-the snapshot in its thread (flush.py), to a file that gets its name on the event loop, if it is still wanted.
+closed. With many producers that takes a while. At a roll they are then only copied. The next flush writes the
+snapshot in its thread (flush.py), to a file that gets its name on the event loop, if it is still wanted.
 
-Crash story: a snapshot is only a shortcut. One that is torn or damaged is deleted and an older one taken, or
-the state is built from the log's start. One that lies above the end of the log is deleted: it knows batches
+Crash story: a snapshot is only a shortcut. If one is torn or damaged, it is deleted and an older one taken,
+or the state is rebuilt from the log's start. A snapshot above the end of the log is deleted: it knows batches
 that are gone.
 
 Source: ProducerStateManager, ProducerSnapshot.json.
@@ -50,10 +50,10 @@ logger = logging.getLogger(__name__)
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 UNNAMED_SUFFIX: Final = ".tmp"
-"""Behind the name that a snapshot gets when it is written."""
+"""The suffix of a snapshot's name while it is being written."""
 
 WRITTEN_AT_ONCE: Final = 1000
-"""Of more producers the snapshot of a roll is written by the next flush: these take some 3 ms."""
+"""With more producers the next flush writes the snapshot of a roll: these take some 3 ms."""
 
 _VERSION = 1
 _HEADER = struct.Struct("!hIi")
@@ -67,7 +67,7 @@ class CorruptSnapshotError(ValueError):
 
 
 def snapshot_offset(name: str) -> int | None:
-    """The offset of a snapshot by its file name; None for any other file."""
+    """The offset of a snapshot, from its file name; None for any other file."""
     match = _NAME.fullmatch(name)
     return None if match is None else int(match[1])
 
@@ -139,13 +139,13 @@ class PendingSnapshot:
         self._is_written = False
         self.offset = states.end_offset
         self.is_wanted = True
-        """The log still has what the snapshot speaks of."""
+        """The log still has the batches that the snapshot covers."""
 
     def write(self, files: FileSystem, *, durable: bool) -> None:
         """Write the file, in any thread, under a name that a start removes.
 
         Raises:
-            OSError: the disk failed. With no space, descriptor or memory left there is just no snapshot.
+            OSError: the disk failed. If only space, a descriptor or memory is lacking, there is no snapshot.
         """
         path = self._snapshots.path(self.offset) + UNNAMED_SUFFIX
         try:
@@ -162,7 +162,7 @@ class PendingSnapshot:
             return  # the partition's directory has another name by now
         except (OSError, MemoryError) as error:
             if is_exhausted(error) or is_disk_full(error):
-                return  # A snapshot saves time after a crash, no more.
+                return  # A snapshot merely saves time after a crash.
             raise
         self._is_written = True
 
@@ -179,19 +179,19 @@ class ProducerSnapshots:
     def __init__(self, files: FileSystem, directory: str, offsets: Iterable[int] = ()) -> None:
         self._files = files
         self.directory = directory
-        """The partition's directory; set it anew when that is renamed."""
+        """The partition's directory; set it again when that is renamed."""
         self.offsets = tuple(sorted(offsets))
-        """Of the snapshots there are, mostly none."""
+        """The offsets of the snapshots there are, mostly none."""
         self.last_offset = 0
-        """Of the state last taken or loaded: taking another one there is worth nothing."""
+        """The offset of the state last taken or loaded: another snapshot there has no use."""
         self._pending: tuple[PendingSnapshot, ...] = ()
-        """Those that are not written yet."""
+        """Snapshots that are not written yet."""
 
     def path(self, offset: int) -> str:
         return f"{self.directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
 
     def take(self, states: ProducerStates, *, durable: bool = True) -> str | None:
-        """Save the states at their end offset; the path written, None if a snapshot is there already."""
+        """Save the states at their end offset; return the path, None if there is one already."""
         offset = states.end_offset
         if offset <= self.last_offset:
             return None
@@ -214,7 +214,7 @@ class ProducerSnapshots:
         return pending
 
     def settle(self, pending: PendingSnapshot, *, is_written: bool) -> None:
-        """Take note that `pending` is written, or could not be."""
+        """Note that `pending` is written, or could not be."""
         self._pending = tuple(each for each in self._pending if each is not pending)
         path = self.path(pending.offset)
         if is_written and pending.is_wanted:
@@ -228,8 +228,8 @@ class ProducerSnapshots:
     ) -> None:
         """Give `states` what the newest good snapshot within the log holds.
 
-        The batches from `states.end_offset` to the log end offset are for the caller to replay. States that
-        are already those at the log end offset stay as they are. Snapshots outside the log are deleted.
+        The caller has to replay the batches from `states.end_offset` to the log end offset. States that are
+        already at the log end offset stay as they are. Snapshots outside the log are deleted.
         """
         known = (*self.offsets, *(pending.offset for pending in self._pending))
         for offset in [o for o in known if o > log_end_offset or o <= log_start_offset]:
@@ -275,8 +275,10 @@ class ProducerSnapshots:
         self.last_offset = 0
 
     def delete_strays(self, base_offsets: Iterable[int]) -> None:
-        """Delete the snapshots that belong to no segment, but keep one behind the last segment's base offset:
-        it was taken when the log was closed."""
+        """Delete the snapshots that belong to no segment.
+
+        One after the last segment's base offset stays: it was taken when the log was closed.
+        """
         bases = set(base_offsets)
         strays = [offset for offset in self.offsets if offset not in bases]
         if strays and bases and strays[-1] > max(bases):

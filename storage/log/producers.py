@@ -1,16 +1,16 @@
-"""What a partition knows of the producers that wrote to it: duplicates, gaps, zombies and open transactions.
+"""The producers of a partition: duplicates, gaps, zombies and open transactions.
 
-For each producer id: its epoch, the sequence and offset ranges of its last five batches (a client has at most
-five in flight, so a retried one is among them), and the first offset of its open transaction. A batch must
-continue the sequence; one that was written already is answered with its original offsets; a new epoch starts
-at sequence 0. A producer the log knows nothing of may start anywhere: its records may have been deleted, or
-it was idle too long.
+For each producer id this knows its epoch, the sequence and offset ranges of its last five batches (a client
+has at most five in flight, so a retried one is among them), and the first offset of its open transaction. A
+batch must continue the sequence. One that was already written is answered with its original offsets. A new
+epoch starts at sequence 0. A producer that the log does not know may start anywhere: its records may have
+been deleted, or it was idle too long.
 
 Transactions: `first_unstable_offset` is that of the earliest transaction which is open, or whose marker lies
 above the high watermark. A read_committed reader stops there.
 
-Crash story: the state is a function of the log. producer_snapshots.py saves it at some offsets; after a crash
-the newest good snapshot is loaded and the batches behind it are replayed.
+Crash story: the state is a function of the log. producer_snapshots.py saves it at some offsets. After a crash
+the newest good snapshot is loaded, and the batches after it are replayed.
 
 Source: ProducerStateManager, ProducerStateEntry, ProducerAppendInfo; KIP-98, KIP-360, KIP-890.
 """
@@ -30,17 +30,22 @@ from kafkapy.storage.log.validate import AppendOrigin
 CACHED_BATCHES: Final = 5
 NO_OFFSET: Final = -1
 NO_UNSTABLE_OFFSET: Final = 2**63 - 1
-"""first_unstable_offset where every transaction is decided: the high watermark alone limits the reader."""
+"""first_unstable_offset if every transaction is decided.
+
+The high watermark alone limits the reader then.
+"""
 
 _EXPIRED_AT_ONCE: Final = 10_000
-"""Producers that one step of `expire_some` looks at: a millisecond's work."""
+"""How many producers one step of `expire_some` looks at: a millisecond's work."""
 
 MAX_SEQUENCE: Final = 2**31 - 1
-"""The sequence number behind this one is 0."""
+"""The sequence number after this one is 0."""
 
 _BATCH = struct.Struct("!iqiq")
-"""last sequence, last offset, offset delta, timestamp of a cached batch. Packed: a log may know many
-producers."""
+"""Last sequence, last offset, offset delta and timestamp of a cached batch.
+
+They are packed: a log may know many producers.
+"""
 
 
 class CachedBatch(NamedTuple):
@@ -90,7 +95,7 @@ class ProducerEntry:
         self._batches = b""
 
     def copy(self) -> ProducerEntry:
-        """A twin, to try an append on."""
+        """A copy, to try an append on."""
         twin = ProducerEntry.__new__(ProducerEntry)
         twin.epoch = self.epoch
         twin.coordinator_epoch = self.coordinator_epoch
@@ -107,19 +112,19 @@ class ProducerEntry:
 
     @property
     def last_offset(self) -> int:
-        """Of the last batch of this epoch, NO_OFFSET without any."""
+        """The last offset of the last batch of this epoch; NO_OFFSET if there is none."""
         batches = self._batches
         return _BATCH.unpack_from(batches, len(batches) - _BATCH.size)[1] if batches else NO_OFFSET
 
     def set_epoch(self, epoch: int) -> None:
-        """Take note of the epoch of a batch: batches of another one are no duplicates of later ones."""
+        """Note the epoch of a batch: batches of another epoch cannot be duplicates."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.last_sequence = NO_SEQUENCE
             self._batches = b""
 
     def add_batch(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
-        """A batch of the current epoch was written."""
+        """Note that a batch of the current epoch was written."""
         packed = _BATCH.pack(last_sequence, last_offset, offset_delta, timestamp)
         self._batches = (self._batches + packed)[-CACHED_BATCHES * _BATCH.size :]
         self.last_sequence = last_sequence
@@ -135,7 +140,7 @@ class ProducerEntry:
 
 
 class ProducerUpdates:
-    """What an append changes, worked out before it is written; `commit` makes it so."""
+    """What an append changes, worked out before it is written; `commit` applies it."""
 
     __slots__ = ("completed", "duplicate", "entries", "started")
 
@@ -171,8 +176,10 @@ class ProducerStates:
         self._ongoing: dict[int, int] = {}
         """Open transactions: first offset to producer id, in order of first offset."""
         self._unreplicated: dict[int, int] = {}
-        """Decided transactions whose marker is not below the high watermark: first offset to marker
-        offset."""
+        """Decided transactions whose marker is not below the high watermark.
+
+        It maps first offset to marker offset.
+        """
         self._verified: dict[int, None] = {}
         """Producer ids, as keys: an empty set would take three times the memory."""
 
@@ -184,8 +191,10 @@ class ProducerStates:
         return iter(self._producers.items())
 
     def copy_producers(self) -> dict[int, ProducerEntry]:
-        """The producers as they are now, to be read in any thread: an append replaces an entry, and changes
-        none."""
+        """The producers as they are now, to be read in any thread.
+
+        An append replaces an entry, and changes none.
+        """
         return self._producers.copy()
 
     def get(self, producer_id: int) -> ProducerEntry | None:
@@ -193,9 +202,9 @@ class ProducerStates:
         return self._producers.get(producer_id)
 
     def verify_transaction(self, producer_id: int) -> None:
-        """Let a producer begin a transaction: its coordinator confirmed that it includes this partition.
+        """Let a producer begin a transaction: its coordinator confirmed this partition.
 
-        Its first batch uses that up. Without it a late batch of a finished transaction would open one that
+        The first batch uses that up. Without it a late batch of a finished transaction would open one that
         nobody ends.
         """
         self._verified[producer_id] = None
@@ -205,8 +214,7 @@ class ProducerStates:
         """The first offset of the earliest open transaction."""
         return next(iter(self._ongoing), None)
 
-    # --- appending
-    # ---------------------------------------------------------------------------------------------
+    # --- appending ------------------------------------------------------------------------------------------
 
     def prepare(
         self,
@@ -215,11 +223,10 @@ class ProducerStates:
         origin: AppendOrigin,
         now_ms: int,
     ) -> ProducerUpdates | None:
-        """Check batches whose offsets are assigned, and work out what appending them changes; nothing is
-        changed.
+        """Check batches that have their offsets, and work out what appending them changes.
 
-        None where no batch has a producer id. A duplicate stops the search: a client sends one batch at a
-        time.
+        Nothing is changed yet. None if no batch has a producer id. A duplicate stops the search: a client
+        sends one batch at a time.
 
         Raises:
             KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE or
@@ -262,9 +269,10 @@ class ProducerStates:
     def commit(
         self, updates: ProducerUpdates, write_aborted: Callable[[AbortedTxn], object] | None = None
     ) -> None:
-        """Make it so: the batches are written. `write_aborted` puts an aborted transaction into the index.
+        """Apply `updates`: the batches are written.
 
-        Where that fails the transaction stays open, and the last stable offset with it.
+        `write_aborted` puts an aborted transaction into the index. If that fails, the transaction stays open,
+        and the last stable offset stays with it.
         """
         self._producers.update(updates.entries)
         for first_offset, producer_id in updates.started:
@@ -286,7 +294,7 @@ class ProducerStates:
         now_ms: int,
         write_aborted: Callable[[AbortedTxn], object] | None = None,
     ) -> None:
-        """Take note of a batch that is in the log already: `batch` is all of it.
+        """Note a batch that is in the log already: `batch` is all of it.
 
         Raises:
             DecodeError: a control batch cannot be read.
@@ -299,7 +307,7 @@ class ProducerStates:
         self.end_offset = header.last_offset + 1
 
     def high_watermark_moved(self, high_watermark: int) -> None:
-        """Transactions whose marker is below the high watermark are settled."""
+        """Settle the transactions whose marker is below the high watermark."""
         if self._unreplicated:
             settled = [first for first, last in self._unreplicated.items() if last < high_watermark]
             for first_offset in settled:
@@ -308,19 +316,19 @@ class ProducerStates:
                 self._find_first_unstable()
 
     def log_start_moved(self, log_start_offset: int) -> None:
-        """Records below `log_start_offset` are deleted; what is known of their producers stays."""
+        """Note that records below `log_start_offset` are deleted; their producers stay known."""
         self.high_watermark_moved(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
 
     def expire(self, now_ms: int) -> int:
-        """Forget the producers that were idle too long; how many."""
+        """Forget the producers that were idle too long; return how many."""
         known = len(self._producers)
         for _ in self.expire_some(now_ms):
             pass
         return known - len(self._producers)
 
     def expire_some(self, now_ms: int) -> Iterator[None]:
-        """As `expire`; a step looks at some producers, and anything may happen between two steps."""
+        """Expire producers as `expire` does, some in each step; anything may happen between steps."""
         known = list(self._producers.items())
         for start in range(0, len(known), _EXPIRED_AT_ONCE):
             for producer_id, entry in known[start : start + _EXPIRED_AT_ONCE]:
@@ -329,11 +337,10 @@ class ProducerStates:
                     del self._producers[producer_id]
             yield
 
-    # --- loading
-    # -----------------------------------------------------------------------------------------------
+    # --- loading --------------------------------------------------------------------------------------------
 
     def clear(self, end_offset: int) -> None:
-        """Start anew with nothing known below `end_offset`."""
+        """Start again with nothing known below `end_offset`."""
         self._producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
@@ -341,7 +348,7 @@ class ProducerStates:
         self.end_offset = end_offset
 
     def restore(self, producers: dict[int, ProducerEntry], end_offset: int) -> None:
-        """Start anew with the state that a snapshot at `end_offset` holds."""
+        """Start again with the state that a snapshot at `end_offset` holds."""
         self.clear(end_offset)
         self._producers = producers
         open_txns = [(entry.txn_first_offset, producer_id) for producer_id, entry in producers.items()]

@@ -1,12 +1,12 @@
-"""Retention: which of a log's oldest segments go, by log start offset, by size and by time.
+"""Retention: which of a log's oldest segments are deleted, by start offset, size and time.
 
-Segments go whole, oldest first, and only below the high watermark. The active segment goes too when it has
-expired: a new one is rolled first, since a log always has one. With cleanup.policy=compact alone only the log
-start offset counts. The files are renamed to `.deleted` and removed after file.delete.delay.ms; until then a
-reader that holds one goes on.
+Entire segments are deleted, oldest first, and only below the high watermark. The active segment goes too when
+it has expired: a new one is rolled first, since a log always has one. With cleanup.policy=compact alone only
+the log start offset counts. The files are renamed to `.deleted` and removed after file.delete.delay.ms; until
+then a reader that holds one goes on.
 
-Crash story: a restart removes `.deleted` files. Where the rename was lost, the segment is there again and
-goes again.
+Crash story: a restart removes `.deleted` files. If the rename was lost, the segment is there again and is
+deleted again.
 
 Source: UnifiedLog.deleteOldSegments.
 """
@@ -25,14 +25,16 @@ from kafkapy.storage.log.truncation import Truncator
 logger = logging.getLogger(__name__)
 
 ALL: Final = sys.maxsize
-"""As many segments as may go."""
+"""No limit on how many segments are deleted."""
 
 Predicate = Callable[[Segment, Segment | None], bool]
-"""Whether a segment may go; the other is the one behind it."""
+"""Whether a segment may go; the second argument is the segment after it."""
 
 
 def delete_old_segments(log: LogState, truncator: Truncator, now_ms: int, most: int) -> int:
-    """Delete what the topic's retention settings let go, at most so many segments; the number of them.
+    """Delete what the topic's retention settings no longer keep; return how many segments.
+
+    At most `most` segments go.
 
     Raises:
         OSError: the disk failed.
@@ -68,7 +70,7 @@ def _starts_below(following: Segment | None, log_start_offset: int) -> bool:
 
 
 class _Excess:
-    """Bytes by which a log is larger than it may be."""
+    """The number of bytes by which a log is larger than it may be."""
 
     def __init__(self, nbytes: int) -> None:
         self._left = nbytes
@@ -82,7 +84,7 @@ class _Excess:
 
 
 def _delete(log: LogState, truncator: Truncator, may_go: Predicate, reason: str, most: int) -> int:
-    """Delete the oldest segments as long as they `may_go`, at most so many."""
+    """Delete the oldest segments as long as they `may_go`, at most `most`; return how many."""
     segments = list(log.segments)
     count = 0
     for segment, following in zip(segments, [*segments[1:], None], strict=True):

@@ -1,14 +1,15 @@
-"""A segment of a log: a `.log` file of record batches, and its indexes, all named by the segment's base
-offset.
+"""A segment of a log: a `.log` file of record batches, and its indexes.
+
+All are named by the segment's base offset:
 
     00000000000000000000.log         record batches, one after another, nothing else
     00000000000000000000.index       offset_index.py
     00000000000000000000.timeindex   time_index.py
     00000000000000000000.txnindex    txn_index.py, only where a transaction was aborted
 
-The base offset is at or below the first offset in the file and above every offset of the segment before.
+The base offset is at or below the first offset in the file, and above every offset of the segment before.
 Offsets in the indexes are relative to it in 32 bits, so a segment ends before an offset that does not fit.
-Only the last segment of a log is written; its index files are preallocated, those of the others are trimmed.
+Only the last segment of a log is written. Its index files are preallocated, those of the others are trimmed.
 
 Crash story: the `.log` file is the truth. What was not synced may be missing or torn after a crash;
 recovery.py keeps the good prefix and rebuilds the indexes. An index entry that could not be written (a full
@@ -54,11 +55,11 @@ INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
 
 _UNKNOWN = -2
-"""Of a timestamp that was not read from the files yet."""
+"""For a timestamp that was not read from the files yet."""
 
 
 def segment_stem(directory: str, base_offset: int) -> str:
-    """The path of a segment's files up to the suffix."""
+    """The path of a segment's files, up to the suffix."""
     return f"{directory}/{base_offset:020d}"
 
 
@@ -115,16 +116,16 @@ class Segment:
         self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
         self._max_timestamp_offset = base_offset
         self._rolling_timestamp = NO_TIMESTAMP if new else _UNKNOWN
-        """Timestamp of the first batch, from which segment.ms counts."""
+        """The timestamp of the first batch, from which segment.ms counts."""
         self._txn_index: TransactionIndex | None = None
         self.damage: tuple[DamagedRange, ...] = ()
-        """What of the file holds no batches any more, in order. Every walk leaves it out."""
+        """The damaged ranges of the file, in order. Every walk leaves them out."""
         self.unchecked: Unchecked | None = None
-        """What was on disk when the log was loaded and was not looked at; None where nothing was."""
+        """What was on disk when the log was loaded and is not checked yet; None if nothing is."""
         self.cut_short = False
-        """An index points behind the end of the file."""
+        """An index points past the end of the file."""
         self.used = False
-        """Of the `.log` file (open_files.py)."""
+        """Whether the `.log` file was used of late (open_files.py)."""
 
     @classmethod
     def create(
@@ -135,7 +136,7 @@ class Segment:
         config: LogConfig,
         now_ms: int,
     ) -> Segment:
-        """Make an empty segment; what lies there under its names goes (as in LocalLog.roll)."""
+        """Make an empty segment; files that have its names are removed (as in LocalLog.roll)."""
         segment = cls(files, directory, base_offset, config, size=0, now_ms=now_ms, new=True)
         stem = segment.stem
         try:
@@ -146,7 +147,7 @@ class Segment:
                 segment.dirty = True
                 files.truncate(segment.file, config.segment_bytes)
         except OSError:
-            # After a restart, an empty segment that the log did not know of would hide what came next.
+            # After a restart, an empty segment that the log did not know would hide what came next.
             segment.close_files()
             for suffix in SUFFIXES:
                 files.unlink(stem + suffix)
@@ -189,8 +190,9 @@ class Segment:
     def append(self, headers: Sequence[BatchHeader], buffers: list[Buffer], nbytes: int) -> None:
         """Write batches after the last one, and the index entries that are due.
 
-        Raises: OSError, MemoryError: nothing of the batches is part of the segment; the file may hold a piece
-        of them (`cut_back`).
+        Raises:
+            OSError, MemoryError: nothing of the batches is part of the segment; the file may hold a part of
+                them (`cut_back`).
         """
         position = self.size
         self.dirty = self.used = True
@@ -209,13 +211,13 @@ class Segment:
                     self._rolling_timestamp = NO_TIMESTAMP
                 self.read_max_timestamp()
                 raise
-            for header in headers:  # it may have ended before the last of them
+            for header in headers:  # the segment may have ended before the last of them
                 if header.max_timestamp > self.max_timestamp:
                     self._max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
         self.size = position + nbytes
 
     def _index(self, headers: Iterable[BatchHeader], position: int) -> bool:
-        """Take note of batches, the first of which starts at `position`; whether there are index entries."""
+        """Note batches, the first of which starts at `position`; return whether entries were added."""
         is_indexed = False
         for header in headers:
             is_indexed |= self.index_batch(position, header.last_offset, header.max_timestamp)
@@ -223,7 +225,7 @@ class Segment:
         return is_indexed
 
     def index_batch(self, position: int, last_offset: int, max_timestamp: int) -> bool:
-        """Take note of the next batch, which starts at `position`; whether it gets an index entry.
+        """Note the next batch, which starts at `position`; return whether it gets an index entry.
 
         The entries depend on the batches alone, not on how many were appended at once, nor on restarts.
         """
@@ -246,14 +248,17 @@ class Segment:
         return True
 
     def cut_back(self) -> None:
-        """Remove from the file what a failed append left behind the last batch."""
+        """Truncate what a failed append left after the last batch."""
         self._files.truncate(self.file, self.size)
 
     def should_roll(
         self, config: LogConfig, nbytes: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> bool:
-        """Whether these batches belong into a new segment: this one is too large, too old, its index is full,
-        or the last offset does not fit 32 bits behind the base offset."""
+        """Whether these batches belong in a new segment.
+
+        They do if this one is too large or too old, if its index is full, or if the last offset does not fit
+        in 32 bits after the base offset.
+        """
         size = self.size
         if size == 0:
             return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
@@ -272,7 +277,10 @@ class Segment:
         return age > config.max_segment_ms - self.roll_jitter_ms
 
     def finish(self) -> None:
-        """Give the time index its last entry before the segment stops being the active one, or is closed."""
+        """Give the time index its last entry.
+
+        This comes before the segment stops being the active one, or is closed.
+        """
         self.offset_index.make()
         self.time_index.make()
         if self._max_timestamp != _UNKNOWN:
@@ -281,21 +289,21 @@ class Segment:
             self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
 
     def trim(self) -> None:
-        """Cut preallocated space off the files."""
+        """Trim the preallocated space of the files."""
         self.offset_index.trim()
         self.time_index.trim()
         if self._files.size(self.path) != self.size:
             self._files.truncate(self.file, self.size)
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the batches that hold `offset` or anything above; whether there were any."""
+        """Remove the batches that hold `offset` or anything above; return whether there were any."""
         found = self.find(offset)
         self.dirty = True
         self._load_indexes()
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        # What lies behind the entries must not look like entries after a crash.
+        # What lies after the entries must not look like entries after a crash.
         self.offset_index.truncate_file()
         self.time_index.truncate_file()
         if found is None:
@@ -332,13 +340,16 @@ class Segment:
             self._load_indexes()
         found = self.offset_index.lookup(offset)
         if self.unchecked is not None and found[1] and not self._leads_to(found[1], found[0]):
-            # A wrong entry would lead past records in silence.
+            # A wrong entry would silently lead past records.
             self._mend_indexes(f"no batch begins at byte {found[1]}")
             found = self.offset_index.lookup(offset)
         return found
 
     def position_for_timestamp(self, timestamp: int, start_offset: int) -> int:
-        """Where to start looking for a record at least as new as `timestamp` and not below `start_offset`."""
+        """Where to start looking for a record at least as new as `timestamp`.
+
+        Only records from `start_offset` on are of interest.
+        """
         if self.time_index.entries < 0:
             self._load_indexes()
         found, offset = self.time_index.lookup(timestamp)
@@ -347,10 +358,10 @@ class Segment:
         return self.lookup(max(offset, start_offset))[1]
 
     def cut(self, position: int, max_bytes: int, limit: int) -> tuple[int, int | None]:
-        """Where to end a read of at most `max_bytes` from the batch at `position`: the end, and the offset
-        there.
+        """Where to end a read of at most `max_bytes` from the batch at `position`.
 
-        The offset is None where the end is `position` itself: its batch alone is larger than `max_bytes`.
+        Returns the end, and the offset there. The offset is None if the end is `position` itself: its batch
+        alone is larger than `max_bytes`.
         """
         if self.offset_index.entries < 0:
             self._load_indexes()
@@ -372,10 +383,10 @@ class Segment:
         return end, next_offset
 
     def slice(self, position: int, nbytes: int) -> FileSlice:
-        """A piece of the file, to be sent.
+        """A part of the file, to be sent.
 
         Raises:
-            OSError: the file cannot be opened, or answers that nobody reads hold too many already.
+            OSError: the file cannot be opened, or too many are held already by answers that nobody reads.
         """
         if self._files.open_files.crowded:
             raise OSError(errno.EMFILE, "answers that nobody reads hold too many files", self.path)
@@ -383,7 +394,10 @@ class Segment:
         return FileSlice(self._file or self.file, position, nbytes)
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview]]:
-        """Position and bytes of each batch between two positions. The bytes are valid until the next step."""
+        """Position and bytes of each batch between two positions.
+
+        The bytes are valid until the next step.
+        """
         end = self.size if end is None else end
         runs = good_runs(self.damage, start, end) if self.damage else ((start, end),)
         return chain.from_iterable(iter_batches(self._files, self.file, *run) for run in runs)
@@ -394,8 +408,10 @@ class Segment:
         return chain.from_iterable(iter_places(self._files, self.file, *run) for run in runs)
 
     def read_next_offset(self) -> int:
-        """The offset after the last batch, or after damage behind it, found by a scan from the last index
-        entry."""
+        """The offset after the last batch, or after damage that follows it.
+
+        It is found by a scan from the last index entry.
+        """
         next_offset = max((damaged.end_offset for damaged in self.damage), default=self.base_offset)
         if self.size:
             self._load_indexes()
@@ -405,14 +421,17 @@ class Segment:
         return next_offset
 
     def _leads_to(self, position: int, offset: int) -> bool:
-        """Whether a good batch begins at `position`, at or below `offset`: what an index entry says."""
+        """Whether what an index entry says is true.
+
+        It says that a batch begins at `position`, at or below `offset`. The batch must be good.
+        """
         return starts_at(self._files, self.file, position, self.size, self.base_offset, offset)
 
     # --- timestamps -----------------------------------------------------------------------------------------
 
     @property
     def max_timestamp(self) -> int:
-        """The highest timestamp in the segment, NO_TIMESTAMP without any."""
+        """The highest timestamp in the segment; NO_TIMESTAMP if there is none."""
         if self._max_timestamp == _UNKNOWN:
             self.read_max_timestamp()
         return self._max_timestamp
@@ -435,7 +454,10 @@ class Segment:
             self._max_timestamp, self._max_timestamp_offset = timestamp, offset
 
     def read_max_timestamp(self) -> None:
-        """Learn the highest timestamp: that of the last entry of the time index, or of a record after it."""
+        """Find the highest timestamp.
+
+        It is that of the last entry of the time index, or of a record after it.
+        """
         self._load_indexes()
         if self.time_index.entries:
             self._confirms(self.time_index.last_timestamp, self.time_index.last_offset)
@@ -449,7 +471,10 @@ class Segment:
 
     @property
     def rolling_timestamp(self) -> int:
-        """The timestamp of the first batch, NO_TIMESTAMP while the segment is empty or where it has none."""
+        """The timestamp of the first batch.
+
+        NO_TIMESTAMP while the segment is empty, or if the batch has none.
+        """
         if self._rolling_timestamp == _UNKNOWN:
             self._rolling_timestamp = NO_TIMESTAMP
             try:
@@ -463,27 +488,32 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """What retention by time looks at: the highest timestamp, or when the file was last written."""
+        """The timestamp that retention by time looks at.
+
+        That is the highest timestamp, or the time when the file was last written.
+        """
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self.modified_ms
 
     @property
     def modified_ms(self) -> int:
-        """When the `.log` file was last written, milliseconds since 1970."""
+        """When the `.log` file was last written, in milliseconds since 1970."""
         return self._files.modified_ms(self.path)
 
     # --- indexes --------------------------------------------------------------------------------------------
 
     def reset_indexes(self) -> None:
-        """Empty the indexes, to be built anew: `index_batch` for each batch in order, then
-        `complete_indexes`."""
+        """Empty the indexes, to rebuild them.
+
+        `index_batch` follows for each batch in order, then `complete_indexes`.
+        """
         self.offset_index.reset()
         self.time_index.reset()
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self._rolling_timestamp = NO_TIMESTAMP
 
     def complete_indexes(self) -> None:
-        """No batch follows: write the indexes, cut off what does not belong to them."""
+        """Write the indexes, and truncate what does not belong to them: no batch follows."""
         self.finish()
         self.offset_index.truncate_file()
         self.time_index.truncate_file()
@@ -496,7 +526,7 @@ class Segment:
                 self._mend_indexes(str(error))
 
     def _mend_indexes(self, reason: str) -> None:
-        """Have indexes that can be searched: these cannot."""
+        """Rebuild indexes that cannot be searched."""
         logger.warning("Rebuilding the indexes of %s: %s", self.path, reason)
         self.rebuild_indexes()
 
@@ -511,7 +541,7 @@ class Segment:
             self.reset_indexes()
             try:
                 for place in self.places():
-                    if lowest <= place.base_offset <= place.last_offset <= highest:  # else it is damaged
+                    if lowest <= place.base_offset <= place.last_offset <= highest:  # otherwise it is damaged
                         self.index_batch(place.position, place.last_offset, place.max_timestamp)
             except BadBatchError as error:
                 logger.warning("%s is indexed up to damage: %s", self.path, error)
@@ -521,7 +551,7 @@ class Segment:
             raise
 
     def forget_indexes(self) -> None:
-        """Have no indexes, and nothing that comes from them: they are rebuilt when they are needed."""
+        """Have no indexes, and nothing that comes from them: they are rebuilt when needed."""
         self.offset_index.forget()
         self.time_index.forget()
         self._max_timestamp = self._rolling_timestamp = _UNKNOWN
@@ -542,8 +572,10 @@ class Segment:
                 raise CorruptIndexError(f"{self.offset_index.path} points behind the end of the segment")
 
     def _confirms(self, timestamp: int, offset: int) -> bool:
-        """Whether the segment has the batch that an entry of the time index speaks of; where it has not, the
-        indexes are built anew. Rot there would have retention delete what it must keep."""
+        """Whether the segment has the batch that an entry of the time index names.
+
+        If it has not, the indexes are rebuilt. Damage there would make retention delete what it must keep.
+        """
         if self.unchecked is None:
             return True
         place = self.find(offset)
@@ -592,14 +624,17 @@ class Segment:
         return file
 
     def moved_to(self, directory: str) -> None:
-        """Take note that the partition's directory was renamed."""
+        """Note that the partition's directory was renamed."""
         self.close_files()
         self.stem = segment_stem(directory, self.base_offset)
         self.offset_index.path = self.stem + INDEX_SUFFIX
         self.time_index.path = self.stem + TIME_INDEX_SUFFIX
 
     def mark_deleted(self) -> list[str]:
-        """Rename the files to `.deleted`, so that a restart removes what is left of them; the new paths."""
+        """Rename the files to `.deleted`, and return their new paths.
+
+        A restart removes what is left of them.
+        """
         self.close_files()
         renamed = []
         for suffix in SUFFIXES:

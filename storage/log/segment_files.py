@@ -1,8 +1,8 @@
-"""The segments that a partition's directory holds, opened by the names of their files; nothing is read.
+"""The segments in a partition's directory, opened by the names of their files.
 
-Index files without a segment go, and so do producer snapshots that belong to none. A `.log` file without a
-byte whose name is an offset of the segment before it is no segment: it would hide the records from there on.
-It goes too.
+No file is read. Index files without a segment are removed, and so are producer snapshots that belong to none.
+A `.log` file without a byte whose name is an offset of the segment before it is no segment: it would hide the
+records from there on. It is removed too.
 
 Source: LogLoader.loadSegmentFiles.
 """
@@ -33,11 +33,13 @@ class SegmentFiles(NamedTuple):
     segments: list[Segment]
     snapshots: ProducerSnapshots
     names: set[str]
-    """Of all files of segments."""
+    """The names of all files of segments."""
 
 
 def open_segments(log_directory: LogDirectory, path: str, config: LogConfig, now_ms: int) -> SegmentFiles:
-    """The segments of the log in the directory `path`, in offset order, with what is known of their damage.
+    """The segments of the log in the directory `path`, in offset order.
+
+    Each comes with what is known of its damage.
 
     Raises:
         OSError: the disk failed.
@@ -74,7 +76,7 @@ def open_segments(log_directory: LogDirectory, path: str, config: LogConfig, now
         if log_directory.check_on_first_read:
             segment.unchecked = Unchecked(size)
         segments.append(segment)
-    # The last one is empty as a rule, and no segment is behind it.
+    # The last one is usually empty, and no segment comes after it.
     for before, segment in list(pairwise(segments[:-1])):
         if segment.size == 0 and before.size and _indexed_end(before) > segment.base_offset:
             logger.warning(
@@ -90,7 +92,7 @@ def open_segments(log_directory: LogDirectory, path: str, config: LogConfig, now
 
 
 def _indexed_end(segment: Segment) -> int:
-    """An offset that the segment reaches up to, at least, as its indexes say."""
+    """An offset that the segment reaches at least, according to its indexes."""
     try:
         segment.check_indexes()
         return max(segment.offset_index.last_offset, segment.time_index.last_offset) + 1

@@ -1,8 +1,8 @@
-"""A segment as it is at one moment, to be read in another thread than the one that writes the log.
+"""A segment as it is at one moment, for another thread than the one that writes the log.
 
-It has files of its own, opened on first use, and changes none: an index that is missing or wrong is done
-without, by a scan from the start of the segment. What lies there may be renamed, cut or replaced meanwhile;
-whoever asks has to look whether that happened (timestamp_search.py), and throws away what was found.
+It has files of its own, opened on first use, and changes none. Instead of an index that is missing or wrong,
+it scans from the start of the segment. The files may be renamed, truncated or replaced meanwhile. The caller
+has to check whether that happened (timestamp_search.py), and then throws away what was found.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ _CONFIG = LogConfig()
 
 
 class SegmentView(Segment):
-    """One look at a segment. `close_files` closes what was opened."""
+    """One view of a segment. `close_files` closes what was opened."""
 
     __slots__ = ("_is_written",)
 
     def __init__(self, segment: Segment, *, is_active: bool = False) -> None:
-        """In any thread; of the active segment in the one that writes it."""
+        """Take a view, in any thread; of the active segment in the one that writes it."""
         directory = segment.path.rpartition("/")[0]
         super().__init__(
             segment.files, directory, segment.base_offset, _CONFIG, size=segment.size, now_ms=0, new=False
         )
         self._is_written = is_active
-        """Its indexes are preallocated, and get entries meanwhile."""
+        """The indexes are preallocated, and get entries meanwhile."""
         self.damage = segment.damage
         self.unchecked = segment.unchecked
         if segment.knows_max_timestamp:
             self.learn_max_timestamp(segment.max_timestamp, segment.offset_of_max_timestamp)
 
     def check_indexes(self) -> None:
-        """Load the indexes from their files. Raises as that of the segment."""
+        """Load the indexes from their files. Raises as `Segment.check_indexes`."""
         if self._is_written:
             self.offset_index.load_while_written()
             self.time_index.load_while_written()

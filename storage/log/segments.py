@@ -1,5 +1,7 @@
-"""The segments of a log in offset order. There is always at least one; the last is the active one, which is
-written."""
+"""The segments of a log in offset order.
+
+There is always at least one. The last is the active one, which is written.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,17 @@ class Segments:
         return self.closed_bytes + self.active.size
 
     def floor(self, offset: int) -> Segment:
-        """The segment that holds `offset`, if any does: the last one whose base offset is not above it."""
+        """The segment that holds `offset`, if any does.
+
+        It is the last one whose base offset is not above `offset`.
+        """
         active = self.active
         if offset >= active.base_offset:
             return active
         return self._segments[max(bisect_right(self._bases, offset) - 1, 0)]
 
     def after(self, segment: Segment) -> Segment | None:
-        """The segment behind `segment`; None behind the active one."""
+        """The segment after `segment`; None after the active one."""
         if segment is self.active:
             return None
         index = bisect_right(self._bases, segment.base_offset)
@@ -68,14 +73,14 @@ class Segments:
         return aborted
 
     def add(self, segment: Segment) -> None:
-        """Put a new active segment behind the others."""
+        """Add a new active segment after the others."""
         self.closed_bytes += self.active.size
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
 
     def remove(self, segment: Segment) -> None:
-        """Take out a segment; not the only one."""
+        """Remove a segment; not the only one."""
         index = bisect_left(self._bases, segment.base_offset)
         del self._segments[index], self._bases[index]
         if segment is self.active:
@@ -83,7 +88,7 @@ class Segments:
         self.closed_bytes -= segment.size
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Put `new` in the place of neighbouring segments, the active one not among them."""
+        """Put `new` in the place of adjacent segments; the active one is not among them."""
         index = bisect_left(self._bases, old[0].base_offset)
         self._segments[index : index + len(old)] = [new]
         self._bases[index : index + len(old)] = [new.base_offset]

@@ -1,12 +1,12 @@
-"""The time index of a segment: how far no record is newer than a timestamp.
+"""The time index of a segment: up to which offset no record is newer than a timestamp.
 
     timestamp         int64   highest timestamp seen so far, milliseconds since 1970
     relative offset   int32   last offset of the batch that holds it, minus the segment's base offset
 
 An entry says that every record with a higher timestamp comes after its offset. Timestamps strictly rise,
-offsets rise. One slot is kept free for the entry that a roll or close adds, so that the last entry of a
-segment that is not active is its highest timestamp; retention by time relies on it. After a crash the index
-is rebuilt from the segment. See Apache Kafka's TimeIndex.
+offsets rise. One slot is kept free for the entry that a roll or close adds. So the last entry of a segment
+that is not active is its highest timestamp; retention by time relies on it. After a crash the index is
+rebuilt from the segment. See Apache Kafka's TimeIndex.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TimeIndex(IndexFile):
     def __init__(self, files: FileSystem, path: str, base_offset: int, max_bytes: int, *, new: bool) -> None:
         super().__init__(files, path, base_offset, max_bytes, new=new)
         self.last_timestamp = NO_TIMESTAMP
-        """Timestamp of the last entry; NO_TIMESTAMP, and the base offset, of an empty index."""
+        """The timestamp of the last entry; an empty index has NO_TIMESTAMP and the base offset."""
         self.last_offset = base_offset
 
     @property
@@ -66,7 +66,7 @@ class TimeIndex(IndexFile):
             self.last_timestamp, self.last_offset = timestamp, offset
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """The last entry at or below `timestamp`; (NO_TIMESTAMP, base offset) without any."""
+        """The last entry at or below `timestamp`; (NO_TIMESTAMP, base offset) if there is none."""
         slot = self._floor(timestamp, 0, 8)
         return (NO_TIMESTAMP, self.base_offset) if slot < 0 else self.entry(slot)
 

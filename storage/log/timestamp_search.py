@@ -1,14 +1,14 @@
-"""Searching a log by time: the first record at or after a timestamp, or the one with the highest.
+"""Searching a log by time: the first record at or after a timestamp, or the newest one.
 
 A search may read thousands of indexes, and decompress a batch of any size: that is for a worker thread.
 
-    loop     `PartitionLog.search` takes down which segments there are, and where the log ends
+    loop     `PartitionLog.search` notes which segments there are, and where the log ends
     thread   `run` looks at views of them (segment_view.py), which open files of their own
-    loop     `result`, or LogChangedError where segments were cut, removed or replaced meanwhile: search
-             again
+    loop     `result`, or LogChangedError if segments were truncated, removed or replaced meanwhile:
+             search again
 
-What was appended meanwhile is not seen. The highest timestamps of closed segments, once learned, are kept for
-the next search.
+The search does not see what was appended meanwhile. The newest record is the first one with the highest
+timestamp. The highest timestamps of closed segments, once known, are kept for the next search.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ from kafkapy.storage.log.time_index import NO_TIMESTAMP
 
 
 class LogChangedError(Exception):
-    """Segments were cut, removed or replaced during a search: what it found counts for nothing."""
+    """Segments were truncated, removed or replaced during a search: its result is void."""
 
 
 class TimestampSearch:
-    """One search in one log: made on the event loop, run in any thread, asked on the loop again."""
+    """One search in one log.
+
+    It is made on the event loop, run in any thread, and asked for its result on the loop.
+    """
 
     __slots__ = (
         "_active",
@@ -67,7 +70,7 @@ class TimestampSearch:
                 self._active.append(SegmentView(active, is_active=True))
 
     def run(self) -> None:
-        """Search, in any thread. What goes wrong is for `result` to say."""
+        """Search, in any thread. `result` reports errors."""
         if not self.is_done:
             self.is_done = True
             try:
@@ -80,7 +83,7 @@ class TimestampSearch:
                 self._error = error
 
     def result(self) -> TimestampOffset | None:
-        """What was found, on the loop; None where no record is it.
+        """What was found, on the loop; None if no record was.
 
         Raises:
             LogChangedError: the log has changed meanwhile. Search again.
@@ -99,8 +102,10 @@ class TimestampSearch:
         return self._found
 
     def _views(self, timestamp: int = NO_TIMESTAMP) -> Iterator[SegmentView]:
-        """Views of the segments that may have records at least as new as `timestamp`; each is closed before
-        the next one is made."""
+        """Views of the segments that may have records at least as new as `timestamp`.
+
+        Each is closed before the next one is made.
+        """
         for segment in self._closed:
             known = segment.knows_max_timestamp
             if known and segment.max_timestamp < timestamp:
@@ -123,7 +128,7 @@ class TimestampSearch:
 def first_at(
     segments: Iterable[Segment], timestamp: int, start_offset: int, max_decompressed: int = MAX_DECOMPRESSED
 ) -> TimestampOffset | None:
-    """The first record from `start_offset` on that is at least as new as `timestamp`; None without any.
+    """The first record from `start_offset` on that is at least as new as `timestamp`, or None.
 
     Raises:
         BadBatchError, CorruptIndexError, DecodeError: a segment is damaged.
@@ -145,9 +150,9 @@ def first_at(
 def newest(
     segments: Iterable[Segment], start_offset: int, max_decompressed: int = MAX_DECOMPRESSED
 ) -> TimestampOffset | None:
-    """The first record from `start_offset` on that has the highest timestamp; None without timestamps.
+    """The first record from `start_offset` on that has the highest timestamp.
 
-    Raises as `first_at`.
+    None without timestamps. Raises as `first_at`.
     """
     best: TimestampOffset | None = None
     by_time = [(segment.max_timestamp, -segment.base_offset, segment) for segment in segments]
@@ -166,14 +171,17 @@ def newest(
 
 
 def _rank(record: TimestampOffset) -> tuple[int, int]:
-    """The later the better, and of one time the first."""
+    """The later the better; of the same time, the first."""
     return record.timestamp, -record.offset
 
 
 def _first_record(
     segment: Segment, place: BatchPlace, timestamp: int, start_offset: int, limit: int
 ) -> TimestampOffset | None:
-    """The first record of a batch that is at least as new as `timestamp` and not below `start_offset`."""
+    """The first record of a batch that is at least as new as `timestamp`.
+
+    No record below `start_offset` counts.
+    """
     for _, batch in segment.batches(place.position, place.position + place.size):
         header = read_header(batch)
         found = first_record_at(batch, header, timestamp=timestamp, start_offset=start_offset, limit=limit)
@@ -183,7 +191,10 @@ def _first_record(
 
 
 def _newest_of(segment: Segment, place: BatchPlace, start_offset: int, limit: int) -> TimestampOffset | None:
-    """The first record with the highest timestamp of a batch, none below `start_offset`; None without any."""
+    """The first record with the highest timestamp of a batch.
+
+    No record below `start_offset` counts; None if there is none.
+    """
     for _, batch in segment.batches(place.position, place.position + place.size):
         header = read_header(batch)
         found = newest_record(batch, header, start_offset=start_offset, limit=limit)
@@ -193,10 +204,10 @@ def _newest_of(segment: Segment, place: BatchPlace, start_offset: int, limit: in
 
 
 def _newest_record(segment: Segment, start_offset: int, limit: int) -> TimestampOffset | None:
-    """The first record that has the highest timestamp of those not below `start_offset`; None without any.
+    """The first record that has the highest timestamp from `start_offset` on.
 
-    The segment's own maximum may be that of a record below, or that compaction took: then it is looked for by
-    the headers of the batches.
+    None if there is none. The segment's own maximum may belong to a record below, or to one that compaction
+    removed. Then it is looked for by the headers of the batches.
     """
     timestamp = segment.max_timestamp
     _, start = segment.lookup(segment.offset_of_max_timestamp)

@@ -1,9 +1,11 @@
-"""Cutting a log: at its end, because another replica leads, or at its start, because records expired.
+"""Truncating a log at its end, and removing segments from its start.
+
+Its end is truncated because another replica leads; records at its start have expired.
 
 Crash story: before the end of the log moves below the recovery point, the recovery point moves in its
 checkpoint. A checkpoint that says more than the log holds would look like a loss after a crash. With
-durability=fsync the cut is synced: what was cut must not come back behind what is written there next. Removed
-segments are renamed to `.deleted` and go later, so that a reader that holds one goes on.
+durability=fsync the truncation is synced: what was truncated must not come back after what is written there
+next. Removed segments are renamed to `.deleted` and deleted later, so that a reader that holds one goes on.
 
 Source: UnifiedLog.truncateTo, truncateFullyAndStartAt, deleteSegments.
 """
@@ -17,7 +19,7 @@ from kafkapy.storage.log.segment import Segment
 
 
 class Truncator:
-    """Takes batches off the ends of a log."""
+    """Removes batches from both ends of a log."""
 
     __slots__ = ("_appender", "_log")
 
@@ -26,7 +28,7 @@ class Truncator:
         self._appender = appender
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove every batch that holds `offset` or anything above; whether there were any.
+        """Remove every batch that holds `offset` or anything above; return whether there were any.
 
         The log then ends after its last batch, as it would after a restart: below `offset` where that lay
         inside a batch, or in a gap that compaction left. (Apache Kafka's log ends at `offset` until it
@@ -36,14 +38,14 @@ class Truncator:
             OSError: the disk failed.
         """
         if offset >= self._log.log_end_offset:
-            # The epoch of a leader that appended nothing may be noted at the end of the self._log.
+            # The epoch of a leader that appended nothing may be noted at the end of the log.
             self._log.leader_epochs.truncate_from_end(self._log.log_end_offset)
             return False
         if offset < self._log.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
         flushed_offset = self._log.flushed_offset
-        # Where the log will end is known when it is cut; it is not below the start of the segment.
+        # Where the log will end is known after the truncation. It is not below the segment's start.
         self._forget_flushed_from(min(offset, self._log.segments.floor(offset).base_offset))
         for segment in reversed(self._log.segments.above(offset)):
             self._remove_segment(segment)
@@ -67,7 +69,8 @@ class Truncator:
         Raises:
             OSError: the disk failed.
         """
-        # Even where it begins above: a crash half-way leaves nothing of what was flushed, and no segment.
+        # This holds even if it begins above: a crash half-way leaves nothing of what was flushed, and no
+        # segment.
         self._forget_flushed_from(0)
         log_directory, config = self._log.log_directory, self._log.config
         for segment in self._log.segments:
@@ -86,7 +89,9 @@ class Truncator:
         self._sync_names()
 
     def remove_oldest(self, count: int) -> None:
-        """Remove the first `count` segments, all of them below the high watermark, and begin behind them.
+        """Remove the first `count` segments, and begin after them.
+
+        All of them are below the high watermark.
 
         Raises:
             OSError: the disk failed.
@@ -100,7 +105,7 @@ class Truncator:
             self._remove_segment(segment)
 
     def _forget_flushed_from(self, offset: int) -> None:
-        """Nothing at or above `offset` counts as flushed from now on, in the checkpoint neither."""
+        """Let nothing at or above `offset` count as flushed from now on, nor in the checkpoint."""
         flushed_offset = self._log.flushed_offset
         if offset < flushed_offset:
             self._log.flushed_offset = offset
@@ -108,14 +113,14 @@ class Truncator:
                 self._log.log_directory.before_truncation(self._log.log_directory)
             except BaseException:
                 self._log.flushed_offset = (
-                    flushed_offset  # nothing was cut, and whoever tries again has to write it
+                    flushed_offset  # nothing was truncated, and whoever tries again has to write it
                 )
                 raise
         self._log.generation += 1
         self._log.reader.forget()
 
     def _remove_segment(self, segment: Segment) -> None:
-        """Take a segment out of the log; its files go later."""
+        """Take a segment out of the log; its files are deleted later."""
         self._log.segments.remove(segment)
         self._log.snapshots.delete(segment.base_offset)
         self._log.unsynced.forget(segment)
@@ -132,9 +137,9 @@ class Truncator:
         )
 
     def _sync_names(self) -> None:
-        """Have it on disk which files are gone.
+        """Sync which files are gone.
 
-        A snapshot of producers that came back would say that they wrote what was truncated.
+        A producer snapshot that came back would say that its producers wrote what was truncated.
         """
         if self._log.log_directory.durable:
             self._log.log_directory.files.sync_directory(self._log.path)

@@ -14,8 +14,8 @@ aborted later began past the range.
 
 The file does not exist until a transaction is aborted.
 
-Crash story: the index is synced with its segment. Where it is missing or damaged, recovery of the segment
-writes it anew from the markers in the log.
+Crash story: the index is synced with its segment. If it is missing or damaged, recovery of the segment
+rebuilds it from the markers in the log.
 
 Source: TransactionIndex, AbortedTxn.
 """
@@ -33,11 +33,11 @@ ENTRY_SIZE: Final = 34
 assert _ENTRY.size == ENTRY_SIZE
 _VERSION = 0
 _UNKNOWN = -1
-"""Of a size that was not looked up yet."""
+"""For a size that was not looked up yet."""
 
 
 class CorruptTransactionIndexError(ValueError):
-    """The index is not what was written; recover the segment to build it anew."""
+    """The index is not what was written; recover the segment to rebuild it."""
 
 
 class AbortedTxn(NamedTuple):
@@ -50,8 +50,10 @@ class AbortedTxn(NamedTuple):
 
 
 class TransactionIndex:
-    """The aborted transactions of one segment. The file opens on first use; OSError is raised where the disk
-    fails."""
+    """The aborted transactions of one segment.
+
+    The file opens on first use. OSError is raised if the disk fails.
+    """
 
     __slots__ = ("_file", "_files", "_size", "base_offset", "path", "used")
 
@@ -65,7 +67,7 @@ class TransactionIndex:
 
     @property
     def file(self) -> File | None:
-        """The open file, to sync with the segment; None where there is none."""
+        """The open file, to sync with the segment; None if there is none."""
         if self._size == _UNKNOWN:
             try:
                 size = self._files.size(self.path)
@@ -73,7 +75,7 @@ class TransactionIndex:
                 size = 0
             else:
                 self._opened(self._files.open(self.path))
-            self._size = size  # last: with a size and no file there would be nothing in the index
+            self._size = size  # last: with a size and no file the index would seem empty
         self.used = True
         return self._file
 
@@ -83,7 +85,7 @@ class TransactionIndex:
         return file
 
     def __iter__(self) -> Iterator[AbortedTxn]:
-        """Every whole entry in file order.
+        """Every complete entry in file order.
 
         Raises:
             CorruptTransactionIndexError: an entry has an unknown version.
@@ -98,11 +100,10 @@ class TransactionIndex:
             yield AbortedTxn(*fields)
 
     def make(self) -> bool:
-        """Have the file open, so that the next `append` needs no descriptor; whether it is new.
+        """Open the file, so that the next `append` needs no descriptor; return whether it is new.
 
-        The directory of a new one has to be synced too.
-
-        Where nothing is appended after all the file stays empty, and the next start recovers the segment.
+        The directory of a new file has to be synced too. If nothing is appended after all, the file stays
+        empty, and the next start recovers the segment.
         """
         new = self.file is None
         if new:
@@ -133,13 +134,13 @@ class TransactionIndex:
 
         Raises:
             CorruptTransactionIndexError: the size is odd, or an entry contradicts the segment or its
-            neighbours.
+                neighbours.
         """
         last_offset = -1
         for txn in self:
             in_order = max(self.base_offset, last_offset + 1) <= txn.last_offset
             possible = 0 <= txn.first_offset <= txn.last_offset and txn.producer_id >= 0
-            # No transaction that is still open begins behind the marker.
+            # No transaction that is still open begins after the marker.
             if not in_order or not possible or txn.last_stable_offset > txn.last_offset + 1:
                 raise CorruptTransactionIndexError(f"{self.path}: {txn} cannot be")
             last_offset = txn.last_offset
@@ -156,7 +157,7 @@ class TransactionIndex:
         self._cut(kept)
 
     def reset(self) -> None:
-        """Forget every entry, to write them anew."""
+        """Forget every entry, to write them again."""
         self._cut(0)
 
     def close(self) -> None:

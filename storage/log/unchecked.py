@@ -1,4 +1,4 @@
-"""What nobody has looked at in a segment since the broker started (first_read.py)."""
+"""What is not checked yet in a segment since the broker started (first_read.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MOST_PIECES: Final = 64
 
 
 class CheckedPiece(NamedTuple):
-    """Bytes of a segment that were looked at, and what comes behind them."""
+    """Bytes of a segment that were checked, and what comes after them."""
 
     start: int
     end: int
@@ -17,7 +17,7 @@ class CheckedPiece(NamedTuple):
 
 
 class Unchecked:
-    """What of a segment was not looked at yet: the first `size` bytes, less the checked pieces."""
+    """What of a segment is not checked yet: the first `size` bytes, less the checked pieces."""
 
     __slots__ = ("pieces", "size")
 
@@ -40,7 +40,10 @@ class Unchecked:
         return None
 
     def add(self, new: CheckedPiece) -> None:
-        """Remember a piece, joined with those that it touches. Of too many the smallest is forgotten."""
+        """Remember a piece, joined with those that it touches.
+
+        If there are too many, the smallest is forgotten.
+        """
         apart: list[CheckedPiece] = []
         for piece in self.pieces:
             if piece.end < new.start or piece.start > new.end:

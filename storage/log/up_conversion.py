@@ -1,9 +1,11 @@
-"""Message sets of clients before Kafka 0.11, made into record batches: the log stores nothing older.
+"""Message sets of clients before Kafka 0.11, made into record batches.
 
-All messages of a produce request's partition become one batch, with the codec that they came with or the
-topic's own; headers it has none. Messages of magic 0 have no timestamps (-1). What is checked is what is
-checked of a batch (validate.py), and before, of each message as it came: its size and its CRC, and that a
-wrapper comes alone.
+The log stores nothing older than record batches.
+
+All messages for one partition of a Produce request become one batch, with the codec that they came with or
+the topic's own. It has no headers. Messages of magic 0 have no timestamps (-1). The batch is checked as any
+other (validate.py). Before that each message is checked as it came: its size and its CRC, and that a wrapper
+comes alone.
 
 A request whose set ends within its first message, or is empty, stores nothing and is no error.
 
@@ -30,8 +32,10 @@ _MAGIC_AT = 16
 _ATTRIBUTES_AT = 17
 _CODEC_MASK = 7
 _HEAVY = 8 * 1024
-"""From this size on a message set may take longer than a handover to a thread is worth: converting takes some
-five microseconds a message, of 26 bytes at least."""
+"""From this size on, a message set may take longer than a handover to a thread is worth.
+
+Converting takes some five microseconds a message, and a message has at least 26 bytes.
+"""
 
 
 def holds_messages(records: Buffer) -> bool:
@@ -53,7 +57,7 @@ def prepare_messages(
     now_ms: int,
     max_decompressed: int = MAX_DECOMPRESSED,
 ) -> PreparedBatches | None:
-    """The batch of a message set, ready for the log; None where there is no whole message in it.
+    """The batch of a message set, ready for the log; None if the set has no complete message.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE for a message that the client should send again, INVALID_RECORD,
@@ -78,7 +82,10 @@ def prepare_messages(
 def _records(
     data: bytes, config: LogConfig, compression: Compression, max_decompressed: int
 ) -> Iterator[Record]:
-    """The records of a set whose first message has this codec; one by one, as there may be millions."""
+    """The records of a set whose first message has this codec.
+
+    They come one by one, as there may be millions.
+    """
     magic = data[_MAGIC_AT]
     for index, message in enumerate(iter_messages(data)):
         if message.size > config.max_message_bytes:

@@ -1,17 +1,17 @@
-"""Record batches as they come in: checked, and made ready for the log.
+"""Checking record batches as they come in, and making them ready for the log.
 
-Two steps, so that the costly one can run in a worker thread:
+There are two steps, so that the costly one can run in a worker thread:
 
-    prepare_batches    looks at the bytes alone: framing, CRC, every record, timestamps, and compresses anew
-                       where the topic asks for another codec. Touches no log; any thread.
+    prepare_batches    looks at the bytes alone: framing, CRC, every record, timestamps, and compresses again
+                       if the topic asks for another codec. Touches no log; any thread.
     PreparedBatches.assign    gives offsets, leader epoch and LogAppendTime, in place. On the event loop, just
                        before the write.
 
-What is stored can be read by every consumer: each batch's record count, lengths, offset deltas and header
-keys are right, compressed ones too; decompression is streamed and bounded, so that a small batch cannot fill
-the memory.
+Every consumer can read what is stored: each batch's record count, lengths, offset deltas and header keys are
+right, in compressed batches too. Decompression is streamed and bounded, so that a small batch cannot fill the
+memory.
 
-A batch that breaks a rule is refused whole, with Apache Kafka's error code: MESSAGE_TOO_LARGE,
+A batch that breaks a rule is refused as a unit, with Apache Kafka's error code: MESSAGE_TOO_LARGE,
 RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE (the CRC, which a client retries), INVALID_TIMESTAMP,
 UNSUPPORTED_COMPRESSION_TYPE, and INVALID_RECORD for the rest.
 
@@ -47,18 +47,21 @@ from kafkapy.storage.log.markers import TransactionMarker, read_marker
 
 _HEAVY_RECOMPRESSED: Final = 16 * 1024
 _HEAVY: Final = (4 * 1024 * 1024, 4 * 1024, 64 * 1024, 64 * 1024, 64 * 1024)
-"""By codec: from these sizes on a batch may take longer than a handover to a thread is worth. An ordinary one
-takes a millisecond then; one made to decompress to as much as it can, some 25. gzip is the slowest."""
+"""The sizes from which on a batch may take longer than a handover to a thread is worth.
+
+They go by codec. An ordinary batch takes a millisecond then; one made to decompress to as much as it can
+takes some 25. gzip is the slowest.
+"""
 
 SLOW_AT_ONCE: Final = 16 << 10
-"""Slow bytes of one request (`slow_bytes`) above which all of it is for a worker thread."""
+"""If a request has more slow bytes (`slow_bytes`), a worker thread takes all of it."""
 
 _DECOMPRESSED_AT_ONCE: Final = 256 << 10
 _DECOMPRESSED_AT_ONCE_PURELY: Final = 32 << 10
 
 _EXPLAINED_RECORDS: Final = 1000
 _EXPLAINED_BYTES: Final = 1024 * 1024
-"""Batches up to here get an error for each bad record; larger ones one error for all."""
+"""A batch up to these sizes gets an error for each bad record; a larger one gets one error."""
 
 _MAGIC_AT: Final = 16
 _CODEC_AT: Final = 22
@@ -69,8 +72,11 @@ _KEEP_CODEC: Final = "producer"
 
 
 class AppendOrigin(Enum):
-    """Who appends: clients must obey every rule, the broker's coordinators may write control batches, and
-    what a leader has accepted a follower takes as it is."""
+    """Who appends.
+
+    Clients must obey every rule. The broker's coordinators may write control batches. What a leader has
+    accepted a follower takes as it is.
+    """
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -83,7 +89,7 @@ class InvalidRecordsError(KafkaError):
     def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(code, message)
         self.record_errors = record_errors
-        """(index in the batch, what is wrong) of each; may be empty."""
+        """(index in the batch, what is wrong) of each bad record; may be empty."""
 
 
 class DecompressedTooLargeError(KafkaError):
@@ -106,7 +112,7 @@ class PreparedBatch:
         self.buffer = buffer
         """All of its bytes, writable."""
         self.marker = marker
-        """What it says where it is a control batch that ends a transaction."""
+        """The marker, if it is a control batch that ends a transaction."""
 
 
 class PreparedBatches:
@@ -120,8 +126,10 @@ class PreparedBatches:
         self.record_count = record_count
 
     def assign(self, next_offset: int, *, leader_epoch: int, log_append_time: int = NO_TIMESTAMP) -> int:
-        """Give the batches the offsets from `next_offset` on and, where it is set, their LogAppendTime; the
-        offset behind them. Can be repeated."""
+        """Give the batches the offsets from `next_offset` on; return the offset after them.
+
+        They get their LogAppendTime too, if it is set. This can be repeated.
+        """
         for batch in self.batches:
             buffer = batch.buffer
             stamp_batch(buffer, 0, base_offset=next_offset, leader_epoch=leader_epoch)
@@ -133,18 +141,23 @@ class PreparedBatches:
 
 
 def codec_of(records: memoryview | bytes) -> int:
-    """The codec number of the first batch, known or not; 0 where the bytes are too few for a batch."""
+    """The codec number of the first batch, known or not; 0 if there are too few bytes."""
     return records[_CODEC_AT] & _CODEC_MASK if len(records) >= HEADER_SIZE else 0
 
 
 def slow_bytes(records: memoryview) -> int:
-    """How many of these bytes take long to check, each by itself: what has to be decompressed, and all of
-    them where the walker was not compiled."""
+    """How many of these bytes take long to check, each by itself.
+
+    These are the bytes to decompress, or all of them if the walker is not compiled.
+    """
     return len(records) if codec_of(records) or record_walker.Walker is PureWalker else 0
 
 
 def decompressed_at_once() -> int:
-    """Bytes to which the batches of a request may decompress on the event loop: some milliseconds' work."""
+    """How many bytes the batches of a request may decompress to on the event loop.
+
+    That is some milliseconds' work.
+    """
     compiled = record_walker.Walker is not PureWalker
     return _DECOMPRESSED_AT_ONCE if compiled else _DECOMPRESSED_AT_ONCE_PURELY
 
@@ -152,7 +165,7 @@ def decompressed_at_once() -> int:
 def is_heavy(records: memoryview, config: LogConfig | None = None) -> bool:
     """Whether `prepare_batches` may take long enough to be worth a worker thread.
 
-    Without the topic's settings, compressing anew is not thought of.
+    Without the topic's settings, compressing again is not considered.
     """
     size = len(records)
     if size < HEADER_SIZE or records[_MAGIC_AT] != MAGIC:
@@ -173,7 +186,7 @@ def prepare_batches(
     now_ms: int,
     max_decompressed: int = MAX_DECOMPRESSED,
 ) -> PreparedBatches:
-    """Check record batches, and compress them anew if the topic wants another codec.
+    """Check record batches, and compress them again if the topic wants another codec.
 
     `records` is changed in place, later by `assign` too, unless it is read-only: then it is copied.
 
@@ -215,7 +228,7 @@ def prepare_batches(
 def prepare_converted(
     batch: bytearray, *, compression: Compression, config: LogConfig, now_ms: int
 ) -> PreparedBatches:
-    """Check the uncompressed batch that a client's messages of another format became, and compress it.
+    """Check and compress the uncompressed batch that a message set of a client became.
 
     Args:
         compression: the client's codec, which the topic may keep.
@@ -269,8 +282,10 @@ def _validate(
     max_decompressed: int,
     codec: Compression | None,
 ) -> tuple[BatchHeader, memoryview]:
-    """Check a batch and its records; header and bytes of what is to be stored, with `codec` where one is
-    given."""
+    """Check a batch and its records; return header and bytes of what is to be stored.
+
+    It is stored with `codec`, if one is given.
+    """
     _check_header(header, origin)
     try:
         summary = walk_batch(buffer, 0, header, max_decompressed=max_decompressed)
@@ -372,7 +387,7 @@ def _marker(header: BatchHeader, buffer: memoryview) -> TransactionMarker | None
 
 
 def _level(codec: Compression, config: LogConfig) -> int | None:
-    """The compression level that the topic wants; None where the codec has none."""
+    """The compression level that the topic wants; None if the codec has none."""
     if codec == Compression.GZIP:
         return config.compression_gzip_level
     if codec == Compression.LZ4:
