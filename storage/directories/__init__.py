@@ -1,1 +1,1 @@
-"""Log directories: whose they are, which logs they hold, their checkpoints, moves between them."""
+"""Log directories: whose they are, and which logs they hold, save and move."""

@@ -3,9 +3,9 @@
     TOPIC-PARTITION                 a log
     TOPIC-PARTITION.HEX-future      the copy of one that is moved to another log directory
     TOPIC-PARTITION.HEX-delete      what is to be deleted
-    TOPIC-PARTITION.HEX-stray       a log that is not that of its topic: kept, and not looked at any more
+    TOPIC-PARTITION.HEX-stray       a log that is not that of its topic: kept, and never opened again
 
-HEX are 32 random digits. The topic is cut where a name of the last two kinds would be too long.
+HEX is 32 random digits. The topic is shortened if a name of the last two kinds would be too long.
 """
 
 from __future__ import annotations

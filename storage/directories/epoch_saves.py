@@ -1,11 +1,11 @@
-"""Saving the leader epochs of many logs, in the background: no acknowledgement waits for it.
+"""Saving the leader epochs of many logs in the background: no acknowledgement waits.
 
-After a restart each log that is written has a new leader epoch, and so a `leader-epoch-checkpoint` to be
-replaced. One file costs two syncs. Many files of a directory share two of the whole file system: one before
-the renames and one after them.
+After a restart each log that is written has a new leader epoch, and so a `leader-epoch-checkpoint` to
+replace. One file costs two syncs. Many files of a directory share two syncs of the whole file system: one
+before the renames and one after them.
 
-Crash story: a file is renamed when its content is on disk, and the recovery points that rely on it are
-written when its name is.
+Crash story: a file is renamed when its content is on disk. The recovery points that rely on it are written
+when its name is on disk.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.partition_log import PartitionLog
 
 MANY: Final = 10
-"""So many files of a directory share two syncs of its file system."""
+"""From this many files of a directory on, they share two syncs of its file system."""
 
 P = ParamSpec("P")
 
@@ -35,7 +35,7 @@ class EpochSave(NamedTuple):
     path: str
     content: bytes
     recovery_point: int
-    """Of the log, should this not be saved."""
+    """The recovery point of the log, should this not be saved."""
 
 
 def begin_saves(logs: Iterable[PartitionLog]) -> list[EpochSave]:
@@ -50,8 +50,10 @@ def begin_saves(logs: Iterable[PartitionLog]) -> list[EpochSave]:
 
 
 def save(directory: LogDirectory, saves: list[EpochSave]) -> list[EpochSave]:
-    """Write the files, in any thread; those that could not be written. A failed disk takes the directory
-    offline."""
+    """Write the files, in any thread; return those that could not be written.
+
+    A failed disk takes the directory offline.
+    """
     saved: list[EpochSave] = []
     if directory.error is None and saves:
         try:
@@ -66,7 +68,7 @@ def save(directory: LogDirectory, saves: list[EpochSave]) -> list[EpochSave]:
 
 
 def _save(directory: LogDirectory, saves: list[EpochSave]) -> list[EpochSave]:
-    """Write the files; those that are on disk.
+    """Write the files; return those that are on disk.
 
     Raises:
         OSError: the disk failed.
@@ -89,7 +91,7 @@ def _save(directory: LogDirectory, saves: list[EpochSave]) -> list[EpochSave]:
 
 
 def _attempt(each: EpochSave, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
-    """Take a step of a save; False where the log was deleted or has moved, or there is no room.
+    """Take a step of a save; False if the log was deleted or has moved, or there is no room.
 
     Raises:
         OSError: the disk failed.
@@ -101,7 +103,7 @@ def _attempt(each: EpochSave, call: Callable[P, None], *args: P.args, **kwargs: 
     except (OSError, MemoryError) as error:
         if not is_disk_full(error) and not is_exhausted(error):
             raise
-        # After a crash the log is recovered from further back, that is all.
+        # It only means that after a crash more of the log is recovered.
         logger.info("The leader epochs of %s are saved later: %s", each.log.topic_partition, error)
         return False
     return True

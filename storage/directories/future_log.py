@@ -6,23 +6,23 @@
 
 The copy reads the log as a consumer does, piece by piece, and follows its end. When nothing is missing and
 all of the copy is synced, it takes over between two requests: its directory is renamed to the log's own name,
-and the log in memory is replaced. Nothing that is written from then on is acknowledged until the copy's last
+and the log in memory is replaced. What is written from then on is acknowledged only after the copy's last
 piece and its new name are synced and the old directory is renamed to `-delete`.
 
 Crash story, by where it happens:
 
 - while the copy catches up: both directories are there at the next start, and copying goes on.
-- between the two renames: two directories bear the log's name, and one of them says `.kafkapy_replaces`. Up
-  to the moment of the first rename both had the same records, and only the copy was written since. So
-  the log with the higher last leader epoch and, that being equal, the higher end is the one that has all that
-  was acknowledged (`newer`); the other goes. A leader epoch counts the starts of the broker, so that this
-  holds as well if one of the directories was offline for some time.
-- behind the second rename: a mark without an old log means nothing, and goes.
+- between the two renames: two directories bear the log's name, and one of them has `.kafkapy_replaces`. Up to
+  the moment of the first rename both had the same records, and only the copy was written since. So the log
+  with the higher last leader epoch (if they are equal, with the higher end) is the one that has all that was
+  acknowledged (`newer`); the other is deleted. A leader epoch counts the starts of the broker. So this also
+  holds if one of the directories was offline for some time.
+- after the second rename: a mark without an old log means nothing, and is removed.
 
 Apache Kafka renames in this order too, but refuses to start in the second case and leaves the choice to the
 operator.
 
-Threads: whatever looks at the log is for the event loop's thread; `write`, `sync` and `mark` are for any one
+Threads: whatever looks at the log runs in the event loop's thread; `write`, `sync` and `mark` run in any one
 thread at a time. Nobody else uses the copy.
 
 Source: KIP-113, ReplicaAlterLogDirsThread, LogManager.replaceCurrentWithFutureLog.
@@ -49,13 +49,16 @@ _MAX_NAME = 255
 
 
 def future_name(topic_partition: TopicPartition) -> str | None:
-    """The name of a directory for a copy; None where the topic's name is too long for that."""
+    """The name of a directory for a copy; None if the topic's name is too long for that."""
     name = f"{topic_partition}.{uuid.uuid4().hex}-future"
     return name if len(name) <= _MAX_NAME else None
 
 
 def newer(one: PartitionLog, other: PartitionLog) -> PartitionLog:
-    """Of two logs of a partition, one of which was about to replace the other, the one with all records."""
+    """The one of two logs of a partition that has all records.
+
+    One of them was about to replace the other.
+    """
     return max(one, other, key=lambda log: (log.leader_epochs.latest_epoch, log.log_end_offset))
 
 
@@ -65,7 +68,7 @@ def is_marked(files: FileSystem, log: PartitionLog) -> bool:
 
 
 def unmark(files: FileSystem, log: PartitionLog, *, durable: bool) -> None:
-    """The log that was replaced is gone.
+    """Remove the mark: the log that was replaced is gone.
 
     Raises:
         OSError: the disk failed.
@@ -76,7 +79,7 @@ def unmark(files: FileSystem, log: PartitionLog, *, durable: bool) -> None:
 
 
 class FutureLog:
-    """The copy of a log, on its way to its place."""
+    """The copy of a log that is to take the log's place."""
 
     def __init__(self, source: PartitionLog, copy: PartitionLog) -> None:
         self.source = source
@@ -85,9 +88,10 @@ class FutureLog:
         self._unsynced_bytes = 0
 
     def resume(self) -> None:
-        """Cut what the copy has and the log has not: they were apart for some time.
+        """Truncate what the copy has and the log has not: they were apart for some time.
 
-        Of a compacted log nothing is kept: tombstones may be gone since, and the copy hold what they deleted.
+        Of a compacted log nothing is kept: tombstones may be gone since, and the copy may hold what they
+        deleted.
 
         Raises:
             StorageError: the disk failed.
@@ -102,15 +106,15 @@ class FutureLog:
             if epoch == latest:
                 copy.truncate_to(end)
                 break
-            # The log knows nothing of that epoch: neither can it hold what the copy has of it.
+            # The log knows nothing of that epoch, so it cannot hold what the copy has of it.
             copy.truncate_to(first_offset if epoch < 0 else min(first_offset, end))
         else:
             copy.truncate_fully_and_start_at(source.log_start_offset)
-        self._generation = generation  # last: a cut that found no descriptor is made again
+        self._generation = generation  # last: if no descriptor was free, the truncation is tried again
         self.hand_over()
 
     def next_piece(self) -> FileSlice | None:
-        """The batches behind the end of the copy, to be written and released; None where it has them all.
+        """The batches after the end of the copy, to be written and released; None if it has all.
 
         Raises:
             KafkaError: CORRUPT_MESSAGE, the log is damaged.
@@ -129,7 +133,7 @@ class FutureLog:
                 self._begin_with(read.slice)
             return read.slice
         if copy.log_end_offset < end:
-            # Compaction took the last batches of all, and the log ends with an empty segment.
+            # Compaction removed the last batches, and the log ends with an empty segment.
             copy.roll(end)
             copy.log_end_offset = end
             self.hand_over()
@@ -146,8 +150,10 @@ class FutureLog:
             self.hand_over()
 
     def hand_over(self) -> None:
-        """Another thread goes on: what the loop's has opened it would close again, perhaps under the other's
-        hands (open_files.py)."""
+        """Let another thread go on.
+
+        The loop might close again what it has opened, perhaps while the other thread uses it (open_files.py).
+        """
         self.copy.close_files()
 
     def write(self, piece: FileSlice) -> None:
@@ -171,7 +177,7 @@ class FutureLog:
             self.sync()
 
     def sync(self) -> None:
-        """Have all of the copy on disk.
+        """Put all of the copy on disk.
 
         Raises:
             StorageError: the disk failed.
@@ -180,7 +186,7 @@ class FutureLog:
         self.copy.flush()
 
     def mark(self) -> None:
-        """Note what the copy replaces, on disk, before it does.
+        """Note on disk what the copy replaces, before it does.
 
         Raises:
             StorageError: the disk failed, or is full.
@@ -191,7 +197,9 @@ class FutureLog:
         copy.guarded("marking", lambda: files.write_atomically(path, content))
 
     def take_over(self, path: str) -> None:
-        """Become the log, at `path`, between two of its appends: same records, and all that is known of them.
+        """Become the log, at `path`, between two of its appends.
+
+        The copy has the same records, and takes over all that is known of them.
 
         Raises:
             OSError: the renaming failed; the copy is still one.

@@ -1,4 +1,4 @@
-"""Whose log directories they are: the cluster and the broker that meta.properties names."""
+"""The identity of log directories: the cluster and the broker that meta.properties names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kafkapy.storage.disk.log_directory import LogDirectory, LogDirectoryError, 
 
 
 class Identity(NamedTuple):
-    """None where the directories are new."""
+    """None if the directories are new."""
 
     cluster_id: str | None
     node_id: int | None
 
 
 def identity_of(directories: Iterable[LogDirectory]) -> Identity:
-    """What directories that are open say.
+    """The identity that open directories state.
 
     Raises:
         LogDirectoryError: they belong to several brokers.

@@ -1,13 +1,15 @@
-"""Opening all logs when a broker starts: found in the log directories, loaded by a few threads for each, so
-that a slow disk does not wait for another. Where many logs of a directory are recovered, what was accepted of
-them is synced with one call for the whole file system before any is served: a sync or four for each log would
-take longer than all the rest.
+"""Opening all logs when a broker starts.
+
+They are found in the log directories, and loaded by a few threads for each, so that a slow disk does not
+delay another. If many logs of a directory are recovered, what was accepted of them is synced with one call
+for the whole file system, before any is served. A sync or four for each log would take longer than all the
+rest.
 
     <topic>-<partition>                     a log
     <topic>-<partition>.<32 hex>-future     a copy of one that lies in another directory (future_log.py)
     <topic>-<partition>.<32 hex>-delete     a deleted one
 
-Anything else is none of Kafka's and left alone.
+Anything else is not Kafka's, and is left alone.
 
 Source: LogManager.loadLogs, LocalLog.parseTopicPartitionName.
 """
@@ -36,7 +38,7 @@ from kafkapy.storage.recovery.recovery import LogOffsets, load_log
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
-"""Called with the logs loaded so far and the logs there are."""
+"""Called with the number of logs loaded so far and of all logs."""
 
 _KRAFT_METADATA = "__cluster_metadata"
 
@@ -45,11 +47,13 @@ _REPORT_EVERY_MS: Final = 3000
 _RETRY_SECONDS: Final = 0.25
 
 _ATTEMPTS: Final = 120
-"""So often a log is loaded that meets a lack of descriptors or memory. Then the start ends: without the log
-its directory must not be served."""
+"""How often a log is loaded that meets a lack of descriptors or memory.
+
+Then the start ends: without the log its directory must not be served.
+"""
 
 MANY: Final = 200
-"""So many logs of a directory are synced at once."""
+"""How many logs of a directory are synced at once."""
 
 
 class LoadJob(NamedTuple):
@@ -64,7 +68,7 @@ class LoadJob(NamedTuple):
 
 
 class LogLoading:
-    """The logs of some log directories, on their way into memory."""
+    """The logs of some log directories, while they are loaded."""
 
     def __init__(
         self, defaults: LogConfig, clock: Clock, *, threads_per_dir: int, producer_expiration_ms: int
@@ -76,7 +80,7 @@ class LogLoading:
         self._jobs: dict[LogDirectory, deque[LoadJob]] = {}
 
     def find(self, directory: LogDirectory, checkpoints: Mapping[str, OffsetCheckpoint]) -> None:
-        """Look for the logs in a directory. The mark of a clean stop is gone when this returns.
+        """Find the logs in a directory. The mark of a clean stop is gone when this returns.
 
         Raises:
             OSError: the disk failed.
@@ -112,7 +116,7 @@ class LogLoading:
             self._jobs[directory] = jobs
 
     def run(self, progress: Progress | None = None) -> Iterator[tuple[LoadJob, PartitionLog | Exception]]:
-        """Load what was found: each log as it is ready, or why it cannot be served."""
+        """Load what was found; yield each log as it is ready, or why it cannot be served."""
         total = sum(map(len, self._jobs.values()))
         started_ms = reported_ms = self._clock.now_ms()
         outcomes: SimpleQueue[tuple[LoadJob, PartitionLog | BaseException]] = SimpleQueue()
@@ -166,7 +170,7 @@ class LogLoading:
                         raise
 
     def _load(self, job: LoadJob) -> PartitionLog:
-        """Load a log; without descriptors or memory wait for some."""
+        """Load a log; if descriptors or memory are lacking, wait for some."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._load_with_room(job)

@@ -1,4 +1,4 @@
-"""All logs of a broker, in one or more log directories: loaded, created, deleted, checkpointed, closed.
+"""The logs of a broker in its log directories: load, create, delete, checkpoint, close.
 
     <log dir>/
         .lock  meta.properties  .kafka_cleanshutdown
@@ -7,13 +7,13 @@
         <topic>-<partition>.<32 hex>-future/    a copy that will replace a log in another directory
         <topic>-<partition>.<32 hex>-delete/    a deleted one, gone after file.delete.delay.ms
 
-`.kafka_cleanshutdown` says that every log was closed in order; it is taken away, on disk too, before the
-first write. Where it was missing every log is recovered from its recovery point. A log that is damaged below
-that point stays offline, and its directory gets no marker until that is settled: a marker would have the
-damage served.
+`.kafka_cleanshutdown` says that every log was closed in order. It is removed, on disk too, before the first
+write. If it was missing, every log is recovered from its recovery point. A log that is damaged below that
+point stays offline, and its directory gets no marker until that is settled: with a marker the damage would be
+served.
 
-A log directory that fails takes its own logs offline and no others; `on_directory_failure` hears of it. Files
-and directories that are none of Kafka's are left alone.
+A log directory that fails takes its own logs offline and no others; `on_directory_failure` is called. Files
+and directories that are not Kafka's are left alone.
 
 Threads: everything is called from the event loop's thread, except `open`, `load` and `close` (no other call
 meanwhile), `delete_expired_files`, and the functions that `checkpoint_*` return.
@@ -56,7 +56,7 @@ from kafkapy.storage.log.partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 _MAX_PREFERRED = 10_000
-"""Directories remembered for partitions that do not exist: a client may name any."""
+"""How many directories are remembered for missing partitions: a client may name any."""
 
 
 class LogManager:
@@ -79,7 +79,7 @@ class LogManager:
         self.files.open_files = OpenFiles(share_descriptors(max_open_files).log_files)
         self.clock = clock
         self.defaults = defaults
-        """Settings of a log until it is given its topic's."""
+        """The settings of a log until it is given its topic's."""
         self.on_directory_failure: Callable[[StorageError], None] = _nobody
         """Called when a log directory goes offline, in whichever thread found out."""
         self.directories = [
@@ -94,14 +94,14 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.moves = LogMoves(self)
         self._preferred: dict[TopicPartition, LogDirectory] = {}
-        """Where partitions are to be made that do not exist yet."""
+        """Where partitions that do not exist yet are to be made."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
         """New logs whose files are not made yet, as far as is known."""
         self._damaged: dict[TopicPartition, tuple[LogDirectory, CorruptLogError]] = {}
         """Logs that are not served."""
         self.checkpoints = LogCheckpoints(self)
         self.missing_dirs: list[str] = []
-        """What this broker had at its last start, and is not named any more or not there."""
+        """Directories this broker had at its last start that are no longer named, or not there."""
         self._with_deletions: set[LogDirectory] = set()
         """Where logs were deleted since `sync_deletions`."""
         self._loaded = False
@@ -118,12 +118,12 @@ class LogManager:
         return [Path(path) for path in (*failed, *self.missing_dirs)]
 
     def directory_of(self, file: Path) -> LogDirectory | None:
-        """The log directory that a file lies in; None where it lies elsewhere."""
+        """The log directory that a file lies in; None if it lies elsewhere."""
         parent = str(file.absolute().parent)
         return next((each for each in self.directories if each.path == parent), None)
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition; None where there is none.
+        """The log of a partition; None if there is none.
 
         Raises:
             StorageError: it is there and cannot be served.
@@ -163,7 +163,7 @@ class LogManager:
         return identity
 
     def load(self, cluster_id: str, node_id: int, progress: Progress | None = None) -> None:
-        """Open every log, and repair what a crash left. Takes its time.
+        """Open every log, and repair what a crash left. This takes its time.
 
         Raises:
             LogDirectoryError: a directory belongs to another broker.
@@ -192,12 +192,12 @@ class LogManager:
         self._loaded = True
 
     def _require_a_directory(self) -> None:
-        """Raises StorageError where every log directory is offline."""
+        """Raise StorageError if every log directory is offline."""
         if all(directory.error is not None for directory in self.directories):
             raise StorageError(self.directories[0].path, "No log directory can be used.")
 
     def _loaded_log(self, job: LoadJob, log: PartitionLog) -> None:
-        """Take in a log."""
+        """Add a log that was loaded."""
         cleaned = self.checkpoints.on_disk(job.directory, CLEANER_OFFSETS)
         log.cleaned_offset = cleaned.get(job.topic_partition)
         logs = self.moves.copies if job.is_future else self._logs
@@ -210,7 +210,7 @@ class LogManager:
             self._choose(other, log)
 
     def _not_loaded(self, job: LoadJob, error: Exception) -> None:
-        """Take note of a log that cannot be served."""
+        """Note a log that cannot be served."""
         if isinstance(error, CorruptLogError):
             if job.is_future:
                 logger.error("%s is a copy, and is made anew.", job.path)
@@ -223,7 +223,7 @@ class LogManager:
             raise error
 
     def _choose(self, one: PartitionLog, other: PartitionLog) -> None:
-        """Keep one of two logs of a partition: a crash came while the one was to replace the other."""
+        """Keep one of two logs of a partition: a crash came while one was to replace the other."""
         ids = {one.topic_id, other.topic_id} - {None}
         if is_marked(self.files, one) == is_marked(self.files, other) or len(ids) > 1:
             raise LogDirectoryError(
@@ -241,7 +241,7 @@ class LogManager:
         self.discard(old)
 
     def _settle_moves(self) -> None:
-        """Take the marks away of logs whose predecessor is gone for certain."""
+        """Remove the marks of logs whose predecessor is certainly gone."""
         for topic_partition in self._damaged.keys() & self._logs.keys():
             # The damaged one may hold what this one has not.
             log = self._logs.pop(topic_partition)
@@ -257,10 +257,10 @@ class LogManager:
     def create(
         self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, new: bool = False
     ) -> PartitionLog:
-        """The log of a partition: the one that is there, or a new one in the directory with the fewest logs.
+        """The log of a partition: the one that is there, or a new one.
 
-        The files of a new one are made later (new_log.py): with its first append, or by `make_files` of what
-        `without_files` returns.
+        A new one goes to the directory with the fewest logs. Its files are made later (new_log.py): with its
+        first append, or by `make_files` of what `without_files` returns.
 
         A log with another topic id was left by a deleted topic of the same name, or came from elsewhere: it
         is set aside. `new` says that the partition cannot exist yet; otherwise none is made while a log
@@ -299,7 +299,7 @@ class LogManager:
         return list(islice(self._without_files.values(), most))
 
     def have_files(self, logs: Iterable[PartitionLog]) -> None:
-        """The files of these logs are made, or never will be."""
+        """Note that the files of these logs are made, or never will be."""
         for log in logs:
             if self._without_files.get(log.topic_partition) is log:
                 del self._without_files[log.topic_partition]
@@ -307,7 +307,7 @@ class LogManager:
                 log.new_files = None
 
     def remember_producers(self, expiration_ms: int) -> None:
-        """Forget an idle producer after this time from now on, in the logs there are and those to come."""
+        """Set after what time an idle producer is forgotten, in present and future logs."""
         self._producer_expiration_ms = expiration_ms
         for log in (*self._logs.values(), *self.moves.copies.values()):
             log.producers.expiration_ms = expiration_ms
@@ -351,7 +351,9 @@ class LogManager:
             del self._preferred[next(iter(self._preferred))]
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Delete a partition's log. Its name is free at once; the files go after file.delete.delay.ms.
+        """Delete a partition's log.
+
+        Its name is free at once; the files are removed after file.delete.delay.ms.
 
         Raises:
             StorageError: the disk failed.
@@ -374,8 +376,8 @@ class LogManager:
     def sync_deletions(self) -> Callable[[], None]:
         """The function that puts the deletions so far on disk, in any thread.
 
-        Before that a crash may bring the logs back, and they must not be forgotten. It raises StorageError: a
-        disk failed, or no file can be opened.
+        Until then a crash may bring the logs back, and they must not be forgotten. The function raises
+        StorageError: a disk failed, or no file can be opened.
         """
         asked = [(each, each.names.ask()) for each in self._with_deletions if each.durable and not each.error]
         self._with_deletions.clear()
@@ -390,7 +392,7 @@ class LogManager:
         return sync
 
     def discard(self, log: PartitionLog) -> None:
-        """Let the files of a log go.
+        """Let the files of a log be removed.
 
         Raises:
             StorageError: the disk failed.
@@ -400,13 +402,13 @@ class LogManager:
             log.moved_to(self._rename_deleted(log.log_directory, log.topic_partition, log.path, log.config))
 
     def _give_up_files(self, log: PartitionLog) -> bool:
-        """See that a log that goes gets no files any more; False where it has them."""
+        """Make sure that a log that is removed gets no files any more; False if it has them."""
         if self._without_files.get(log.topic_partition) is log:
             del self._without_files[log.topic_partition]
         return log.new_files is not None and log.new_files.give_up()
 
     def _set_aside(self, log: PartitionLog, topic_id: Uuid) -> None:
-        """Take a log that is not that of its topic out of the way, and keep it."""
+        """Set aside a log that is not that of its topic."""
         directory = log.log_directory
         directory.require_online()
         log.abandon()
@@ -429,7 +431,7 @@ class LogManager:
         path: str,
         config: LogConfig | None = None,
     ) -> str:
-        """Take the name from the directory of a log, to be removed later; the new path.
+        """Give the directory of a log a name of what is to be removed later; return the new path.
 
         Raises:
             StorageError: the disk failed.
@@ -440,7 +442,11 @@ class LogManager:
         return target
 
     def _renamed(self, directory: LogDirectory, path: str, name: str) -> str:
-        """Give the directory of a log another name; the new path. Raises StorageError: the disk failed."""
+        """Give the directory of a log another name; return the new path.
+
+        Raises:
+            StorageError: the disk failed.
+        """
         target = f"{directory.path}/{name}"
         try:
             self.files.rename(path, target)
@@ -449,41 +455,47 @@ class LogManager:
         return target
 
     def delete_expired_files(self, now_ms: int) -> int:
-        """Remove the files and directories whose delay is over; how many. In any thread."""
+        """Remove the files and directories whose delay is over, in any thread; return how many."""
         return sum(directory.delete_expired(now_ms) for directory in self.directories)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 
     def checkpoint_recovery_points(self) -> Callable[[], None]:
-        """Take down what is on disk, so that a restart after a crash need not look there.
+        """Note what is on disk, so that a restart after a crash need not look there.
 
         The function that is returned writes it, in any thread, and the leader epochs before it.
         """
         return self.checkpoints.prepare_recovery_points()
 
     def checkpoint_log_start_offsets(self) -> Callable[[], None]:
-        """Take down the log start offsets that are not those of a first segment; returned as above."""
+        """Note the log start offsets that are not those of a first segment.
+
+        The function that is returned writes them.
+        """
         return self.checkpoints.prepare(LOG_START_OFFSETS)
 
     def checkpoint_log_starts_of(self, logs: Iterable[PartitionLog]) -> Callable[[], None]:
-        """Take down the log start offsets of these logs, beside the others'; returned as above."""
+        """Note the log start offsets of these logs, besides those of the others.
+
+        The function that is returned writes them.
+        """
         return self.checkpoints.prepare_log_starts(logs)
 
     def log_start_on_disk(self, log: PartitionLog) -> int:
-        """Below it the log has nothing after a crash."""
+        """The offset below which the log has nothing after a crash."""
         written = self.checkpoints.on_disk(log.log_directory, LOG_START_OFFSETS)
         return max(written.get(log.topic_partition, 0), log.segments.first.base_offset)
 
     def checkpoint_high_watermarks(self) -> Callable[[], None]:
-        """Take down the high watermarks; returned as above."""
+        """Note the high watermarks. The function that is returned writes them."""
         return self.checkpoints.prepare(HIGH_WATERMARKS)
 
     def checkpoint_cleaner_offsets(self) -> Callable[[], None]:
-        """Take down how far each log was compacted; returned as above."""
+        """Note how far each log was compacted. The function that is returned writes that."""
         return self.checkpoints.prepare(CLEANER_OFFSETS)
 
     def recovery_point_on_disk(self, log: PartitionLog) -> int:
-        """Below it the next start does not look at the log, whatever happens meanwhile."""
+        """The offset below which the next start does not look at the log, whatever happens."""
         written = self.checkpoints.on_disk(log.log_directory, RECOVERY_POINTS)
         return written.get(log.topic_partition, 0)
 
@@ -502,10 +514,10 @@ class LogManager:
     # --- closing --------------------------------------------------------------------------------------------
 
     def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
-        """Close every log and, where all went well, mark the stop as clean.
+        """Close every log and, if all went well, mark the stop as clean.
 
-        Without `clean` the directories are only unlocked, as a crash would leave them: for data that goes
-        next.
+        Without `clean` the directories are only unlocked, as a crash would leave them: for data that is
+        deleted next.
         """
         if self._loaded and clean:
             self._close_logs(broker_epoch)
@@ -550,13 +562,13 @@ class LogManager:
 
 
 def _require_offline(directory: LogDirectory, error: StorageError) -> None:
-    """See that a directory whose logs are not all known is offline.
+    """Make sure that a directory whose logs are not all known is offline.
 
-    The next start would take what was not loaded for clean. Raises `error` where the directory is online.
+    The next start would take what was not loaded for clean. Raises `error` if the directory is online.
     """
     if directory.error is None:
         raise error
 
 
 def _nobody(_: StorageError) -> None:
-    """Nobody listens."""
+    """Do nothing: nobody listens."""

@@ -1,4 +1,4 @@
-"""The moves of logs to other directories that are under way: copies, and the logs that they have replaced.
+"""The moves of logs to other directories: copies, and the logs that they have replaced.
 
 What a move is, and what a crash leaves of it, is in future_log.py. Everything is called from the event loop's
 thread, except the function that `delete_replaced` returns.
@@ -34,7 +34,7 @@ class MovingLogs(Protocol):
         """Log directories that failed, or are missing."""
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition; None where there is none."""
+        """The log of a partition; None if there is none."""
 
     def create_in(
         self,
@@ -50,7 +50,7 @@ class MovingLogs(Protocol):
         """Let `log` be its partition's."""
 
     def discard(self, log: PartitionLog) -> None:
-        """Let the files of a log go."""
+        """Let the files of a log be removed."""
 
 
 class LogMoves:
@@ -97,7 +97,7 @@ class LogMoves:
         return future
 
     def promote(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
-        """Let the copy be the log where the log itself is gone: its disk was replaced meanwhile.
+        """Let the copy be the log if the log itself is gone: its disk was replaced meanwhile.
 
         Raises:
             StorageError: the disk failed.
@@ -120,7 +120,7 @@ class LogMoves:
         manager.add(copy)
 
     def delete_copy(self, topic_partition: TopicPartition) -> None:
-        """Give up the copy of a log; one in a directory that is offline stays there.
+        """Delete the copy of a log; one in a directory that is offline stays there.
 
         Raises:
             StorageError: the disk failed.
@@ -147,9 +147,10 @@ class LogMoves:
         del self.copies[topic_partition]
 
     def delete_replaced(self, topic_partition: TopicPartition) -> Callable[[], None]:
-        """Let the old log go: the new one is on disk. What is returned settles that on disk, in any thread.
+        """Let the old log be removed: the new one is on disk.
 
-        A directory that fails here keeps the old log, which goes with the next start.
+        The function that is returned puts that on disk, in any thread. A directory that fails here keeps the
+        old log; the next start removes it.
         """
         old, log = self.replaced.pop(topic_partition), self._manager.logs[topic_partition]
         directory = old.log_directory

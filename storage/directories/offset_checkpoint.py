@@ -1,9 +1,11 @@
-"""One of the checkpoint files of a log directory: collected on the event loop, written in a worker thread.
+"""A checkpoint file of a log directory, collected on the event loop.
+
+A worker thread writes it.
 
 Two writes may overlap: a periodic one in a worker thread, and one that a truncation or a new log needs at
 once. The newer wins: what was collected earlier is not written after it.
 
-Crash story: the file is replaced as a whole (files.py). On a full disk it may use the space kept for the
+Crash story: the file is replaced as a unit (files.py). On a full disk it may use the space kept for the
 broker; if that is gone too, the old file stays, and recovery reads more than it had to.
 """
 
@@ -53,7 +55,10 @@ class OffsetCheckpoint:
         """What was prepared last."""
         self._written_as = 0
         self._unsure = False
-        """The file may hold something else: a write failed and may have replaced it, or it was damaged."""
+        """The file may hold something else.
+
+        A write failed and may have replaced it, or it was damaged.
+        """
         self.written: dict[TopicPartition, int] = {}
         """What the file holds."""
         try:
@@ -68,7 +73,10 @@ class OffsetCheckpoint:
         return topic_partition in self.written or topic_partition in self._latest
 
     def share_names(self, names: dict[TopicPartition, TopicPartition]) -> None:
-        """Name partitions by the objects in `names`, and put new ones there: thousands of copies count."""
+        """Name partitions by the objects in `names`, and add new ones there.
+
+        Thousands of copies would take memory.
+        """
         self.written = {names.setdefault(tp, tp): offset for tp, offset in self.written.items()}
 
     def write(self, offsets: dict[TopicPartition, int]) -> None:
@@ -80,9 +88,9 @@ class OffsetCheckpoint:
         self.prepare(offsets)()
 
     def prepare(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
-        """The function that replaces the content, in any thread, unless something newer was written by then.
+        """The function that replaces the content, in any thread.
 
-        It raises what `write` raises.
+        It does nothing if something newer was written by then. It raises what `write` raises.
         """
         self._prepared += 1
         number, self._latest = self._prepared, offsets
@@ -98,7 +106,7 @@ class OffsetCheckpoint:
         return write
 
     def prepare_changes(self, changes: Mapping[TopicPartition, int]) -> Callable[[], None]:
-        """As `prepare`, with what was prepared last and these changes."""
+        """Prepare as `prepare` does, with what was prepared last and these changes."""
         return self.prepare({**self._latest, **changes})
 
     def _replace(self, offsets: dict[TopicPartition, int]) -> None:

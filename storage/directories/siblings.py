@@ -1,7 +1,8 @@
-"""The log directories of one broker know each other, so that one that is missing at a start is noticed.
+"""The log directories of a broker name each other, so that a missing one is noticed.
 
-A directory whose disk is not mounted, or that was left out of log.dirs, holds logs that must not be made
-anew, empty. Where a broker has several directories, each names all of them in its meta.properties:
+This happens at a start. A directory whose disk is not mounted, or that was left out of log.dirs, holds logs
+that must not be made again, empty. If a broker has several directories, each names all of them in its
+meta.properties:
 
     log.directory.ID=PATH    the directory.id, and where it was at the last start
 
@@ -19,7 +20,7 @@ from kafkapy.protocol.types import Uuid, random_uuid, uuid_from_text, uuid_to_te
 from kafkapy.storage.disk.log_directory import LOCK_FILE, LogDirectory, LogDirectoryError, has_rotted
 
 DIRECTORY_KEY: Final = "log.directory."
-"""Begins the keys that name them."""
+"""The prefix of the keys that name them."""
 
 _ON_AN_EMPTY_DISK: Final = {LOCK_FILE, "lost+found"}
 
@@ -30,8 +31,10 @@ class Siblings:
     """What the log directories that were opened know of each other."""
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
-        """See who is missing. A directory that is there, and empty, in place of one that is known, goes
-        offline: it is where that one's disk is mounted.
+        """Find out which are missing.
+
+        A directory that is there, and empty, in place of one that is known, goes offline: it is where the
+        disk of the known one is mounted.
 
         Raises:
             LogDirectoryError: a directory is the copy of another.
@@ -73,8 +76,10 @@ class Siblings:
         return [directory for directory in self._directories if directory.error is None]
 
     def introduce(self) -> None:
-        """Have each directory name all of them in what is written when it is claimed. One that is alone, and
-        was, names nobody."""
+        """Have each directory name all of them in what is written when it is claimed.
+
+        A directory that is alone, and was, names nobody.
+        """
         named = {**self._missing, **self._offline}
         if named or len(self._directories) > 1:
             for directory in self._online:
@@ -92,7 +97,7 @@ class Siblings:
 
 
 def _named_in(directory: LogDirectory) -> dict[Uuid, str]:
-    """The directories that one names; what has rotted in there is passed over."""
+    """The directories that one names; damaged entries are passed over."""
     named: dict[Uuid, str] = {}
     for key, path in directory.meta.others.items():
         if key.startswith(DIRECTORY_KEY):
