@@ -1,1 +1,1 @@
-"""Log directories: whose they are, and which logs they hold, save and move."""
+"""Log directories: whose they are, their logs, their checkpoints, and moves between them."""
