@@ -1,1 +1,1 @@
-"""Bytes that are no batch any more: found, remembered and served around."""
+"""Damage: bytes that are no batch any more, found, noted and served around."""

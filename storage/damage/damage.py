@@ -1,10 +1,10 @@
 """Damage in a segment: bytes that were batches once, and the offsets that lay there.
 
-Rot is found where bytes are looked at: by recovery (below the recovery point, where everything was on disk
-once) and by the check of what is read for the first time (first_read.py). Such a range is quarantined: the
-file stays as it is, nothing is cut, readers get what lies before and behind, and CORRUPT_MESSAGE for an
-offset within. That is the error on which clients neither skip records nor retry in silence: they tell the
-application, with the offset, and it may seek behind the range.
+Damage is found when bytes are checked: by recovery (below the recovery point, where everything was on disk
+once) and by the check of what is read for the first time (first_read.py). Such a range is noted. The file
+stays as it is, and nothing is truncated. Readers get what lies before and after it, and CORRUPT_MESSAGE for
+an offset within. That is the error on which clients neither skip records nor retry silently: they tell the
+application, with the offset, and it may seek past the range.
 
 Format: `damaged-offsets` in the partition's directory, text as Kafka's checkpoints ("0\\n", the number of
 lines, the lines), a line for each range:
@@ -12,11 +12,11 @@ lines, the lines), a line for each range:
     segment-base-offset position end-position first-offset end-offset
 
 Positions are bytes of the segment's `.log` file; both ends are exclusive. A range without bytes stands for
-offsets whose file was cut short, one without offsets for bytes between two batches that follow each other.
-Apache Kafka does not look at the file. Lines whose segment is gone mean nothing.
+offsets at the lost end of a file. One without offsets stands for bytes between two batches that follow each
+other. Apache Kafka does not look at the file. Lines whose segment is gone mean nothing.
 
-Crash story: the file is replaced as a whole. Without it the ranges are found again when they are read, but
-for the lost end of a log that went on behind it; recovery therefore has it on disk before the log is served.
+Crash story: the file is replaced as a unit. Without it the ranges are found again when they are read, except
+the lost end of a log that went on after it. So recovery puts the file on disk before the log is served.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class DamagedRange(NamedTuple):
 
 
 class DamagedOffsetsError(KafkaError):
-    """Somebody reads an offset that is lost. Known already, and logged once: no reason to log it again."""
+    """An offset that is lost was read.
+
+    The damage is known already, and was logged once: there is no reason to log it again.
+    """
 
     def __init__(self, path: str, damaged: DamagedRange) -> None:
         super().__init__(
@@ -56,7 +59,7 @@ class DamagedOffsetsError(KafkaError):
 
 
 def good_runs(damage: Iterable[DamagedRange], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The pieces between two positions that hold batches."""
+    """The parts between two positions that hold batches."""
     for damaged in damage:
         if damaged.position >= end:
             break
@@ -78,7 +81,7 @@ def holding(damage: Iterable[DamagedRange], offset: int) -> DamagedRange | None:
 
 
 def joined(damage: Iterable[DamagedRange]) -> tuple[DamagedRange, ...]:
-    """Ranges in order, each once; one that grew replaces what it was."""
+    """The ranges in order, each once; one that grew replaces what it was."""
     result: list[DamagedRange] = []
     for damaged in sorted(set(damage), key=lambda each: (each.position, -each.end_position)):
         if (
@@ -109,7 +112,7 @@ def load_damage(files: FileSystem, directory: str) -> dict[int, tuple[DamagedRan
 def save_damage(
     files: FileSystem, directory: str, damage: dict[int, tuple[DamagedRange, ...]], *, durable: bool
 ) -> None:
-    """Replace the file; there is none where there is no damage.
+    """Replace the file; without damage there is none.
 
     Raises:
         OSError: the disk failed.

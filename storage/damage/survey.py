@@ -1,17 +1,18 @@
-"""Looking at the batches of a segment as if for the first time: which bytes are batches, which are damage.
+"""A survey of a segment: which bytes are batches, and which are damage.
 
-A batch is good when its CRC-32C is right and what the CRC does not cover fits what lies around it:
+It looks at the batches as if for the first time. A batch is good when its CRC-32C is right and what the CRC
+does not cover fits the batches around it:
 
-    baseOffset      not below the end of the batch before, and the batch behind does not begin within this one
+    baseOffset      not below the end of the batch before; the batch after does not begin within this one
     batchLength     a wrong one gives a wrong CRC
-    leader epoch    between those of the batch before and of the batch behind
+    leader epoch    between those of the batch before and of the batch after
     magic           2
 
-Behind a bad batch the next good one is looked for: where the bad one's length says it is, else at every byte.
+After a bad batch the next good one is looked for: where the bad one's length says it is, else at every byte.
 So damage is as small as the batches that it hit. Offsets may be missing between two good batches: compaction
-takes them out.
+removes them.
 
-Memory is bounded by the chunk, or by the largest batch where one is larger.
+Memory is bounded by the chunk, or by the largest batch if that is larger.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _CHUNK: Final = 128 << 10
 _ONE_BATCH: Final = 4 << 10
 _SEARCHED: Final = 1 << 20
 _PER_BATCH: Final = 1024
-"""Bytes that take as long to check as a batch takes to be found."""
+"""The bytes that can be checked in the time that finding a batch takes."""
 
 _HEAD: Final = struct.Struct("!qiibI h i")
 """baseOffset, batchLength, partitionLeaderEpoch, magic, crc, attributes, lastOffsetDelta."""
@@ -44,14 +45,14 @@ _LEAST: Final = HEADER_SIZE - LOG_OVERHEAD
 
 
 class Survey(NamedTuple):
-    """What was found in a piece of a segment."""
+    """What was found in a part of a segment."""
 
     end: int
-    """The position up to which it was looked at, behind a batch or damage."""
+    """The position up to which it was checked, after a batch or damage."""
     end_offset: int
-    """The offset that comes there, at least."""
+    """The least offset that comes there."""
     leader_epoch: int
-    """Of the last good batch."""
+    """The leader epoch of the last good batch."""
     damage: list[DamagedRange]
     reason: str
     """What is wrong with the first bad batch."""
@@ -80,16 +81,18 @@ def survey(
     sure_to: int = -1,
     end_epoch: int = -1,
 ) -> Survey:
-    """Look at a segment of `size` bytes from `start`, where a batch should begin, to its end; or until
-    `enough` bytes are known and the last of them is good. A batch counts as at least _PER_BATCH bytes.
+    """Check a segment of `size` bytes from `start`, where a batch should begin, to its end.
+
+    The check stops earlier once `enough` bytes are known and the last of them is good. A batch counts as at
+    least _PER_BATCH bytes.
 
     Args:
         expected: the least offset that may lie at `start`.
-        leader_epoch: the leader epoch before that, -1 where it is not known.
+        leader_epoch: the leader epoch before that, -1 if unknown.
         end_is_known: no batch reaches above `end_offset`.
         sure_to: everything below this offset was written once, -1 for `end_offset`.
-        end_epoch: the highest leader epoch of a last batch below that, -1 where it is not known.
-        end_offset: the offset behind the segment; what is lost at its end reaches up to there.
+        end_epoch: the highest leader epoch of a last batch below that, -1 if unknown.
+        end_offset: the offset after the segment; what is lost at its end reaches up to there.
 
     Raises:
         OSError: the disk failed.
@@ -149,7 +152,10 @@ def _survey(
 
 
 def starts_at(files: FileSystem, file: File, position: int, size: int, base_offset: int, offset: int) -> bool:
-    """Whether a good batch begins at `position` of a segment of `size` bytes, at or below `offset`."""
+    """Whether a good batch begins at `position` of a segment, at or below `offset`.
+
+    The segment has `size` bytes.
+    """
     file.acquire()
     try:
         highest = base_offset + MAX_RELATIVE_OFFSET + 1
@@ -184,7 +190,10 @@ class _Look:
         self._chunk_at = 0
 
     def _bytes(self, position: int, nbytes: int) -> memoryview:
-        """`nbytes` bytes from `position`, or fewer at the end of the file; valid until the next call."""
+        """`nbytes` bytes from `position`, or fewer at the end of the file.
+
+        They are valid until the next call.
+        """
         at = position - self._chunk_at
         if at < 0 or at + nbytes > self._filled:
             if nbytes > len(self._buffer):
@@ -195,10 +204,10 @@ class _Look:
         return self._buffer[at : min(at + nbytes, self._filled)]
 
     def run(self, position: int, expected: int, epoch: int, enough: int) -> tuple[int, int, int, int]:
-        """Pass by good batches as long as nothing strikes: the fast twin of `at` and `against`.
+        """Pass good batches as long as nothing looks wrong: the fast twin of `at` and `against`.
 
-        Returns where to go on with those, just before the last batch that was passed: it may be the one that
-        is wrong when something strikes at the next.
+        Returns where those go on, just before the last batch that was passed. That batch may be the one that
+        is wrong when the next one looks wrong.
         """
         before = position, expected, epoch, enough
         while position < self._size and enough > 0:
@@ -258,7 +267,7 @@ class _Look:
         if expected < self.sure_to < batch.base_offset:
             return f"offset {batch.base_offset} where {self.sure_to} is next at most"
         if following is not None:
-            # Of two that overlap, one that goes on where the one before ended is right.
+            # Of two that overlap, the one that goes on where the batch before ended is right.
             if batch.base_offset != expected <= following.base_offset < batch.end_offset:
                 return f"offset {batch.base_offset}, and {following.base_offset} follows"
             return self._epoch_against(batch.leader_epoch, known_epoch, following.leader_epoch)
@@ -267,14 +276,16 @@ class _Look:
         return ""
 
     def _epoch_against(self, epoch: int, before: int, behind: int) -> str:
-        """A leader epoch that is not between its neighbours', where those are in order. (Epochs rise, but who
-        knows what a directory has been through: neighbours that fall are no witnesses.)"""
+        """A leader epoch that is not between its neighbours', if those are in order.
+
+        Epochs rise. But a directory may have been through anything, so neighbours that fall prove nothing.
+        """
         if _NO_EPOCH not in (before, epoch) and before <= behind and not before <= epoch <= behind:
             return f"leader epoch {epoch} between {before} and {behind}"
         return ""
 
     def next_from(self, position: int, expected: int) -> _Seen | None:
-        """The first batch behind the bad one at `position`; None without any."""
+        """The first batch after the bad one at `position`; None if there is none."""
         head = self._bytes(position, LOG_OVERHEAD)
         if len(head) == LOG_OVERHEAD:
             behind = position + LOG_OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
