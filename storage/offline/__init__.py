@@ -1,1 +1,1 @@
-"""Reading logs from their files, the broker down or running."""
+"""Reading logs from their files, whether a broker runs or not."""

@@ -1,4 +1,4 @@
-"""Whole batches of a segment file, many at a time, each with a valid CRC.
+"""Batches of a segment file, many at a time, each complete and with a valid CRC.
 
 The file may be written, renamed or deleted meanwhile: the open file is read up to the requested offset, and
 nothing after it. Memory is one chunk, or the largest batch if that is larger.
