@@ -1,7 +1,8 @@
-"""What an interrupted deletion or compaction left in a partition's directory, removed or completed.
+"""What an interrupted deletion or compaction left in a partition's directory.
 
-Compaction writes `.cleaned` files, renames them to `.swap`, then deletes the old segments and takes the
-suffix off (cleaning/swap.py). `.deleted` files were to be removed, `.snapshot.tmp` files to be finished.
+It is removed or completed. Compaction writes `.cleaned` files, renames them to `.swap`, then deletes the old
+segments and removes the suffix (cleaning/swap.py). `.deleted` files were to be removed, `.snapshot.tmp` files
+to be finished.
 
 Crash story: each step may be repeated.
 
@@ -27,13 +28,13 @@ _SWAP_SUFFIX: Final = ".swap"
 
 
 def finish_interrupted_work(log_directory: LogDirectory, path: str) -> None:
-    """Remove what was to be deleted; complete a swap of compacted segments that had reached its last step.
+    """Remove what was to be deleted; complete a swap that had reached its last step.
 
-    A `.swap` file at or above a `.cleaned` one is not complete: where there are several new segments, they
-    are renamed from the highest offset down.
+    A swap puts compacted segments in the place of others. A `.swap` file at or above a `.cleaned` one is not
+    complete: if there are several new segments, they are renamed from the highest offset down.
 
     Raises:
-        CorruptLogError: a compacted segment is damaged, which is all that is left of its records.
+        CorruptLogError: a compacted segment is damaged, and nothing else is left of its records.
         OSError: the disk failed.
     """
     files = log_directory.files
@@ -69,7 +70,7 @@ def _complete_swap(log_directory: LogDirectory, path: str, names: list[str], swa
 
 
 def _end_of_file(log_directory: LogDirectory, directory: str, name: str) -> int:
-    """The offset behind the last batch of a file that is not a segment yet."""
+    """The offset after the last batch of a file that is not a segment yet."""
     files, path = log_directory.files, f"{directory}/{name}"
     file = files.open(path)
     try:

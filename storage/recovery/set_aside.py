@@ -1,8 +1,8 @@
-"""What recovery sets aside in segments that were on disk once, and what it makes anew.
+"""What recovery notes as damage in segments that were on disk once, and what it rebuilds.
 
-Below the recovery point nothing is torn: what cannot be read there is damage, and is quarantined (damage.py)
-before the segment is recovered, which then leaves it out. A transaction index has no checksum; it is held
-against the markers in the log.
+Below the recovery point nothing is torn. What cannot be read there is damage. It is noted (damage.py) before
+the segment is recovered, and recovery then leaves it out. A transaction index has no checksum; it is compared
+with the markers in the log.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ def set_aside(
     end_epoch: int,
     end_is_lost: bool,
 ) -> None:
-    """Quarantine the damage of a segment below `floor`, the offset up to which everything was on disk.
+    """Note the damage of a segment below `floor`.
+
+    That is the offset up to which everything was on disk.
 
     Args:
-        expected: the offset behind the segment before it.
+        expected: the offset after the segment before it.
         following: where the next segment begins.
-        first_epoch: the leader epoch at the beginning of the segment, -1 where it is not known.
-        end_epoch: the newest leader epoch below `floor`, likewise.
-        end_is_lost: whether damage up to the end of the log may be told from a wrong `floor`.
+        first_epoch: the leader epoch at the beginning of the segment, -1 if unknown.
+        end_epoch: the newest leader epoch below `floor`, -1 if unknown.
+        end_is_lost: whether damage up to the end of the log can be told from a wrong `floor`.
 
     Raises:
         OSError: the disk failed.
@@ -57,12 +59,14 @@ def set_aside(
 
 
 def check_aborted(segment: Segment, segments: Segments) -> None:
-    """See whether each aborted transaction in the index has its marker in the log, and its first batch where
-    that was not compacted away: read_committed readers rely on it.
+    """Compare the aborted transactions in the index with the log.
+
+    Each must have its marker there, and its first batch, unless that was compacted away: read_committed
+    readers rely on it.
 
     Raises:
         CorruptTransactionIndexError: recover the segment.
-        BadBatchError: so does the segment's own damage say.
+        BadBatchError: the segment is damaged; it has to be recovered too.
     """
     index = segment.txn_index
     index.check()
@@ -76,7 +80,7 @@ def check_aborted(segment: Segment, segments: Segments) -> None:
 
 
 def _batch_at(segment: Segment, offset: int) -> BatchHeader | None:
-    """The header of the batch that holds `offset`; None without any."""
+    """The header of the batch that holds `offset`; None if there is none."""
     place = segment.find(offset)
     if place is None or place.base_offset > offset:
         return None
