@@ -3,20 +3,20 @@
 In a log directory:
 
     recovery-point-offset-checkpoint    everything below these offsets is on disk
-    log-start-offset-checkpoint         first offsets, where they are not a first segment's base offset
+    log-start-offset-checkpoint         log start offsets that are not a first segment's base offset
     replication-offset-checkpoint       high watermarks
     meta.properties                     cluster id, broker or node id, directory id
-    .kafka_cleanshutdown                JSON with the broker epoch; it exists: every log was closed and synced
+    .kafka_cleanshutdown                JSON with the broker epoch; exists once every log was closed, synced
 
 In a partition's directory:
 
     leader-epoch-checkpoint             where each leader epoch began
     partition.metadata                  "version: 0\\ntopic_id: <22 characters of URL-safe base64>"
 
-A checkpoint is text: "0\\n" (its version), "<count>\\n", then a line for each entry:
-"topic partition offset\\n" or "epoch start-offset\\n".
+A checkpoint is text: "0\\n" (its version), "<count>\\n", then a line for each entry: "topic partition
+offset\\n" or "epoch start-offset\\n".
 
-Crash story: each is written as a temporary file, synced, renamed, and the directory synced, so that a crash
+Crash story: each is written as a temporary file, synced and renamed, and the directory is synced. So a crash
 leaves the old file or the new one. None of them may keep a broker from starting. A file that cannot be
 understood raises CorruptCheckpointError, and the reader falls back:
 
@@ -24,7 +24,7 @@ understood raises CorruptCheckpointError, and the reader falls back:
     log start offsets     the base offset of the first segment
     high watermarks       the log start offset; where no other replica has a say, the end of the recovered log
     meta.properties       the ids of the metadata store, and a new directory id
-    .kafka_cleanshutdown  none needed: that it exists is what counts, its content is the broker epoch at best
+    .kafka_cleanshutdown  none needed: only its existence counts; its content is the broker epoch at best
     leader epochs         the epochs in the batch headers of the log (each batch carries its own)
     partition.metadata    the topic id of the metadata store
 
@@ -60,7 +60,10 @@ _BLANKS = re.compile(r"\s+", re.ASCII)
 
 
 class CorruptCheckpointError(ValueError):
-    """A file that is not what Kafka writes; `path` says which. The reader decides what to do without it."""
+    """A file that is not what Kafka writes; `path` says which.
+
+    The reader decides what to do without it.
+    """
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -71,7 +74,7 @@ class CorruptCheckpointError(ValueError):
 
 
 def read_offsets(files: FileSystem, path: str) -> dict[TopicPartition, int]:
-    """Offsets by partition; none where the file is missing or empty.
+    """Offsets by partition; none if the file is missing or empty.
 
     Raises:
         CorruptCheckpointError: the file is damaged.
@@ -99,7 +102,7 @@ def write_offsets(
 
 
 def read_leader_epochs(files: FileSystem, path: str) -> list[tuple[int, int]]:
-    """(epoch, start offset) in file order; none where the file is missing or empty.
+    """(epoch, start offset) in file order; none if the file is missing or empty.
 
     Raises:
         CorruptCheckpointError: the file is damaged.
@@ -122,7 +125,9 @@ def format_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def read_numbers(files: FileSystem, path: str, *, columns: int) -> list[tuple[int, ...]]:
-    """The lines of a checkpoint that holds nothing but numbers; none where the file is missing or empty.
+    """The lines of a checkpoint that holds nothing but numbers.
+
+    None if the file is missing or empty.
 
     Raises:
         CorruptCheckpointError: the file is damaged.
@@ -146,7 +151,7 @@ def format_numbers(lines: Iterable[Sequence[int]]) -> bytes:
 
 
 def read_partition_metadata(files: FileSystem, path: str) -> Uuid | None:
-    """The topic id; None where the file is missing.
+    """The topic id; None if the file is missing.
 
     Raises:
         CorruptCheckpointError: the file is damaged or names no topic id.
@@ -180,9 +185,10 @@ def write_partition_metadata(files: FileSystem, path: str, topic_id: Uuid, *, du
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Whose log directory this is. Version 0 is ZooKeeper mode (broker.id), 1 is KRaft (node.id).
+    """Whose log directory this is.
 
-    `others` keeps the keys this broker does not know, so that rewriting the file loses nothing.
+    Version 0 is ZooKeeper mode (broker.id), 1 is KRaft (node.id). `others` keeps the keys this broker does
+    not know, so that rewriting the file loses nothing.
     """
 
     version: int = 0
@@ -193,19 +199,19 @@ class MetaProperties:
 
 
 class UnknownVersionError(CorruptCheckpointError):
-    """A version that this release does not know, or one digit that has rotted."""
+    """A version that this release does not know, or one damaged digit."""
 
     def __init__(self, path: str, version: int, meta: MetaProperties) -> None:
         super().__init__(path, f"unknown version {version}")
         self.meta = meta
-        """What it says as far as it is known."""
+        """What the file says as far as it is known."""
 
 
 def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
-    """The file's content; None where it is missing.
+    """The file's content; None if it is missing.
 
     Raises:
-        UnknownVersionError: it is of a version that is not known.
+        UnknownVersionError: it is of an unknown version.
         CorruptCheckpointError: the file is damaged, empty, or lacks what its version requires.
         OSError: the disk failed.
     """
@@ -239,7 +245,7 @@ def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
 def write_meta_properties(
     files: FileSystem, path: str, meta: MetaProperties, *, durable: bool = True
 ) -> None:
-    """Replace the file, unknown keys kept."""
+    """Replace the file; unknown keys are kept."""
     properties = dict(meta.others)
     properties["version"] = str(meta.version)
     if meta.cluster_id is not None:
@@ -256,13 +262,15 @@ def write_meta_properties(
 
 
 def write_clean_shutdown(files: FileSystem, path: str, broker_epoch: int, *, durable: bool = True) -> None:
-    """Say that every log of the directory was closed and synced."""
+    """Record that every log of the directory was closed and synced."""
     content = json.dumps({"version": _VERSION, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     files.write_atomically(path, content.encode(), durable=durable)
 
 
 def take_clean_shutdown(files: FileSystem, path: str) -> bool:
-    """Whether the last stop was clean. Takes the marker away, on disk too: it says nothing of this run.
+    """Whether the last stop was clean.
+
+    The marker is removed, on disk too: it says nothing of this run.
 
     Raises:
         OSError: the disk failed.
@@ -275,7 +283,7 @@ def take_clean_shutdown(files: FileSystem, path: str) -> bool:
 
 
 def read_clean_shutdown_epoch(files: FileSystem, path: str) -> int | None:
-    """The broker epoch in the marker; None where there is no marker or it cannot be read."""
+    """The broker epoch in the marker; None if there is no marker or it cannot be read."""
     try:
         epoch = json.loads(files.read(path))["brokerEpoch"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -298,7 +306,10 @@ def _read_text(files: FileSystem, path: str) -> str | None:
 
 
 def _read_entries(files: FileSystem, path: str) -> list[str]:
-    """The lines behind version and count. A missing or empty file has none: Kafka makes these files empty."""
+    """The lines after version and count.
+
+    A missing or empty file has none: Kafka makes these files empty.
+    """
     text = _read_text(files, path)
     if not text:
         return []
@@ -318,7 +329,10 @@ def _format_entries(lines: list[str]) -> bytes:
 
 
 def _number(path: str, text: str, bits: int) -> int:
-    """A number of 0 to 2**bits - 1. int() alone takes underscores, blanks and any script's digits too."""
+    """A number of 0 to 2**bits - 1.
+
+    int() alone also takes underscores, blanks and any script's digits.
+    """
     if not _NUMBER.fullmatch(text) or not 0 <= int(text) < 1 << bits:
         raise CorruptCheckpointError(path, f"{text!r} is no number that can stand there")
     return int(text)

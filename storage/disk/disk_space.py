@@ -2,16 +2,16 @@
 
 Two things keep the broker able to work on a full disk:
 
-- A floor. When less than that is free, produce requests of clients are refused (KAFKA_STORAGE_ERROR) before
-  they write; the rest of the space is for `__consumer_offsets`, transaction markers, checkpoints and indexes.
-- A reserve, because other programs do not know the floor: `.kafkapy_reserve` in the log directory, a file of
+- A free-space limit. When less than that is free, Produce requests of clients are refused
+  (KAFKA_STORAGE_ERROR) before they write. The rest of the space is for `__consumer_offsets`, transaction
+  markers, checkpoints and indexes.
+- A reserve, because other programs do not know the limit: `.kafkapy_reserve` in the log directory, a file of
   real blocks, kept with durability=fsync. When a write of the broker's own finds the disk full, the file is
   emptied and the write tried again. It is filled again when there is space. Apache Kafka looks at directories
-  only, so it does not see the file; it may be deleted at any time.
+  only, so it does not see the file. The file may be deleted at any time.
 
-The state is looked up (statvfs) about every second of appends and when the appends since could have used up
-what was free, and with every append while the disk is full, so writes resume by themselves when space
-returns.
+The state is looked up (statvfs) about every second of appends, when the appends since could have used up what
+was free, and with every append while the disk is full. So writes resume by themselves when space returns.
 """
 
 from __future__ import annotations
@@ -104,13 +104,13 @@ class DiskSpace:
             self.reserved = True
         except OSError as error:
             logger.warning("No space is reserved in %s: %s", self._directory, error)
-            # The disk filled meanwhile. Half a reserve would be lost space.
+            # The disk became full meanwhile. Half a reserve would be lost space.
             self._files.truncate(file, 0)
         finally:
             file.release()
 
     def with_reserve(self, write: Callable[[], T]) -> T:
-        """Call `write`; again, if it finds the disk full and there is a reserve.
+        """Call `write`; call it again if it finds the disk full and there is a reserve.
 
         Raises:
             OSError: of the last call.
@@ -123,7 +123,7 @@ class DiskSpace:
         return write()
 
     def release_reserve(self) -> bool:
-        """Give the reserve to a write that found the disk full; False when it is gone already."""
+        """Give the reserve to a write that found the disk full; False if it is gone already."""
         self._look_at_ms = 0
         if not self.reserved:
             return False

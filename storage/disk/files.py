@@ -1,12 +1,11 @@
-"""The only place that touches the disk: every file operation of the storage layer is a method of
-`FileSystem`.
+"""The only place that touches the disk: the file operations of the storage layer.
 
-A test replaces it with one that fails, tears or loses writes; nothing else here opens, writes, syncs or
-renames. Index files are read and written with pread and pwrite as well, not mapped: a store into a mapped
-page on a full disk is a SIGBUS that ends the process, where pwrite gives ENOSPC, and a mapped store would
-pass this seam by.
+Each is a method of `FileSystem`. A test replaces it with one that fails, tears or loses writes. Nothing else
+here opens, writes, syncs or renames. Index files too are read and written with pread and pwrite, not mapped:
+a store into a mapped page on a full disk is a SIGBUS that ends the process, where pwrite gives ENOSPC, and a
+mapped store would bypass `FileSystem`.
 
-A `File` counts its users. The log holds one reference; each `FileSlice` that waits in an outbound queue and
+A `File` counts its users. The log holds one reference. Each `FileSlice` that waits in an outbound queue and
 each running flush hold another. The descriptor closes with the last one, so retention may delete a segment
 whose bytes are still being sent. Counts change on the event loop only.
 
@@ -14,10 +13,10 @@ Crash story: nothing is on disk before `sync_data` of the file and `sync_directo
 returned. A failed sync is never repeated: the kernel may have dropped the dirty pages and call the next one a
 success.
 
-Exhaustion: a lack of descriptors, threads or memory (`is_exhausted`) is no failure of a disk. What meets it
-leaves nothing behind, raises ExhaustedError (log_directory.py), and is tried again: by the client, which is
-told KAFKA_STORAGE_ERROR or COORDINATOR_NOT_AVAILABLE, or by the broker's next round. It takes no directory
-offline, and needs no restart.
+Exhaustion: a lack of descriptors, threads or memory (`is_exhausted`) is no failure of a disk. An operation
+that meets it leaves nothing, and raises ExhaustedError (log_directory.py). It is tried again: by the client,
+which gets KAFKA_STORAGE_ERROR or COORDINATOR_NOT_AVAILABLE, or by the broker's next round. A lack takes no
+directory offline, and needs no restart.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 _MAX_BUFFERS = 1024
-"""IOV_MAX of Linux: more buffers than this in one pwritev is EINVAL."""
+"""IOV_MAX of Linux: a pwritev with more buffers than this fails with EINVAL."""
 
 _FICLONE = 0x40049409
 """The ioctl that makes a file share another's blocks (linux/fs.h)."""
@@ -53,17 +52,17 @@ _COPY_CHUNK = 1 << 20
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _PAGE = 4096
 _LOOKED_AT = 128 << 10
-"""Every so many bytes a page is looked for: what Linux reads ahead at once."""
+"""The distance between the pages that are looked for: what Linux reads ahead at once."""
 
 _LOADED_AT_ONCE = 256 << 10
 
 TEMPORARY = ".tmp"
-"""The end of a file's name until it is whole."""
+"""The suffix of a file's name until it is complete."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 _NO_THREAD = "can't start new thread"
-"""What CPython's RuntimeError says."""
+"""The text of CPython's RuntimeError."""
 
 _F_FULLFSYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 _F_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
@@ -93,7 +92,7 @@ class ExhaustedError(TransientStorageError):
 
 
 class CorruptLogError(StorageError):
-    """A log is damaged where it was already on disk. It is left as it is and not served."""
+    """A log is damaged where it was already on disk. It stays as it is and is not served."""
 
 
 class SyncFailedError(OSError):
@@ -104,7 +103,10 @@ class SyncFailedError(OSError):
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """No space, or no quota, left: what was to be written was not, and may be when there is some."""
+    """Whether no space, or no quota, is left.
+
+    What was to be written was not. It may be when there is space again.
+    """
     return (
         isinstance(error, OSError)
         and error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -113,18 +115,18 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def is_out_of_descriptors(error: OSError) -> bool:
-    """The process, or the system, may open no more files."""
+    """Whether the process, or the system, may open no more files."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def is_exhausted(error: BaseException) -> bool:
     """Whether the process, or the system, lacks descriptors, threads or memory.
 
-    That says nothing about the disk, and passes: an operation that met it is tried again later.
+    That says nothing about the disk, and it passes: an operation that met it is tried again later.
     """
     if isinstance(error, OSError):
         return error.errno in _EXHAUSTED and not isinstance(error, SyncFailedError)
-    # Python has no type of its own for the missing thread.
+    # Python has no exception type of its own for a missing thread.
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == _NO_THREAD)
 
 
@@ -139,7 +141,7 @@ def what_is_lacking(error: BaseException) -> str:
 
 @cache
 def _libc() -> ctypes.CDLL:
-    """For the one call that Python's os lacks."""
+    """The C library, for the one call that Python's os lacks."""
     return ctypes.CDLL(None, use_errno=True)
 
 
@@ -153,12 +155,12 @@ class File:
         self._references = 1
 
     def acquire(self) -> File:
-        """One user more."""
+        """Count one user more."""
         self._references += 1
         return self
 
     def release(self) -> None:
-        """One user less; the last one closes the file."""
+        """Count one user less; the last one closes the file."""
         self._references -= 1
         if self._references == 0:
             os.close(self.fd)
@@ -166,7 +168,10 @@ class File:
 
 
 class FileSlice:
-    """`nbytes` bytes of a file from `position`, for os.sendfile. Keeps the file open until `release`."""
+    """`nbytes` bytes of a file from `position`, for os.sendfile.
+
+    It keeps the file open until `release`.
+    """
 
     __slots__ = ("_released", "file", "nbytes", "position")
 
@@ -182,11 +187,11 @@ class FileSlice:
         return self.file.fd
 
     def is_cached(self, offset: int, nbytes: int) -> bool:
-        """Whether `nbytes` bytes from `offset` on can be sent without waiting for the disk, as it looks."""
+        """Whether `nbytes` bytes from `offset` on can probably be sent without the disk."""
         return is_cached(self.file, self.position + offset, nbytes)
 
     def load(self, offset: int, nbytes: int) -> None:
-        """Have `nbytes` bytes from `offset` on in the page cache; blocks.
+        """Load `nbytes` bytes from `offset` on into the page cache; this blocks.
 
         Raises:
             OSError: the disk failed.
@@ -224,17 +229,17 @@ class FileSystem:
     """The operations of the storage layer on a real disk. Each raises OSError."""
 
     open_files = UNBOUNDED
-    """Where the files that stay open are listed, so that they stay few."""
+    """Lists the files that stay open, so that they stay few."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading and writing; `create` makes the file where it is missing."""
+        """Open for reading and writing; `create` makes the file if it is missing."""
         return File(self._descriptor(path, os.O_RDWR | (os.O_CREAT if create else 0)))
 
     def _descriptor(self, path: str, flags: int) -> int:
         return self._with_room(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
 
     def _with_room(self, opens: Callable[[], T]) -> T:
-        """Call `opens`; as long as no descriptor is left for it, something else is closed."""
+        """Call `opens`; while no descriptor is left for it, close something else."""
         while True:
             try:
                 return opens()
@@ -270,7 +275,7 @@ class FileSystem:
         return b"".join(parts)
 
     def read_into(self, file: File, buffer: memoryview, position: int) -> int:
-        """Fill `buffer`; the bytes read, fewer than asked only at the end of the file."""
+        """Fill `buffer`; return the bytes read, fewer than asked only at the end of the file."""
         got = 0
         while got < len(buffer):
             count = os.preadv(file.fd, [buffer[got:]], position + got)
@@ -280,16 +285,20 @@ class FileSystem:
         return got
 
     def begin_to_read(self, file: File, position: int, nbytes: int) -> bool:
-        """Whether bytes of a file can be had without waiting for the disk; where not, it begins to read
-        them."""
+        """Whether bytes of a file can be had without waiting for the disk.
+
+        If not, the disk begins to read them.
+        """
         cached = is_cached(file, position, nbytes)
         if not cached and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(file.fd, position, nbytes, os.POSIX_FADV_WILLNEED)
         return cached
 
     def write_at(self, file: File, buffers: Sequence[Buffer], position: int) -> int:
-        """Write all of `buffers` from `position`; the bytes written. After an error any part may have
-        been."""
+        """Write all of `buffers` from `position`; return the bytes written.
+
+        After an error any part may have been written.
+        """
         if len(buffers) > _MAX_BUFFERS:
             first = self.write_at(file, buffers[:_MAX_BUFFERS], position)
             return first + self.write_at(file, buffers[_MAX_BUFFERS:], position + first)
@@ -304,7 +313,7 @@ class FileSystem:
         return total
 
     def truncate(self, file: File, size: int) -> None:
-        """Cut the file, or grow it by a hole."""
+        """Truncate the file, or grow it by a hole."""
         os.ftruncate(file.fd, size)
 
     def allocate(self, file: File, size: int) -> None:
@@ -330,7 +339,10 @@ class FileSystem:
     """Whether `sync_file_system` exists here."""
 
     def sync_file_system(self, path: str) -> None:
-        """Put everything on disk that was written to the file system of the directory `path`, whoever did."""
+        """Put on disk everything that was written to the file system of the directory `path`.
+
+        It does not matter who wrote it.
+        """
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
             if _libc().syncfs(fd) != 0:
                 code = ctypes.get_errno()
@@ -357,10 +369,10 @@ class FileSystem:
         os.link(source, target)
 
     def copy(self, source: str, target: str) -> int | None:
-        """Make `target` a copy of a file, on disk when this returns; the bytes that were written for it.
+        """Make `target` a copy of a file, on disk when this returns.
 
-        None where the file system could have the two share their blocks (btrfs, XFS). Holes stay holes:
-        Kafka's index files are 10 MiB of them.
+        Returns the bytes that were written for it; None if the file system could have the two share their
+        blocks (btrfs, XFS). Holes stay holes: Kafka's index files are 10 MiB of them.
         """
         with (
             self._opened(source, os.O_RDONLY) as reading,
@@ -371,7 +383,7 @@ class FileSystem:
             return written
 
     def unlink(self, path: str) -> None:
-        """Remove a file; one that is gone already is no error."""
+        """Remove a file; it is no error if it is gone already."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
@@ -379,17 +391,17 @@ class FileSystem:
         os.mkdir(path, 0o755)
 
     def make_directories(self, path: str) -> None:
-        """Make a directory and its parents; what exists is no error."""
+        """Make a directory and its parents; it is no error if they exist."""
         os.makedirs(path, 0o755, exist_ok=True)
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory and all in it; what is gone already is no error."""
+        """Remove a file, or a directory and all in it; it is no error if it is gone already."""
         with contextlib.suppress(FileNotFoundError):
             if not os.path.isdir(path) or os.path.islink(path):
                 os.unlink(path)
                 return
             try:
-                os.rmdir(path)  # which takes no descriptor
+                os.rmdir(path)  # this takes no descriptor
             except OSError as error:
                 if error.errno != errno.ENOTEMPTY:
                     raise
@@ -413,11 +425,11 @@ class FileSystem:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, file: File, modified_ms: int) -> None:
-        """Have the file look as if it had last changed then."""
+        """Make the file look as if it had last changed then."""
         os.utime(file.fd, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def free_bytes(self, path: str) -> int:
-        """What an unprivileged process may still write to the file system of `path`."""
+        """How many bytes an unprivileged process may still write to the file system of `path`."""
         stat = os.statvfs(path)
         return stat.f_bavail * stat.f_frsize
 
@@ -427,15 +439,15 @@ class FileSystem:
         return stat.f_blocks * stat.f_frsize
 
     def read(self, path: str) -> bytes:
-        """The whole of a small file."""
+        """The content of a small file."""
         with self._opened(path, os.O_RDONLY) as fd, open(fd, "rb", closefd=False) as file:
             return file.read()
 
     def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
         """Replace a file so that a crash leaves the old content or the new, never a part.
 
-        `durable` syncs the file before the rename and the directory after it. Without, the order of the two
-        on disk is the file system's; a reader must then bear an empty file after a power cut.
+        `durable` syncs the file before the rename and the directory after it. Without it the file system
+        decides the order of the two on disk; a reader must then bear an empty file after a power cut.
         """
         temporary = path + TEMPORARY
         self.write_file(temporary, data, durable=durable)
@@ -444,9 +456,9 @@ class FileSystem:
             self.sync_directory(os.path.dirname(path))
 
     def write_file(self, path: str, data: Buffer, *, durable: bool = False) -> None:
-        """Write a file whose name counts for nothing yet, and sync it if `durable`.
+        """Write a file whose name does not count yet, and sync it if `durable`.
 
-        None is left where that fails.
+        If that fails, no file is left.
         """
         try:
             with self._opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
@@ -460,10 +472,10 @@ class FileSystem:
             raise
 
     def lock(self, path: str) -> File:
-        """Take the lock that Apache Kafka takes on `.lock` (a POSIX record lock), until the file is released.
+        """Take the lock that Apache Kafka takes on `.lock`, until the file is released.
 
-        An open-file-description lock where there is one: it excludes a JVM's lock as a plain POSIX lock does,
-        and a second broker of this same process too.
+        Kafka's is a POSIX record lock. This is an open-file-description lock where there is one: it excludes
+        a JVM's lock as a plain POSIX lock does, and a second broker of this same process too.
 
         Raises:
             BlockingIOError: somebody holds it.
@@ -484,10 +496,10 @@ class FileSystem:
 
 
 def is_cached(file: File, position: int, nbytes: int) -> bool:
-    """Whether bytes of a file can be had without waiting for the disk, as it looks.
+    """Whether bytes of a file can probably be had without waiting for the disk.
 
-    The kernel tells of a page at once whether it has it (RWF_NOWAIT); some are asked for. True where it does
-    not tell (macOS, some file systems).
+    The kernel says at once of a page whether it has it (RWF_NOWAIT); some pages are asked for. True if it
+    does not say (macOS, some file systems).
     """
     if _NOWAIT is None:
         return True
@@ -497,12 +509,12 @@ def is_cached(file: File, position: int, nbytes: int) -> bool:
             os.preadv(file.fd, [bytearray(1)], at, _NOWAIT)
             if at >= last:
                 return True
-            # A reader that goes on has had the first page before, whatever comes after it.
+            # A reader that goes on has had the first page already, whatever comes after it.
             at = min(at + (_PAGE if at == position else _LOOKED_AT), last)
     except BlockingIOError:
         return False
     except OSError:
-        return True  # or whoever reads is told
+        return True  # otherwise the reader gets the error
 
 
 def _fsync(fd: int) -> None:
@@ -514,7 +526,7 @@ def _fsync(fd: int) -> None:
 
 
 def _clone(reading: int, writing: int) -> bool:
-    """Have two files share their blocks (ioctl FICLONE); False where the file system cannot."""
+    """Let two files share their blocks (ioctl FICLONE); False if the file system cannot."""
     if sys.platform != "linux":
         return False
     try:
@@ -527,7 +539,7 @@ def _clone(reading: int, writing: int) -> bool:
 
 
 def _copy_data(reading: int, writing: int) -> int:
-    """Copy what is not a hole; how much that was."""
+    """Copy what is not a hole; return how many bytes that was."""
     size = os.fstat(reading).st_size
     position = written = 0
     while position < size:
@@ -546,7 +558,7 @@ def _copy_data(reading: int, writing: int) -> int:
 
 
 def _next_data(fd: int, position: int, size: int) -> tuple[int, int]:
-    """Where the next data of a file begins and ends; (size, size) where only a hole is left."""
+    """Where the next data of a file begins and ends; (size, size) if only a hole is left."""
     try:
         start = os.lseek(fd, position, os.SEEK_DATA)
         return start, os.lseek(fd, start, os.SEEK_HOLE)

@@ -1,10 +1,11 @@
-"""One of the broker's log directories: a disk, as far as the broker can tell. It fails as a whole or not at
-all.
+"""One of the broker's log directories: a disk, as far as the broker can tell.
 
-An error of the disk takes the directory offline until the broker restarts, and with it every log inside; logs
+It fails as a unit or not at all.
+
+An error of the disk takes the directory offline until the broker restarts, and with it every log in it; logs
 in other directories go on. This is Apache Kafka's LogDirFailureChannel. A failed sync counts as such an error
-and is never tried again. A lack of space is none, and neither is one of descriptors, threads or memory
-(files.py); Apache Kafka's broker takes those for failed disks too.
+and is never tried again. A lack of space does not, and neither does one of descriptors, threads or memory
+(files.py). Apache Kafka's broker takes those for failed disks too.
 
 `durability` says what the broker promises. With "fsync" every name this directory gets is synced before a
 record in it counts as flushed. With "os" nothing waits for the disk; what is synced, is synced in the
@@ -55,15 +56,15 @@ class LogDirectoryError(Exception):
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """A source of the time."""
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds since 1970."""
+        """The wall clock, in milliseconds since 1970."""
 
 
 @dataclass(slots=True)
 class PendingDeletion:
-    """Paths that go when `at_ms` has come: `.deleted` files, or a `-delete` directory."""
+    """Paths to remove at `at_ms`: `.deleted` files, or a `-delete` directory."""
 
     at_ms: int
     paths: list[str]
@@ -98,20 +99,28 @@ class LogDirectory:
         self.clock = clock
         self.durable = durability == "fsync"
         self.check_on_first_read = True
-        """Whether what was on disk when a log was loaded is checked when it is read (first_read.py)."""
+        """Whether what was on disk when a log was loaded is checked when it is read.
+
+        See first_read.py.
+        """
         self.error: StorageError | None = None
-        """What took the directory offline."""
+        """The error that took the directory offline."""
         self.on_failure: Callable[[LogDirectory, StorageError], None] = _ignore
         """Called once, when the directory goes offline."""
         self.before_truncation: Callable[[LogDirectory], None] = _ignore
-        """Called when a log's flushed offset was lowered, before the log is truncated there, below its
-        recovery point: a checkpoint that says more than the log holds would look like a loss after a
-        crash."""
+        """Called when a log's flushed offset was lowered below its recovery point.
+
+        The log is truncated there afterwards: a checkpoint that says more than the log holds would look like
+        a loss after a crash.
+        """
         self.deletions: list[PendingDeletion] = []
         self.syncs_at_once = False
-        """Logs that are recovered, or closed, need not be synced one by one: `sync_at_once` follows."""
+        """Whether logs that are recovered, or closed, are synced together.
+
+        They need not be synced one by one then: `sync_at_once` follows.
+        """
         self.log_count = 0
-        """Logs and copies in here: a new one goes where the fewest are."""
+        """The number of logs and copies here: a new one goes where there are fewest."""
         self._complain_at_ms = 0
         """When a lack is logged again: every client meets it."""
         self._space: DiskSpace | None = None
@@ -152,7 +161,7 @@ class LogDirectory:
             self.meta = self._written or MetaProperties()
 
     def claim(self, *, node_id: int, cluster_id: str) -> None:
-        """See that the directory belongs to this broker; write so where nothing is written.
+        """Make sure that the directory belongs to this broker; if nothing says so, write it.
 
         Raises:
             LogDirectoryError: it belongs to another broker or cluster.
@@ -172,7 +181,7 @@ class LogDirectory:
             self._written = self.meta
 
     def close(self) -> None:
-        """Let another broker use the directory."""
+        """Release the lock, so that another broker may use the directory."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -204,14 +213,14 @@ class LogDirectory:
         return self.durable and not self.syncs_at_once
 
     def require_online(self) -> None:
-        """Raises StorageError when the directory is offline."""
+        """Raise StorageError if the directory is offline."""
         if self.error is not None:
             raise StorageError(self.path, f"The log directory {self.path} is offline: {self.error.message}")
 
     def failed(self, what: str, cause: Exception) -> StorageError:
-        """Take the directory offline because `what` failed; the error to raise.
+        """Take the directory offline because `what` failed; return the error to raise.
 
-        It stays online where the process lacked something, or the disk is only full: a TransientStorageError
+        It stays online if the process lacked something, or if the disk is only full: a TransientStorageError
         is returned then.
         """
         if isinstance(cause, TransientStorageError):
@@ -230,7 +239,7 @@ class LogDirectory:
         return error
 
     def exhausted(self, what: str, cause: BaseException) -> ExhaustedError:
-        """The error to raise because `what` met a lack (`is_exhausted`). In any thread."""
+        """The error to raise because `what` met a lack (`is_exhausted`). Any thread may call this."""
         message = f"{what}: {what_is_lacking(cause)}"
         now_ms = self.clock.now_ms()
         if now_ms >= self._complain_at_ms:
@@ -244,7 +253,10 @@ class LogDirectory:
             self.deletions.append(PendingDeletion(self.clock.now_ms() + delay_ms, paths))
 
     def delete_expired(self, now_ms: int) -> int:
-        """Remove what `delete_later` put off, where the delay is over; how many paths. In any thread."""
+        """Remove what `delete_later` put off, if the delay is over; return how many paths.
+
+        Any thread may call this.
+        """
         removed = 0
         for pending in [each for each in self.deletions if each.at_ms <= now_ms]:
             self.deletions.remove(pending)
@@ -260,8 +272,10 @@ class LogDirectory:
 
 
 def has_rotted(found: object, own: object) -> bool:
-    """Whether an id in a file is this one, cut short or with some characters damaged. Only of generated ids:
-    two of those never come so close."""
+    """Whether an id in a file is this one, shortened or with some characters damaged.
+
+    This is for generated ids only: two of those never come so close.
+    """
     if not isinstance(found, str) or not isinstance(own, str) or len(own) != _UUID_LENGTH:
         return False
     if own.startswith(found):
@@ -272,11 +286,11 @@ def has_rotted(found: object, own: object) -> bool:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters two texts share from their start on."""
+    """How many characters two texts share from their start."""
     return next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
 
 
 def _ignore(*_: object) -> None:
-    """Nobody listens."""
+    """Do nothing: nobody listens."""

@@ -1,21 +1,21 @@
-"""How many files of logs may be open, and what the rest of the descriptors is for.
+"""How many files of logs may be open, and what the other descriptors are for.
 
 Sockets and files are descriptors alike, and RLIMIT_NOFILE bounds them all. `share_descriptors` divides them
-between the logs' files, connections (network/connection_limits.py) and the rest, so that neither takes what
-another needs. Where they run out all the same (the files of answers that nobody reads, ENFILE, a broker in
-somebody's process), the operation at hand fails with ExhaustedError, and may succeed later (files.py).
+between the logs' files, connections (network/connection_limits.py) and the rest, so that none takes what
+another needs. They may run out all the same (the files of answers that nobody reads, ENFILE, a broker in
+somebody's process). Then the operation at hand fails with ExhaustedError, and may succeed later (files.py).
 
-A broker may hold many more segments than a process may open files. `.log` and index files open on first use;
-each one open is listed here, and when there are more than `limit`, the longest unused is closed; it opens
-again on use. That is found as a page cache finds it (second chance): whoever uses its file sets `used`, which
-costs an append or a read no call and no search; the list is gone through from its oldest entry, and one that
-was used since the last look goes to the end of the list instead.
+A broker may hold many more segments than a process may open files. `.log` and index files open on first use.
+Each open one is listed here. When there are more than `limit`, the one that was not used for longest is
+closed; it opens again on use. It is found as a page cache finds it (second chance): whoever uses its file
+sets `used`, which costs an append or a read no call and no search. The list is gone through from its oldest
+entry, and one that was used since the last look goes to the end of the list instead.
 
 Closing is releasing one reference (files.py): a read or a flush that holds another goes on.
 
-Threads: files are listed only when the thread that serves the logs opens them, and only that thread closes
-them, so that none is closed under another thread's hands. What other threads open (recovery, copies of logs)
-they close themselves.
+Threads: files are listed only when the thread that serves the logs opens them. Only that thread closes them,
+so that none is closed while another thread uses it. What other threads open (recovery, copies of logs) they
+close themselves.
 """
 
 from __future__ import annotations
@@ -28,21 +28,26 @@ from collections import OrderedDict
 from typing import Final, NamedTuple, Protocol
 
 _OWN: Final = 256
-"""Descriptors for what is neither a log's file nor a connection: listeners, the metadata, checkpoints, the
-reserve, a file of each partition in a flush."""
+"""Descriptors for what is neither a log's file nor a connection.
+
+These are listeners, the metadata, checkpoints, the reserve, and a file of each partition in a flush.
+"""
 
 _OWN_FRACTION: Final = 4
-"""That is at most this part of all."""
+"""They are at most this part of all."""
 
 _RESERVE: Final = 16
-"""Descriptors that are kept open for nothing, to be given up by threads that find none left: what syncs and
-what writes checkpoints cannot close the files of the thread that serves."""
+"""Descriptors that are kept open as a reserve.
+
+They are given up by threads that find none left: what syncs and what writes checkpoints cannot close the
+files of the thread that serves.
+"""
 
 _FEWEST: Final = 16
 """Files that stay listed however many others are held: one operation needs several at once."""
 
 _UNLIMITED: Final = 1 << 21
-"""What is divided where the process may open as much as it likes."""
+"""What is divided if the process may open as many as it likes."""
 
 
 class Shares(NamedTuple):
@@ -53,9 +58,9 @@ class Shares(NamedTuple):
 
 
 def share_descriptors(log_files: int | None = None) -> Shares:
-    """Divide what the process may open (RLIMIT_NOFILE).
+    """Divide the descriptors that the process may open (RLIMIT_NOFILE).
 
-    The logs get half of what is left beside the broker's own, or `log_files` where that is less than three
+    The logs get half of what is left after the broker's own, or `log_files` if that is less than three
     quarters of it; connections get the rest.
     """
     limit = _limit()
@@ -71,19 +76,19 @@ def _limit() -> int:
 
 
 class OpenFile(Protocol):
-    """A file and those who use it (files.File)."""
+    """A file and its users (files.File)."""
 
     fd: int
 
 
 class FileUser(Protocol):
-    """Whose file is listed."""
+    """The owner of a listed file."""
 
     used: bool
     """It was used since this was last False."""
 
     def close_file(self) -> OpenFile | None:
-        """Release the file, which opens again on use; that file, if it was open."""
+        """Release the file, which opens again on use; return it, if it was open."""
 
 
 class OpenFiles:
@@ -96,21 +101,21 @@ class OpenFiles:
         """How many files may be open."""
         self._users: OrderedDict[FileUser, None] = OrderedDict()
         self._held: list[OpenFile] = []
-        """Files that were closed here and that somebody still sends or syncs."""
+        """Files that were closed here and that are still being sent or synced."""
         self._thread = -1
         self._reserve: list[int] = []
-        """Descriptors of nothing."""
+        """The descriptors of the reserve."""
         self._reserve_size = 0
 
     def __len__(self) -> int:
         return len(self._users)
 
     def serve_this_thread(self) -> None:
-        """From now on list what this thread opens."""
+        """List what this thread opens, from now on."""
         self._thread = threading.get_ident()
 
     def opened(self, user: FileUser) -> None:
-        """`user` has opened its file. Others are closed if there are too many."""
+        """List the file that `user` has opened; close others if there are too many."""
         if threading.get_ident() == self._thread:
             user.used = True
             self._users[user] = None
@@ -121,7 +126,7 @@ class OpenFiles:
                     self._close_one()
 
     def closed(self, user: FileUser) -> None:
-        """`user` has closed its file."""
+        """Take the file that `user` has closed off the list."""
         self._users.pop(user, None)
 
     @property
@@ -138,10 +143,10 @@ class OpenFiles:
         return False
 
     def make_room(self) -> bool:
-        """There is no descriptor left: close something. False where that frees none.
+        """Close something, as there is no descriptor left; False if that frees none.
 
-        The thread that serves the logs closes a quarter of their files; without any, and in other threads,
-        the reserve is what can be closed.
+        The thread that serves the logs closes a quarter of their files. If there are none, and in other
+        threads, the reserve is closed.
         """
         if threading.get_ident() != self._thread or not self._users:
             return self._give_up_one()
@@ -159,7 +164,7 @@ class OpenFiles:
         self.refill()
 
     def refill(self) -> None:
-        """Have the reserve full again, as far as that is possible. In any thread."""
+        """Fill the reserve again, as far as that is possible, in any thread."""
         while len(self._reserve) < self._reserve_size:
             try:
                 self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
@@ -203,4 +208,4 @@ def _close_all(descriptors: list[int]) -> None:
 
 
 UNBOUNDED = OpenFiles(0)
-"""Lists nothing: for files of a tool, which opens few."""
+"""Lists nothing: for the files of a tool, which opens few."""

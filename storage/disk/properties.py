@@ -1,4 +1,6 @@
-"""Java's .properties text, as java.util.Properties reads and writes it: `meta.properties` is such a file.
+"""Java's .properties text, as java.util.Properties reads and writes it.
+
+`meta.properties` is such a file:
 
     #
     #Tue Nov 21 10:34:05 UTC 2026
@@ -7,8 +9,9 @@
     version=0
 
 Read: `#` and `!` start a comment line, `=`, `:` or blanks separate key and value, a backslash escapes the
-next character (`\\t \\n \\r \\f \\uXXXX`) and, at the end of a line, joins it with the next.
-A later key wins.
+next character (`\\t \\n \\r \\f \\uXXXX`) and, at the end of a line, joins it with the next. A later key
+wins.
+
 Written: the comment, the date, then the entries sorted by key, as Java 18 and later do.
 """
 
@@ -48,7 +51,7 @@ def format_properties(entries: Mapping[str, str], *, comment: str, seconds: floa
 
 
 def _logical_lines(text: str) -> list[str]:
-    """Lines without comments and blank lines, continuations joined."""
+    """Lines without comments and blank lines; continuations are joined."""
     lines: list[str] = []
     joined: str | None = None
     for natural in _LINE_END.split(text):

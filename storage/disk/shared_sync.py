@@ -1,8 +1,8 @@
-"""The sync of a directory that many flushes need: one serves all that asked before it began.
+"""The sync of a directory that many flushes need: one sync serves many.
 
-Each first flush of a new partition has to put the name of its directory on disk, and many partitions are new
-together. A failed sync is final: those that come later fail too, since the kernel may call the next one a
-success.
+It serves all that asked before it began. Each first flush of a new partition has to put the name of its
+directory on disk, and many partitions are new together. A failed sync is final: later ones fail too, since
+the kernel may call the next one a success.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkapy.storage.disk.files import FileSystem, is_exhausted
 
 
 class SharedSync:
-    """Syncs one directory for whoever asks, in any thread."""
+    """Syncs one directory for all who ask, in any thread."""
 
     __slots__ = ("_begun", "_ended", "_failed", "_files", "_lock", "_path")
 
@@ -23,9 +23,9 @@ class SharedSync:
         self._path = path
         self._lock = threading.Lock()
         self._begun = 0
-        """Syncs that were begun; the number of the last one."""
+        """The number of the last sync that was begun."""
         self._ended = 0
-        """The number of the last one that ended well."""
+        """The number of the last sync that succeeded."""
         self._failed = False
 
     def ask(self) -> int:
@@ -33,7 +33,7 @@ class SharedSync:
         return self._begun + 1
 
     def sync(self, number: int) -> None:
-        """Have that sync, or a later one, ended.
+        """Return when that sync, or a later one, has ended; begin it if need be.
 
         Raises:
             OSError: the disk failed, now or before; or no file can be opened, which may pass.
