@@ -1,1 +1,4 @@
-"""Compaction: of each key the log keeps the last record. One log at a time, one pass at a time."""
+"""Compaction: a log keeps the last record of each key.
+
+One log is compacted at a time, by one pass at a time.
+"""

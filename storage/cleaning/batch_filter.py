@@ -1,19 +1,20 @@
-"""Copies what an offset map lets stay of batches, with the index entries of the segment they make: the second
-half of compaction.
+"""The second half of compaction: copying what an offset map lets stay of batches.
+
+The index entries of the segment that they make are collected too.
 
 A record stays if it lies above the map's last offset, or if it has a key and no later record has it, unless
 it is a tombstone whose delete horizon has passed. Of a batch
 
     whose records all stay   every byte stays
-    of which some stay       the header stays but for length, record count, max timestamp and CRC: offsets and
-                             sequence numbers are those of the first day
-    of which none stays      nothing stays, or the header alone where it holds the last sequence number of a
-                             producer or is the last that this pass reaches; or its offsets alone where it
-                             ends the segment: a log without gaps between segments can be recovered from any
+    of which some stay       the header stays except length, record count, max timestamp and CRC: offsets and
+                             sequence numbers never change
+    of which none stays      nothing stays, or the header alone if it holds the last sequence number of a
+                             producer or is the last that this pass reaches; or its offsets alone if it ends
+                             the segment: a log without gaps between segments can be recovered from any
                              offset (a gap would look like a loss)
 
 A batch that keeps tombstones gets a delete horizon (KIP-534): now plus delete.retention.ms, stored as its
-base timestamp with an attribute that says so; the deltas of its records are written anew.
+base timestamp with an attribute that says so. The deltas of its records are then written again.
 
 `BatchFilter` is one of two twins. The compiled one (`_batch_filter.c`) is taken if it was built; a
 KAFKAPY_PURE_PYTHON in the environment that is not empty chooses the other.
@@ -64,15 +65,21 @@ _CRC_AT = 17
 _CRC_FROM = 21
 
 _ROOM_PER_RECORD = 11
-"""What a record may grow by when its timestamp is written anew: from 1 byte to 10, and its length by 2."""
+"""What a record may grow by when its timestamp is written again.
+
+The timestamp grows from 1 byte to 10, and the record's length by 2.
+"""
 
 Chosen = tuple[int, int, bytes, int, int, bool]
-"""What stays (WHOLE, PART or NOTHING), how many records, and for PART their bytes, the base timestamp, the
-max timestamp, and whether the base timestamp is a delete horizon."""
+"""What stays of a batch, and the fields to write for it.
+
+They are what stays (WHOLE, PART or NOTHING), how many records, and for PART their bytes, the base timestamp,
+the max timestamp, and whether the base timestamp is a delete horizon.
+"""
 
 
 def frame(header: BatchHeader, records: Buffer) -> bytearray:
-    """A batch of a header, length and CRC set right, and its records as they are to be stored."""
+    """A batch of a header, with length and CRC set right, and its records as they are stored."""
     batch = bytearray(HEADER_SIZE)
     _HEADER.pack_into(
         batch, 0, *header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(records), crc=0)
@@ -83,8 +90,11 @@ def frame(header: BatchHeader, records: Buffer) -> bytearray:
 
 
 def emptied(header: BatchHeader, *, with_producer: bool) -> bytearray:
-    """What is left of a batch without its records: offsets and max timestamp, and, if asked for, producer,
-    sequence numbers and what it means for a transaction."""
+    """What is left of a batch without its records.
+
+    That is offsets and max timestamp and, if asked for, producer, sequence numbers and what it means for a
+    transaction.
+    """
     kept = _KEPT_WHEN_EMPTY if with_producer else _TIMESTAMP_TYPE
     header = header._replace(attributes=header.attributes & kept, base_timestamp=NO_TIMESTAMP, record_count=0)
     if not with_producer:
@@ -95,7 +105,7 @@ def emptied(header: BatchHeader, *, with_producer: bool) -> bytearray:
 
 
 def with_records(header: BatchHeader, chosen: Chosen, codec: Compression, records: Buffer) -> bytearray:
-    """A batch of which a part stays, its records compressed again by the caller."""
+    """A batch of which a part stays; the caller has compressed its records again."""
     _, kept, _, base_timestamp, max_timestamp, has_horizon = chosen
     attributes = header.attributes & ~_CODEC | codec | (DELETE_HORIZON if has_horizon else 0)
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
@@ -127,31 +137,42 @@ class BatchFilterTwin(Protocol):
         interval: int,
         /,
     ) -> None:
-        """`slots` and `last_offset` are the map's. `new_horizon` is for tombstones that have none.
-        `producers` are pairs of int64 in the machine's byte order, sorted: producer id and last offset. The
-        new segment holds offsets from `base_offset` to `end_offset`, exclusive; the pass ends at `round_end`.
-        There is an index entry about every `interval` bytes."""
+        """Filter by the `slots` and `last_offset` of a map.
+
+        `new_horizon` is for tombstones that have none. `producers` are pairs of int64 in the machine's byte
+        order, sorted: producer id and last offset. The new segment holds offsets from `base_offset` to
+        `end_offset`, exclusive; the pass ends at `round_end`. There is an index entry about every `interval`
+        bytes.
+        """
 
     def run(
         self, data: Buffer, at: int, end: int, final: bool, out: bytearray | memoryview, out_at: int, /
     ) -> tuple[int, int, int]:
-        """Write what stays of the batches in `data[at:end]` to `out`, from `out_at` on; where both stopped,
-        and why, as in key_index.py. FULL: `out` may be too small for the next batch. `final` says that a
-        batch that ends at `end` ends the segment."""
+        """Write what stays of the batches in `data[at:end]` to `out`, from `out_at` on.
+
+        Returns where both stopped, and why, as in key_index.py. FULL: `out` may be too small for the next
+        batch. `final` says that a batch that ends at `end` ends the segment.
+        """
 
     def filter_records(
         self, records: Buffer, base_offset: int, base_timestamp: int, count: int, has_horizon: bool, /
     ) -> Chosen | None:
-        """What stays of the decompressed records of one batch; None where they are none."""
+        """What stays of the decompressed records of one batch; None if they are no records."""
 
     def accept(self, base_offset: int, last_offset: int, /) -> bool:
-        """Whether a batch with these offsets, which the caller handles, may come next; it then has."""
+        """Accept a batch with these offsets, which the caller handles, if it may come next.
+
+        Returns whether it may.
+        """
 
     def note(self, size: int, last_offset: int, max_timestamp: int, /) -> None:
-        """The caller has put a batch behind the output."""
+        """Note that the caller has put a batch after the output."""
 
     def written(self) -> tuple[int, int, int, bytes, bytes]:
-        """Bytes of output, their max timestamp and its offset, and the entries of offset and time index."""
+        """Bytes of output, their max timestamp and its offset, and the index entries.
+
+        The entries are those of the offset index and of the time index.
+        """
 
     def seen(self) -> tuple[int, int, int]:
         """Records read, records kept, records that had no key."""

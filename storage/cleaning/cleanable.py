@@ -1,17 +1,17 @@
-"""Which log to compact next, and what of it.
+"""Which log to compact next, and what part of it.
 
-A log is clean below its cleaner offset and dirty from there on, up to
+A log is clean below its cleaner offset, and dirty from there on, up to the first of
 
 - the active segment,
 - the last stable offset: what is not committed is not known to be the last of its key,
 - the first segment with a record younger than min.compaction.lag.ms,
 
-in whole segments. The log with the most dirty bytes, of all bytes up to there, is compacted first, if they
-are more than min.cleanable.dirty.ratio says, or if a dirty record waits longer than max.compaction.lag.ms.
-Since the active segment is never compacted, one that is older than that, or than segment.ms, is closed even
-if nobody appends to it (Apache Kafka waits for the next append).
+in entire segments. The log with the highest share of dirty bytes in all bytes up to there is compacted first,
+if the share is above min.cleanable.dirty.ratio, or if a dirty record waits longer than max.compaction.lag.ms.
+The active segment is never compacted. So one that is older than that, or than segment.ms, is closed even if
+nobody appends to it (Apache Kafka waits for the next append).
 
-Everything here is for the event loop's thread.
+Everything here runs in the event loop's thread.
 
 Source: LogCleanerManager.grabFilthiestCompactedLog, cleanableOffsets; KIP-354.
 """
@@ -35,12 +35,12 @@ class DamagedSegmentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CleanableLog:
-    """What could be compacted of a log."""
+    """The part of a log that could be compacted."""
 
     log: PartitionLog
     first_dirty_offset: int
     end_offset: int
-    """Of what may be compacted: where a segment begins."""
+    """The start of what may be compacted: a segment begins there."""
     clean_bytes: int
     dirty_bytes: int
     overdue: bool
@@ -52,24 +52,26 @@ class CleanableLog:
 
     @property
     def is_due(self) -> bool:
-        """Whether the topic's settings ask for it now."""
+        """Whether the topic's settings ask for compaction now."""
         return self.overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
 
 def look_at(log: PartitionLog, now_ms: int) -> CleanableLog | None:
-    """What could be compacted of a log; None where nothing is.
+    """What could be compacted of a log; None if there is nothing.
 
     Raises:
-        KafkaError: the log is damaged. StorageError: the disk failed.
+        KafkaError: the log is damaged.
+        StorageError: the disk failed.
     """
     return log.guarded("looking for dirty segments of", lambda: _look_at(log, now_ms))
 
 
 def roll_if_old(log: PartitionLog, now_ms: int) -> None:
-    """Close the active segment where it keeps records from being compacted for longer than settings allow.
+    """Close the active segment if it keeps records from compaction longer than settings allow.
 
     Raises:
-        KafkaError: the log is damaged. StorageError: the disk is full, or failed.
+        KafkaError: the log is damaged.
+        StorageError: the disk is full, or failed.
     """
     active = log.segments.active
     limit = now_ms - log.config.max_segment_ms + active.roll_jitter_ms
@@ -78,12 +80,14 @@ def roll_if_old(log: PartitionLog, now_ms: int) -> None:
 
 
 def _age_counts_from(segment: Segment, limit: int) -> int:
-    """When the segment began: by the clock of the producer and by ours, since records may be old when they
-    come."""
+    """When the segment began.
+
+    It counts by the clock of the producer and by ours, since records may be old when they come.
+    """
     started = segment.rolling_timestamp
     if started >= limit or segment.created_ms < limit:
         return max(started, segment.created_ms)
-    # Opened later than it was made: by an earlier broker, which wrote it then, or before.
+    # It was opened later than it was made: an earlier broker wrote it then, or before.
     return max(started, min(segment.created_ms, segment.modified_ms))
 
 
@@ -142,11 +146,12 @@ def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
 
 
 def plan(cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
-    """Take down what a pass needs to know.
+    """Note what a pass needs to know.
 
     Raises:
         DamagedSegmentError: it would have to read what is damaged.
-        KafkaError: the log is damaged. StorageError: the disk failed.
+        KafkaError: the log is damaged.
+        StorageError: the disk failed.
     """
     log = cleanable.log
     segments = list(log.segments)

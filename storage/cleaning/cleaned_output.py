@@ -1,6 +1,6 @@
-"""Writes what stays of a group of segments into one new segment.
+"""Writing what stays of a group of segments into one new segment.
 
-Plain batches go through batch_filter.py; those that need more than their bytes to be judged (compressed,
+Plain batches go through batch_filter.py. Those that cannot be judged by their bytes alone (compressed,
 transactional, control) are judged here, one by one.
 
 Source: LogCleaner.cleanInto, MemoryRecords.filterTo.
@@ -69,7 +69,7 @@ class CleanedOutput:
         self._used = 0
 
     def take(self, segment: SourceSegment) -> None:
-        """The next segment."""
+        """Take the next segment."""
         workspace = self._workspace
         file = workspace.open(segment)
         try:
@@ -96,7 +96,7 @@ class CleanedOutput:
             file.release()
 
     def _make_room(self, data: memoryview, at: int) -> None:
-        """The next batch may not fit behind what is in the buffer."""
+        """Make room: the next batch may not fit after what is in the buffer."""
         if self._used:
             self._write()
             return
@@ -131,14 +131,17 @@ class CleanedOutput:
             self._filter.note(len(kept), header.last_offset, max_timestamp)
 
     def _holds_producer(self, header: BatchHeader) -> bool:
-        """Whether the batch is the last that is known of its producer: its sequence number, or its epoch."""
+        """Whether the batch is the last known one of its producer.
+
+        That is the one with its sequence number, or its epoch.
+        """
         workspace, producer_id = self._workspace, header.producer_id
         if producer_id in workspace.last_offsets:
             return header.last_offset == workspace.last_offsets[producer_id]
         return header.is_control and workspace.marker_epochs.get(producer_id) == header.producer_epoch
 
     def _control_batch(self, batch: memoryview, header: BatchHeader) -> Buffer | None:
-        """A marker stays until its delete horizon, which it gets when nobody needs it any more."""
+        """Keep a marker until its delete horizon, which it gets when nobody needs it any more."""
         plan = self._workspace.plan
         needless, aborted = self._transactions.end(header, batch)
         if aborted is not None:
@@ -170,7 +173,10 @@ class CleanedOutput:
         return batch
 
     def finish(self) -> tuple[int, int, int, bytes, bytes]:
-        """No segment follows: size, highest timestamp and its offset, and the entries of the indexes."""
+        """End the output, as no segment follows.
+
+        Returns size, highest timestamp and its offset, and the entries of the indexes.
+        """
         stats = self._workspace.stats
         read, kept, without_key = self._filter.seen()
         stats.records_read += read

@@ -1,8 +1,8 @@
-"""The files of a segment that compaction writes: `<base offset>.log.cleaned` and its indexes.
+"""The files of a segment that compaction writes: `<base offset>.log.cleaned` and indexes.
 
-Written in order and once, by one thread, and synced when they are finished: swap.py makes them the log's.
-They are synced as they grow, too, in small steps while the broker serves anybody: one sync of all at the end
-would have those of acknowledgements wait.
+They are written in order and once, by one thread, and synced when they are finished: swap.py makes them the
+log's. They are also synced as they grow, in small steps while the broker serves anybody: one sync of all at
+the end would make those of acknowledgements wait.
 
 Crash story: recovery removes `.cleaned` files.
 
@@ -35,16 +35,16 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 @dataclass(frozen=True, slots=True)
 class CleanedSegment:
-    """A finished one."""
+    """A segment that compaction has finished."""
 
     base_offset: int
     size: int
     suffixes: tuple[str, ...]
-    """Of its files, `.log` first."""
+    """The suffixes of its files, `.log` first."""
 
 
 class CleanedSegmentWriter:
-    """Writes the batches and then the indexes. Raises OSError where the disk fails."""
+    """Writes the batches and then the indexes. Raises OSError if the disk fails."""
 
     __slots__ = (
         "_aborted_txns",
@@ -70,7 +70,7 @@ class CleanedSegmentWriter:
         config: LogConfig,
         is_busy: Callable[[], bool],
     ) -> None:
-        """`stem` is the path of the segment's files up to the suffix. Raises CleaningAbortedError."""
+        """Make the files; `stem` is their path up to the suffix. Raises CleaningAbortedError."""
         self._is_busy = is_busy
         self._files = files
         self._task = task
@@ -94,7 +94,7 @@ class CleanedSegmentWriter:
         return file
 
     def write(self, batches: Buffer) -> None:
-        """Write whole batches behind the last."""
+        """Write complete batches after the last."""
         self._files.write_at(self._file, [batches], self._position)
         self._position += len(batches)
         unsynced = self._position - self._synced
@@ -103,7 +103,7 @@ class CleanedSegmentWriter:
             self._synced = self._position
 
     def add_aborted(self, txn: AbortedTxn) -> None:
-        """The marker of an aborted transaction stays in the segment."""
+        """Note an aborted transaction whose marker stays in the segment."""
         self._aborted_txns.append(txn)
 
     def finish(
@@ -113,8 +113,8 @@ class CleanedSegmentWriter:
 
         Args:
             newest: the highest timestamp and its offset.
-            modified_ms: when the last of the segments was written that this one replaces; retention counts
-                from there where records have no timestamps.
+            modified_ms: when the last of the replaced segments was written; retention counts from there if
+                records have no timestamps.
 
         Raises:
             ValueError: the segment is too large for its indexes.
@@ -135,7 +135,7 @@ class CleanedSegmentWriter:
         return CleanedSegment(self.base_offset, self._position, tuple(self._suffixes))
 
     def _complete_time_index(self, entries: bytes, newest: tuple[int, int]) -> bytes:
-        """The last entry is the highest timestamp (time_index.py); one slot is kept for it."""
+        """Make the highest timestamp the last entry (time_index.py); one slot is kept for it."""
         timestamp, offset = newest
         size = TimeIndex.entry_size
         entries = entries[: (self._config.segment_index_bytes // size - 1) * size]

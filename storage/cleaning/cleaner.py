@@ -2,16 +2,15 @@
 
 1. `build_map` reads the dirty segments and notes the last offset of each key, as far as the map has room. The
    rest is for another pass.
-2. `groups` puts segments together that make one, by segment.bytes and the size of the indexes: without that a
-   log that is compacted over and over would end as many small segments.
+2. `groups` puts segments together that make one, by segment.bytes and the size of the indexes. Without that a
+   log that is compacted again and again would end as many small segments.
 3. `clean` writes what stays of a group into one new segment (cleaned_segment.py), named by the first offset.
 
-Nothing of the log is changed here: swap.py does that. Offsets never change, compressed batches are compressed
-again with their own codec and only where records go. Memory: the map, and two buffers of a chunk or of the
-largest batch.
+Nothing of the log is changed here: swap.py does that. Offsets never change. Compressed batches are compressed
+again with their own codec, and only if some of their records go. Memory: the map, and two buffers of a chunk
+or of the largest batch.
 
-Damage ends the pass (BadBatchError): a batch is never written anew that was not sound, as its new CRC would
-hide that.
+Damage ends the pass (BadBatchError): a bad batch is never written again, as its new CRC would hide that.
 
 Source: LogCleaner.doClean, buildOffsetMap, groupSegmentsBySize, cleanInto.
 """
@@ -38,7 +37,7 @@ from kafkapy.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUF
 
 
 class Cleaner:
-    """A pass. Used by one thread at a time."""
+    """A pass. One thread uses it at a time."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class Cleaner:
         throttle: Throttle,
         pace: Pace,
     ) -> None:
-        """Raises ValueError where the map would have no room for a key."""
+        """Prepare a pass. Raises ValueError if the map would have no room for a key."""
         self._workspace = Workspace(files, plan, task, limits, throttle, pace)
         self._files = files
         self._plan = plan
@@ -66,7 +65,7 @@ class Cleaner:
     # --- the map --------------------------------------------------------------------------------------------
 
     def build_map(self) -> int:
-        """Note the last offset of each key of the dirty segments; the offset up to which that went.
+        """Note the last offset of each key of the dirty segments; return the offset reached.
 
         Raises:
             BadBatchError, DecodeError: the log is damaged.
@@ -75,8 +74,8 @@ class Cleaner:
         """
         self._workspace.begin()
         first = self._plan.first_dirty_offset
-        # Not those that ended below: the walk would not see their markers, and take all that their producers
-        # wrote since for aborted.
+        # Those that ended below are left out: the walk would not see their markers, and would take all that
+        # their producers wrote since for aborted.
         transactions = CleanedTransactions(txn for txn in self._plan.aborted if txn.last_offset >= first)
         for segment in self._plan.segments:
             if segment.end_offset > first and not self._index(segment, transactions):
@@ -85,7 +84,7 @@ class Cleaner:
         return self._map.last_offset + 1
 
     def _index(self, segment: SourceSegment, transactions: CleanedTransactions) -> bool:
-        """Put the keys of a segment into the map; False where it is full."""
+        """Put the keys of a segment into the map; False if it is full."""
         first, key_map = self._plan.first_dirty_offset, self._map
         low = segment.base_offset
         file = self._workspace.open(segment)
@@ -134,8 +133,10 @@ class Cleaner:
         return True
 
     def _position_of(self, segment: SourceSegment, file: File, offset: int) -> int:
-        """Where in a segment's file to start reading for an offset: at 0 where the index is no help, or has
-        rotted and leads astray."""
+        """Where in a segment's file to start reading for an offset.
+
+        That is at 0 if the index is no help, or is damaged and leads astray.
+        """
         index_bytes = self._plan.config.segment_index_bytes
         path = self._workspace.stem(segment.base_offset) + INDEX_SUFFIX
         index = OffsetIndex(self._files, path, segment.base_offset, index_bytes, new=False)
@@ -152,7 +153,7 @@ class Cleaner:
     # --- the groups -----------------------------------------------------------------------------------------
 
     def groups(self) -> list[list[SourceSegment]]:
-        """The segments that the map reaches, as they are to be put together."""
+        """The segments that the map reaches, in groups that make one new segment each."""
         config = self._plan.config
         groups: list[list[SourceSegment]] = []
         size = index_size = time_index_size = 0
@@ -188,7 +189,7 @@ class Cleaner:
     def clean(self, group: list[SourceSegment]) -> CleanedSegment:
         """Write what stays of the segments of a group; the groups come in order.
 
-        Raises as `build_map` does, and ValueError where one segment cannot hold it.
+        Raises as `build_map` does, and ValueError if one segment cannot hold it.
         """
         self._workspace.begin()
         plan, base_offset = self._plan, group[0].base_offset
@@ -213,7 +214,7 @@ class Cleaner:
                 modified_ms=modified_ms,
             )
         except FileNotFoundError:
-            self._workspace.task.check()  # the directory has gone
+            self._workspace.task.check()  # the directory is gone
             raise
         finally:
             writer.close()

@@ -1,10 +1,10 @@
-"""Puts the keys of batches into an offset map: the first half of compaction.
+"""The first half of compaction: putting the keys of batches into an offset map.
 
-`index_batches` goes through the batches that lie in a buffer and stops where it cannot go on by itself:
+`index_batches` goes through the batches in a buffer and stops where it cannot go on by itself:
 
     END      the buffer ends, perhaps within a batch
-    SPECIAL  a batch that needs more than its bytes to be judged: compressed, transactional, control, or of an
-             old format; the caller knows
+    SPECIAL  a batch that cannot be judged by its bytes alone: compressed, transactional, control, or of an
+             old format; the caller can
     FULL     a key has no room in the map; those of the records before it are in
     BAD      these bytes are no batch: a wrong CRC, or offsets, which the CRC does not cover, out of order
 
@@ -53,7 +53,7 @@ class RawRecord(NamedTuple):
     start: int
     """Where its length begins."""
     body: int
-    """Behind the length."""
+    """Where what follows the length begins."""
     after_timestamp: int
     end: int
     timestamp_delta: int
@@ -95,7 +95,10 @@ def iter_raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
 
 
 def look(data: Buffer, at: int, end: int) -> tuple[int, BatchHeader | None]:
-    """What the batch at `at` is: FULL for one whose records lie there as they are, else END, SPECIAL, BAD."""
+    """The kind of the batch at `at`.
+
+    FULL is one whose records lie there as they are, the others are END, SPECIAL and BAD.
+    """
     if end - at < HEADER_SIZE:
         return END, None
     if data[at + _MAGIC_AT] != MAGIC:
@@ -126,7 +129,7 @@ def index_batches_purely(
     high: int,
     /,
 ) -> tuple[int, int, int, int, int, int]:
-    """Put the keys of the batches in `data[at:end]` into a map of `size` keys that takes `limit`.
+    """Put the keys of the batches in `data[at:end]` into a map of `size` keys, at most `limit`.
 
     Args:
         first_offset: records below it are left out.
@@ -168,7 +171,7 @@ def index_records_purely(
     count: int,
     /,
 ) -> tuple[int, int, int, int]:
-    """The same for the records of one batch; `last_offset` changes only where the map is full."""
+    """Do the same for the records of one batch; `last_offset` changes only if the map is full."""
     indexed = 0
     try:
         for record in iter_raw_records(bytes(records), count):

@@ -7,7 +7,7 @@ A slot has 24 bytes, in the machine's own byte order:
 
 A key is looked for where the 32 bits at bytes 0, 1, … 12 of its hash say (big-endian, modulo the slots), then
 in the slots that follow. At most `LOAD_FACTOR` of the slots are taken, so that a search ends. Keys are not
-kept: two with one hash would be taken for one, as in Apache Kafka.
+kept: two with the same hash would be taken for one, as in Apache Kafka.
 
 The slots are a plain buffer: the compiled twin of key_index.py fills it, that of batch_filter.py reads it.
 
@@ -37,12 +37,12 @@ def key_hash(key: bytes) -> bytes:
 
 
 class OffsetMap:
-    """The last offsets of so many keys as fit into a number of bytes."""
+    """The last offsets of as many keys as fit into a number of bytes."""
 
     __slots__ = ("last_offset", "limit", "size", "slots")
 
     def __init__(self, max_bytes: int, *, keys: int, load_factor: float = LOAD_FACTOR) -> None:
-        """An empty map within `max_bytes`, and not larger than `keys` need.
+        """Make an empty map within `max_bytes`, and not larger than `keys` need.
 
         Raises:
             ValueError: not even one key fits.
@@ -52,25 +52,29 @@ class OffsetMap:
         """The most keys it takes."""
         if self.limit < 1:
             raise ValueError(f"{max_bytes} bytes are too few for an offset map")
-        # The system's own empty pages: filling 128 MB with zeros would hold up every thread for a while.
+        # These are the system's own empty pages: filling 128 MB with zeros would hold up every thread for a
+        # while.
         self.slots = memoryview(mmap.mmap(-1, count * SLOT_SIZE))
         self.size = 0
-        """The keys in it."""
+        """The number of keys in it."""
         self.last_offset = -1
         """Every key up to this offset is in the map."""
 
     @property
     def utilization(self) -> float:
-        """How much of it is taken, of 1."""
+        """The part of the map that is taken, at most 1."""
         return self.size / self.limit
 
     def get(self, key: bytes) -> int:
-        """The last offset of a key, -1 if it is not in the map."""
+        """The last offset of a key; -1 if it is not in the map."""
         return find(self.slots, key_hash(key))[1]
 
 
 def find(slots: Slots, digest: bytes) -> tuple[int, int]:
-    """Where the slot of a key is, its own or the empty one that would be; and its offset, or -1."""
+    """Where the slot of a key is, and its offset, or -1.
+
+    The slot is its own, or the empty one that it would get.
+    """
     count = len(slots) // SLOT_SIZE
     at = 0
     for probe in range(_PROBES + count):

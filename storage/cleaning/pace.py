@@ -1,4 +1,4 @@
-"""Gives way to those who wait for the broker.
+"""The pace of compaction: it gives way to those who wait for the broker.
 
 Compaction is in no hurry; a producer that waits for its acknowledgement is. A pass at full speed takes a core
 and the disk, and the p99 of producers grows several times. So while the broker serves anybody, a pass rests
@@ -22,7 +22,7 @@ LONGEST_REST: Final = 0.2
 
 
 class Pace:
-    """Of one pass. Used by one thread at a time."""
+    """The pace of one pass. One thread uses it at a time."""
 
     __slots__ = ("_clock", "_since", "is_busy")
 
@@ -33,11 +33,11 @@ class Pace:
         self._since = clock()
 
     def begin(self) -> None:
-        """Work begins here; what came before was somebody else's."""
+        """Begin to count work here; what came before was somebody else's."""
         self._since = self._clock()
 
     def rest(self, task: CleaningTask) -> None:
-        """A chunk is done. Raises CleaningAbortedError."""
+        """Rest after a chunk. Raises CleaningAbortedError."""
         if self.is_busy():
             task.wait(min((self._clock() - self._since) * REST, LONGEST_REST))
         self._since = self._clock()

@@ -19,13 +19,13 @@ class SourceSegment:
 
     base_offset: int
     end_offset: int
-    """The base offset of the next one."""
+    """The base offset of the next segment."""
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """What a pass needs to know of the log, taken down on the event loop."""
+    """What a pass needs to know of the log, noted on the event loop."""
 
     directory: str
     config: LogConfig
@@ -33,9 +33,9 @@ class CleaningPlan:
     """From the log's first to the last that may be cleaned."""
     first_dirty_offset: int
     aborted: tuple[AbortedTxn, ...]
-    """Those with records in these segments."""
+    """The aborted transactions with records in these segments."""
     producers: Mapping[int, ProducerEntry]
-    """As they were then; nobody changes these entries."""
+    """The producers as they were then; nobody changes these entries."""
     now_ms: int
 
     @property
@@ -63,4 +63,4 @@ class CleaningStats:
     records_kept: int = 0
     records_without_key: int = 0
     map_utilization: float = 0.0
-    """How full the offset map was, of 1."""
+    """How full the offset map was, at most 1."""

@@ -5,15 +5,16 @@
     3. the log's segments become `.deleted`; the new ones get their names,
        `.log` first; the log in memory changes with them                   replace, on the event loop
 
-Crash story (recovery.py): with a `.cleaned` file left, whatever is `.cleaned` or `.swap` from there on goes,
-as the log's own segments are all there. With the `.log.swap` there, the swap is completed: segments in the
-range of its offsets go, and it gets its name. With other `.swap` files only, they get their names. File
-systems keep changes of names in one directory in order, so a power cut leaves one of these states. What is
-compacted is below the recovery point, in its checkpoint too: recovery does not look for what is not there any
-more. The last batch of a new segment stays, be it empty, so that a log which has lost that checkpoint has no
-gap between segments that would look like a loss.
+Crash story (recovery.py): if a `.cleaned` file is left, whatever is `.cleaned` or `.swap` from there on is
+removed, as the log's own segments are all there. If the `.log.swap` is there, the swap is completed: segments
+in the range of its offsets are removed, and it gets its name. If only other `.swap` files are there, they get
+their names. File systems keep changes of names in one directory in order, so a power cut leaves one of these
+states. What is compacted is below the recovery point, in its checkpoint too: recovery does not look for what
+is gone. The last batch of a new segment stays, even if it is empty. So a log that has lost that checkpoint
+has no gap between segments that would look like a loss.
 
-A reader that holds a slice of an old segment goes on: the file is open, and goes after file.delete.delay.ms.
+A reader that holds a slice of an old segment goes on: the file is open, and is removed after
+file.delete.delay.ms.
 
 Source: UnifiedLog.replaceSegments, LogLoader.removeTempFilesAndCollectSwapFiles.
 """
@@ -36,7 +37,7 @@ SWAP_SUFFIX = ".swap"
 
 
 def prepare(files: FileSystem, task: CleaningTask, directory: str, cleaned: CleanedSegment) -> None:
-    """Have a crash complete the swap from now on.
+    """Make sure that from now on a restart completes the swap.
 
     Raises:
         CleaningAbortedError: the log changed; what was prepared is gone.
@@ -44,14 +45,14 @@ def prepare(files: FileSystem, task: CleaningTask, directory: str, cleaned: Clea
     """
     stem = segment_stem(directory, cleaned.base_offset)
     with task.paths() as paths:
-        # `.log` last, which is what recovery goes by.
+        # `.log` comes last: recovery goes by it.
         for index, suffix in enumerate(reversed(cleaned.suffixes)):
             files.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
             paths[index] = stem + suffix + SWAP_SUFFIX
     try:
         files.sync_directory(directory)
     except FileNotFoundError:
-        task.check()  # the directory has gone
+        task.check()  # the directory is gone
         raise
 
 

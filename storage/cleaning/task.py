@@ -1,10 +1,10 @@
-"""One pass of compaction over one log, as those see it who may have to stop it.
+"""One pass of compaction over one log, for those who may have to stop it.
 
 The pass runs in a thread of its own while the log is appended to and read. What changes the log under it
-(truncation, deletion, a move to another directory, a topic that is compacted no more) calls `abort` first, on
-the event loop. From then on the pass touches no path in the partition's directory: each such step holds the
-lock and looks whether it was aborted. A path may mean another log the moment after: that of a topic of the
-same name. What the pass has open it may still read and write; nobody will see it.
+(truncation, deletion, a move to another directory, a topic that is no longer compacted) calls `abort` first,
+on the event loop. From then on the pass touches no path in the partition's directory: each such step holds
+the lock and checks whether the pass was aborted. A path may mean another log a moment later: that of a topic
+of the same name. The pass may still read and write what it has open; nobody will see it.
 
 Source: LogCleanerManager.abortCleaning.
 """
@@ -32,27 +32,33 @@ class CleaningTask:
         self._aborted = threading.Event()
         self._lock = threading.Lock()
         self._paths: list[str] = []
-        """Files that the pass has made and that are not the log's yet, in the order in which they go."""
+        """Files that the pass has made and that are not the log's yet.
+
+        They are in the order in which they are removed.
+        """
 
     @property
     def aborted(self) -> bool:
         return self._aborted.is_set()
 
     def check(self) -> None:
-        """Raises CleaningAbortedError."""
+        """Raise CleaningAbortedError if the pass was aborted."""
         if self._aborted.is_set():
             raise CleaningAbortedError
 
     def wait(self, seconds: float) -> None:
-        """Do nothing for a while. Raises CleaningAbortedError, at once when it is aborted meanwhile."""
+        """Do nothing for a while.
+
+        Raises CleaningAbortedError, at once if the pass is aborted meanwhile.
+        """
         if self._aborted.wait(seconds):
             raise CleaningAbortedError
 
     @contextmanager
     def paths(self) -> Iterator[list[str]]:
-        """While the paths in the partition's directory mean what they meant: the list of the files made.
+        """Hold the paths in the partition's directory, and yield the list of the files made.
 
-        Raises CleaningAbortedError.
+        Meanwhile the paths keep their meaning. Raises CleaningAbortedError.
         """
         with self._lock:
             self.check()
@@ -69,7 +75,7 @@ class CleaningTask:
             self._remove()
 
     def remove_leftovers(self) -> None:
-        """Remove what the pass has made and what did not become the log's: it failed.
+        """Remove what the pass has made and what did not become the log's: the pass failed.
 
         Raises:
             OSError: the disk failed.
@@ -79,8 +85,11 @@ class CleaningTask:
                 self._remove()
 
     def _remove(self) -> None:
-        """The `.log` file goes last: recovery completes a swap as long as that is there, and would put the
-        index files of a swap that has none in place of the log's own."""
+        """Remove the files, the `.log` file last.
+
+        Recovery completes a swap as long as that file is there. Without it, it would put the index files of
+        the swap in the place of the log's own.
+        """
         for path in self._paths:
             self._files.unlink(path)
         if self._paths:

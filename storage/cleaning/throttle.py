@@ -1,4 +1,6 @@
-"""Keeps the reading and writing of all cleaner threads within `log.cleaner.io.max.bytes.per.second`.
+"""A limit on what all cleaner threads read and write.
+
+It is `log.cleaner.io.max.bytes.per.second`.
 
 Source: Throttler.
 """
@@ -28,21 +30,21 @@ class Throttle:
         """When everything that was let through so far is paid for."""
 
     def set_rate(self, bytes_per_second: float) -> None:
-        """Change the rate, at once: what was let through at another one counts no more."""
+        """Change the rate, at once: what was let through at another rate no longer counts."""
         with self._lock:
             rate = max(bytes_per_second, 1.0)
             if rate != self._rate:
                 self._rate, self._free_at = rate, 0.0
 
     def reserve(self, nbytes: int) -> float:
-        """Let `nbytes` through; after how many seconds the next may follow."""
+        """Let `nbytes` through; return after how many seconds the next may follow."""
         with self._lock:
             now = self._clock()
             self._free_at = max(self._free_at, now) + nbytes / self._rate
             return self._free_at - now
 
     def pass_through(self, nbytes: int, task: CleaningTask) -> None:
-        """Wait until so many bytes more are within the rate. Raises CleaningAbortedError."""
+        """Wait until so many more bytes are within the rate. Raises CleaningAbortedError."""
         task.check()
         left = self.reserve(nbytes)
         while left > 0.001:

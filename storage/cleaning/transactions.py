@@ -1,10 +1,11 @@
-"""Which batches belong to aborted transactions, and which markers nobody needs any more, as a walk over the
-log in order of offsets finds out.
+"""Batches of aborted transactions, and markers that nobody needs any more.
 
-The records of an aborted transaction go. Its marker stays as long as a batch of it does (an empty one that
-keeps a producer's sequence number): a consumer that has seen the transaction begin waits for its end. The
-marker of a committed transaction stays as long as there are records of it. A marker without its batches is
-no use; it goes after a delete horizon, as a tombstone does.
+A walk over the log in order of offsets finds them.
+
+The records of an aborted transaction are removed. Its marker stays as long as a batch of it does (an empty
+one that keeps a producer's sequence number): a consumer that has seen the transaction begin waits for its
+end. The marker of a committed transaction stays as long as there are records of it. A marker without its
+batches has no use; it is removed after a delete horizon, as a tombstone is.
 
 Source: CleanedTransactionMetadata.
 """
@@ -20,7 +21,7 @@ from kafkapy.storage.log.txn_index import AbortedTxn
 
 
 class CleanedTransactions:
-    """The transactions that are open where the walk stands."""
+    """The transactions that are open at the offset the walk has reached."""
 
     __slots__ = ("_aborted", "_ahead", "_committed", "_seen")
 
@@ -36,7 +37,7 @@ class CleanedTransactions:
         """Producer ids of transactions that were not aborted, and of which there was a batch."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch of records belongs to an aborted transaction, and may go."""
+        """Whether a batch of records belongs to an aborted transaction, and may be removed."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -47,8 +48,9 @@ class CleanedTransactions:
         return False
 
     def end(self, header: BatchHeader, batch: memoryview) -> tuple[bool, AbortedTxn | None]:
-        """Whether nobody needs this control batch any more; and the aborted transaction whose marker it is
-        and of which there are batches.
+        """Whether nobody needs this control batch any more, and the transaction it aborts.
+
+        The transaction is the aborted one whose marker it is, and of which there are batches.
 
         Raises:
             DecodeError: the batch cannot be read.

@@ -1,4 +1,4 @@
-"""What the steps of a pass share: its plan, its buffer, and how it reads the log's segments."""
+"""What the steps of a pass share: its plan, its buffer, and how it reads segments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 
 
 class Workspace:
-    """Of one pass. Used by one thread at a time."""
+    """The workspace of one pass. One thread uses it at a time."""
 
     __slots__ = (
         "_throttle",
@@ -54,10 +54,12 @@ class Workspace:
         self.stats = CleaningStats()
         self.buffer = memoryview(bytearray(CHUNK))
         self.last_offsets: dict[int, int] = {}
-        """Of each producer that is still known, the offset of its last batch, which holds its sequence
-        number."""
+        """The offset of the last batch of each producer that is still known.
+
+        That batch holds its sequence number.
+        """
         self.marker_epochs: dict[int, int] = {}
-        """Of each producer that is known by a marker alone, its epoch."""
+        """The epoch of each producer that is known by a marker alone."""
         for producer_id, entry in plan.producers.items():
             last_offset = entry.last_offset
             if last_offset < 0:
@@ -69,13 +71,13 @@ class Workspace:
         )
 
     def begin(self) -> None:
-        """A step of the pass begins."""
+        """Begin a step of the pass."""
         self.pace.begin()
 
     def moved(self, nbytes: int) -> None:
-        """So much was read or written: wait as long as the throttle and others who want to get on say.
+        """Note that so much was read or written, and wait as long as throttle and pace say.
 
-        Raises CleaningAbortedError.
+        The pace gives way to others who want to get on. Raises CleaningAbortedError.
         """
         self._throttle.pass_through(nbytes, self.task)
         self.pace.rest(self.task)
@@ -106,10 +108,10 @@ class SegmentChunks:
         self._file = file
         self._segment = segment
         self._position = start
-        """In the file, of the buffer's first byte."""
+        """The position in the file of the buffer's first byte."""
         self.buffer = workspace.buffer
         self.at = self.filled = 0
-        """In the buffer, between batches; and its end."""
+        """The position in the buffer, between batches; and its end."""
         self.started_at = 0
 
     @property
@@ -118,7 +120,7 @@ class SegmentChunks:
         return self._position + self.filled == self._segment.size
 
     def more(self) -> bool:
-        """Read on from the batch that was not whole; False at the end of the segment."""
+        """Read on from the batch that was not complete; False at the end of the segment."""
         workspace, size = self._workspace, self._segment.size
         self._position += self.at
         left = size - self._position
@@ -137,7 +139,7 @@ class SegmentChunks:
         return True
 
     def _grow(self) -> None:
-        """The batch at the start of the buffer is larger than the buffer."""
+        """Enlarge the buffer: the batch at its start is larger than it is."""
         length = int.from_bytes(self.buffer[8:12], "big", signed=True)
         size = length + LOG_OVERHEAD
         if length < HEADER_SIZE - LOG_OVERHEAD or size > self._segment.size - self._position:
@@ -147,7 +149,7 @@ class SegmentChunks:
         self.buffer = self._workspace.buffer = memoryview(bytearray(size))
 
     def special(self, stop: int) -> tuple[memoryview, BatchHeader]:
-        """The batch at which the compiled walk stopped. Raises BadBatchError where it is none."""
+        """The batch at which the compiled walk stopped. Raises BadBatchError if there is none."""
         found, header = look(self.buffer, self.at, self.filled)
         if stop != SPECIAL or header is None or found != SPECIAL:
             magic = self.buffer[self.at + 16]
