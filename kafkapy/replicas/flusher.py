@@ -1,19 +1,21 @@
-"""The flushes of one log directory, in threads of its own: its acknowledgements wait for its disk only.
+"""The flushes of one log directory, in threads of its own.
+
+So its acknowledgements wait for its own disk only.
 
     request  ->  asking, in groups  ->  a ticket, prepared on the loop  ->  synced in a thread
                        ^                                                          |
                        +---- whoever has more to sync by then asks again <--------+  the loop is woken
 
-A partition is synced by one thread at a time, several partitions by several: the file system puts what is
-synced at the same time on disk together. What arrives for a partition during its sync shares the next one. A
-ticket is prepared when a thread is free for it, as late as possible, and so covers as much as possible.
+One thread at a time syncs a partition, and several threads sync several partitions: the file system puts what
+is synced at the same time on disk together. What arrives for a partition during its sync shares the next one.
+A ticket is prepared when a thread is free for it, as late as possible, and so covers as much as possible.
 
 Partitions that ask in one turn of the event loop are a group, and groups take turns: the 200 partitions of
 one request keep nobody else waiting for longer than one of them takes.
 
-What goes wrong has one of two ends. A sync that fails is final: after an error the kernel may drop the dirty
-pages and report success next time ("fsyncgate"), so the log directory goes offline at once, and no sync is
-begun there any more. Everything else (no descriptor, no memory, no thread) is tried again by itself.
+What goes wrong ends in one of two ways. A sync that fails is final: after an error the kernel may drop the
+dirty pages and report success next time ("fsyncgate"). So the log directory goes offline at once, and no more
+syncs are begun there. Everything else (no descriptor, no memory, no thread) is tried again by itself.
 """
 
 from __future__ import annotations
@@ -36,8 +38,11 @@ if TYPE_CHECKING:
     from kafkapy.storage.log.partition_log import PartitionLog
 
 THREADS: Final = 16
-"""Most threads of one directory. 200 small files: 27 ms with one, 5 with 16 (ext4 without a journal), 112 and
-14 (with one). `syncfs` takes 2, but waits for whatever else is to be written to that disk by anybody."""
+"""The most threads of one directory.
+
+200 small files take 27 ms with one thread and 5 with 16 (ext4 without a journal), or 112 and 14 (ext4 with
+one). `syncfs` takes 2, but waits for whatever else anybody writes to that disk.
+"""
 
 RETRY_SECONDS: Final = 0.25
 """After which a flush that could not be made is tried again."""
@@ -55,26 +60,29 @@ class _Flush:
         self.log = log
         self.ticket = ticket
         self.error: BaseException | None = None
-        """What the thread met."""
+        """The error that the thread met."""
 
 
 class Flusher:
-    """Syncs the partitions of a log directory that asked for it. All but `_work` runs on the event loop."""
+    """Syncs the partitions of a log directory that asked for it.
+
+    All but `_work` runs on the event loop.
+    """
 
     def __init__(self, log_directory: LogDirectory) -> None:
         self._log_directory = log_directory
         self._loop = asyncio.get_running_loop()
         self._groups: deque[dict[Partition, None]] = deque()
-        """Who asks for a flush, none of them empty."""
+        """Groups of partitions that ask for a flush, none of them empty."""
         self._newest: dict[Partition, None] | None = None
-        """The group that whoever asks in this turn of the loop joins."""
+        """The group that a partition joins which asks in this turn of the loop."""
         self._known: set[Partition] = set()
-        """Who asks or is being synced."""
+        """Partitions that ask or are being synced."""
         self._troubled: dict[Partition, None] = {}
-        """Whose flush could not be made, and is tried again."""
+        """Partitions whose flush could not be made, and is tried again."""
         self._retry_timer: asyncio.TimerHandle | None = None
         self._complained = False
-        """It is in the log that flushes cannot be made, and not yet that they can again."""
+        """It was logged that flushes cannot be made, and not yet that they can again."""
         self._threads: list[threading.Thread] = []
         self._flushing = 0
         """Flushes handed to the threads and not back yet: never more than threads."""
@@ -82,15 +90,15 @@ class Flusher:
         self._draining: list[asyncio.Future[None]] = []
 
     def start(self) -> None:
-        """Start a thread. Raises RuntimeError where none can be started."""
+        """Start a thread. Raises RuntimeError if none can be started."""
         thread = threading.Thread(target=self._work, name="kafkapy-flush", daemon=True)
         thread.start()
         self._threads.append(thread)
 
     def request(self, partition: Partition) -> None:
-        """Have `partition` flushed; `partition.flushed()` follows.
+        """Flush `partition`; `partition.flushed()` follows.
 
-        One that is being synced sees for itself, when that has ended, whether more is to be synced.
+        One that is being synced checks by itself, when that has ended, whether there is more to sync.
         """
         if partition in self._known:
             return
@@ -121,7 +129,7 @@ class Flusher:
     # --- on the event loop ----------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """The turn of the loop is over in which somebody asked first."""
+        """Note the end of the turn of the loop in which somebody asked first."""
         self._newest = None
         self._go_on()
 
@@ -167,7 +175,7 @@ class Flusher:
         return True
 
     def _next(self) -> Partition:
-        """Whose turn it is."""
+        """The partition whose turn it is."""
         group = self._groups.popleft()
         partition = next(iter(group))
         del group[partition]
@@ -178,7 +186,7 @@ class Flusher:
         return partition
 
     def _prepare(self, partition: Partition) -> _Flush | None:
-        """None where nothing is to be synced any more, or not in this directory."""
+        """Prepare a flush; None if nothing is left to sync, or not in this directory."""
         log = partition.log
         if log.log_directory is not self._log_directory:
             return None
@@ -186,7 +194,7 @@ class Flusher:
         return None if ticket is None else _Flush(partition, log, ticket)
 
     def _ended(self, flush: _Flush) -> None:
-        """A thread is done with a flush."""
+        """Note that a thread is done with a flush."""
         self._flushing -= 1
         partition, error = flush.partition, flush.error
         self._known.discard(partition)
@@ -232,7 +240,7 @@ class Flusher:
             self.request(partition)
 
     def _succeeded(self, partition: Partition) -> None:
-        """Nothing of `partition` waits to be tried again."""
+        """Note that nothing of `partition` waits to be tried again."""
         self._troubled.pop(partition, None)
         if self._complained and not self._troubled:
             self._complained = False

@@ -1,7 +1,7 @@
 """Group commit: the appends that arrive while the disk syncs share the next sync.
 
 A partition that has unsynced records asks for a flush with `request`. A batch is acknowledged (the high
-watermark moves past it) only after the flush that covers it has ended well. Each log directory has a flusher
+watermark moves past it) only after the flush that covers it has succeeded. Each log directory has a flusher
 of its own (replicas/flusher.py), so that one disk never waits for another.
 """
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class GroupCommit:
-    """Has partitions flushed that asked for it, each by its log directory's flusher."""
+    """Flushes partitions that asked for it, each by its log directory's flusher."""
 
     def __init__(self) -> None:
         self._flushers: dict[LogDirectory, Flusher] = {}
 
     def start(self, log_directory: LogDirectory) -> None:
-        """Have a thread for the flushes of a directory now: later there may be none to be had.
+        """Have a thread for the flushes of a directory now: later none may be available.
 
         Raises:
             RuntimeError: it cannot be started.
@@ -31,7 +31,7 @@ class GroupCommit:
         self._flusher(log_directory).start()
 
     def request(self, partition: Partition) -> None:
-        """Have `partition` flushed; `partition.flushed()` follows."""
+        """Flush `partition`; `partition.flushed()` follows."""
         self._flusher(partition.log.log_directory).request(partition)
 
     def _flusher(self, log_directory: LogDirectory) -> Flusher:

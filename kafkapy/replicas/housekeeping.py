@@ -1,7 +1,7 @@
-"""What the broker does from time to time: retention, checkpoints, flushes by age, removal of deleted files.
+"""The periodic work of a broker: retention, checkpoints, flushes by age, deleted files.
 
-    log.retention.check.interval.ms               delete segments that retention lets go (of compacted topics:
-                                                  replicas/log_cleaner.py)
+    log.retention.check.interval.ms               delete segments that retention does not keep (of compacted
+                                                  topics: replicas/log_cleaner.py)
     log.flush.offset.checkpoint.interval.ms       write the recovery points
     log.flush.start.offset.checkpoint.interval.ms write the log start offsets
     replica.high.watermark.checkpoint.interval.ms write the high watermarks
@@ -9,10 +9,10 @@
     flush.ms (of topics)                          sync what has waited so long
     file.delete.delay.ms (of topics)              remove the files of deleted segments and partitions
 
-As soon as there are new partitions, their files are made (storage/log/new_log.py). And every second, what
-found no descriptor or no room is tried again: to open a partition, or to make its files.
+As soon as there are new partitions, their files are made (storage/log/new_log.py). Every second, what found
+no descriptor or no room is tried again: to open a partition, or to make its files.
 
-A job that fails is logged and comes again at its next time.
+A job that fails is logged and runs again at its next time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ DELETION_CHECK_SECONDS: Final = 1.0
 REOPEN_SECONDS: Final = 1.0
 
 DELETED_AT_ONCE: Final = 16
-"""Segments whose files retention renames before others are served: some milliseconds' work."""
+"""How many segments' files retention renames before others are served.
+
+That is some milliseconds' work.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +88,7 @@ class Housekeeping:
         self._every(REOPEN_SECONDS, self._reopen)
 
     async def stop(self) -> None:
-        """Stop all jobs; a job in the middle of its work ends it first in its thread."""
+        """Stop all jobs; a job in the middle of its work ends that first, in its thread."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -150,8 +153,10 @@ class Housekeeping:
 async def delete_old_segments(
     partition: Partition, now_ms: int, may_delete: Callable[[Partition], bool]
 ) -> None:
-    """Delete what the retention settings of a partition let go, as long as it may be; others are served in
-    between."""
+    """Delete all that the retention settings of a partition do not keep.
+
+    Others are served in between.
+    """
     deleted = DELETED_AT_ONCE
     while deleted == DELETED_AT_ONCE and may_delete(partition):
         try:

@@ -1,4 +1,6 @@
-"""The log cleaner: compacts the logs of topics with cleanup.policy=compact, the dirtiest first.
+"""The log cleaner: compacts the logs of topics that say so, the dirtiest first.
+
+They have cleanup.policy=compact.
 
     log.cleaner.enable                   whether at all
     log.cleaner.threads                  logs that are compacted at a time
@@ -7,21 +9,21 @@
     log.cleaner.io.buffer.load.factor    how full a map gets
     log.cleaner.io.max.bytes.per.second  what all threads read and write
 
-A pass goes to and fro: what looks at the log or changes it runs on the event loop, what reads and writes
-segments in threads of the cleaner's own: a pass may take minutes, and the broker's worker threads are few.
-The steps, with what must hold before each:
+A pass goes to and fro. What looks at the log or changes it runs on the event loop. What reads and writes
+segments runs in threads of the cleaner's own: a pass may take minutes, and the broker's worker threads are
+few. The steps, with what must hold before each:
 
-    loop    choose a log, take down a plan; the log knows of the pass from now on, and may stop it
+    loop    choose a log, note a plan; the log knows of the pass from now on, and may stop it
     loop    the recovery point is above what will be compacted, in its checkpoint too: recovery takes a gap
             above it for a loss
     thread  build the offset map; then for each group of segments
-    thread      write the new segment, sync it, have a crash complete the swap
+    thread      write the new segment, sync it, make sure that a restart completes the swap
     loop        put it in the place of the old ones
     loop    note how far the log is clean
 
-A pass that fails leaves its log as it is, is logged, and the log is not compacted again until the broker
-restarts; a full disk only ends the pass. Retention of compacted topics runs here too, between passes, as in
-Apache Kafka: it must not remove segments under a pass.
+A pass that fails leaves its log as it is and is logged. The log is not compacted again until the broker
+restarts. But a full disk only ends the pass. Retention of compacted topics runs here too, between passes, as
+in Apache Kafka: it must not remove segments under a pass.
 
 Source: LogCleaner, LogCleanerManager.
 """
@@ -66,7 +68,7 @@ from kafkapy.storage.log.partition_log import PartitionLog
 FLUSH_POLL_SECONDS: Final = 0.02
 
 UNCLEANABLE = (BadBatchError, DecodeError, DamagedSegmentError, ValueError)
-"""What a pass raises where it cannot do its work on a log, now or later."""
+"""What a pass raises if it cannot do its work on a log, now or later."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -121,7 +123,7 @@ class LogCleaner:
         await asyncio.gather(*workers, return_exceptions=True)
 
     def _configure(self) -> None:
-        """Take over changed settings; the size of the maps counts from the next pass on."""
+        """Adopt changed settings; the size of the maps counts from the next pass on."""
         self._throttle.set_rate(self._config["log.cleaner.io.max.bytes.per.second"])
         count: int = self._config["log.cleaner.threads"]
         while len(self._workers) > count:
@@ -133,7 +135,7 @@ class LogCleaner:
             self._workers.append(loop.create_task(self._work(), name=f"log-cleaner-{len(self._workers)}"))
 
     async def _work(self) -> None:
-        """What one worker does, in a thread of its own where that blocks."""
+        """Do the work of one worker, in a thread of its own where that blocks."""
         me = asyncio.current_task()
         with ThreadPoolExecutor(1, "kafkapy-cleaner") as executor:
             while me not in self._ending:
@@ -159,7 +161,7 @@ class LogCleaner:
         )
 
     async def _clean_next(self, executor: ThreadPoolExecutor) -> bool:
-        """Compact the log that needs it most, if it still does; False where none did."""
+        """Compact the log that needs it most, if it still does; False if none did."""
         async with self._turn:
             if not self._due:
                 await self._apply_retention()
@@ -215,7 +217,7 @@ class LogCleaner:
     # --- one pass -------------------------------------------------------------------------------------------
 
     async def _run(self, run: _Pass, cleanable: CleanableLog, now_ms: int) -> bool:
-        """Run a pass to its end, whichever that is; whether another may follow at once."""
+        """Run a pass to whatever end; return whether another may follow at once."""
         log, task = cleanable.log, run.task
         cleaned = False
         try:
@@ -282,7 +284,7 @@ class _Pass:
         self.task = task
 
     async def clean(self, cleanable: CleanableLog, now_ms: int) -> bool:
-        """Compact; False where that has to wait. Raises what the steps raise."""
+        """Compact; False if that has to wait. Raises what the steps raise."""
         log = cleanable.log
         started = time.monotonic()
         planned = plan(cleanable, now_ms)
@@ -290,7 +292,7 @@ class _Pass:
             return False
         pace = Pace(self._load.is_busy)
         given = (self._logs.files, planned, self.task, self._limits, self._throttle, pace)
-        cleaner = await self._in_thread(Cleaner, *given)  # of many producers, and with a large map
+        cleaner = await self._in_thread(Cleaner, *given)  # with many producers, and with a large map
         next_dirty = await self._in_thread(cleaner.build_map)
         for group in await self._in_thread(cleaner.groups):
             cleaned = await self._in_thread(self._write, cleaner, planned, group)
@@ -309,7 +311,7 @@ class _Pass:
         return cleaned
 
     async def _secure(self, log: PartitionLog, end_offset: int) -> bool:
-        """Have everything below `end_offset` on disk, and in the checkpoint of recovery points."""
+        """Put everything below `end_offset` on disk, and in the checkpoint of recovery points."""
         logs = self._logs
         while log.flushed_offset < end_offset:
             self.task.check()

@@ -1,17 +1,17 @@
-"""Moves partitions to other log directories while they are written and read (AlterReplicaLogDirs).
+"""Moves of partitions to other log directories, while they are written and read.
 
-A move is a task: it has pieces of the log copied in worker threads until little is missing, and then the copy
-takes the log's place on the event loop, between two requests. What lies on disk meanwhile, and after a crash,
-is in storage/directories/future_log.py. At most `num.replica.alter.log.dirs.threads` copy at once, the others
-wait.
+AlterReplicaLogDirs asks for them. A move is a task. It has pieces of the log copied in worker threads until
+little is missing. Then the copy takes the log's place on the event loop, between two requests. What lies on
+disk meanwhile, and after a crash, is in storage/directories/future_log.py. At most
+`num.replica.alter.log.dirs.threads` copy at once; the others wait.
 
-A move ends by itself when it is done or a disk fails. It is ended by another request for the same partition
-and by the deletion of its topic, which take the copy away, and by the stop of the broker, which leaves it for
-the next start. On a full disk it waits for space, and for descriptors where there are none. All together they
-copy at most `replica.alter.log.dirs.io.max.bytes.per.second`.
+A move ends by itself when it is done or a disk fails. Another request for the same partition ends it, and so
+does the deletion of its topic; both remove the copy. The stop of the broker ends it too, and leaves the copy
+for the next start. On a full disk it waits for space, and for descriptors if there are none. All moves
+together copy at most `replica.alter.log.dirs.io.max.bytes.per.second`.
 
-Compaction leaves a log that moves alone: otherwise tombstones could go before the copy has read them, but
-after it has read what they delete.
+Compaction leaves a log that moves alone. Otherwise tombstones could be removed before the copy has read them,
+but after it has read what they delete.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ ROOM_SECONDS: Final = 5.0
 MIN_WAIT_SECONDS: Final = 0.01
 
 RETRY_SECONDS: Final = 0.5
-"""After which a move that has taken over goes on, where a lack of memory or descriptors stopped it."""
+"""After which a move that has taken over goes on after a lack of memory or descriptors."""
 
 logger = logging.getLogger(__name__)
 
 
 class _Move:
-    """One partition on its way."""
+    """The move of one partition."""
 
     def __init__(self, partition: Partition, copy: PartitionLog, *, resumed: bool) -> None:
         self.partition = partition
@@ -72,7 +72,10 @@ class LogMover:
         threads: int,
         rate: Callable[[], int],
     ) -> None:
-        """`blocking` runs a function in a worker thread; `rate` is how many bytes a second may be copied."""
+        """`blocking` runs a function in a worker thread.
+
+        `rate` is how many bytes a second may be copied.
+        """
         self._rate = rate
         self._free_at = 0.0
         """When the rate allows the next piece, on the loop's clock."""
@@ -83,7 +86,7 @@ class LogMover:
         self._stopped = False
 
     async def move(self, partition: Partition, directory: LogDirectory) -> None:
-        """Have the partition in `directory`: start to move it, or stop to where it is there.
+        """Start to move the partition to `directory`; if it is there, stop its move.
 
         Raises:
             KafkaError: INVALID_TOPIC_EXCEPTION, the topic's name is too long; KAFKA_STORAGE_ERROR.
@@ -111,7 +114,7 @@ class LogMover:
             self._delete_copy(topic_partition)
 
     def deleted(self, topic_partition: TopicPartition) -> None:
-        """The partition is no more."""
+        """Note that the partition is deleted."""
         move = self._moves.get(topic_partition)
         if move is None:
             self._delete_copy(topic_partition)
@@ -166,7 +169,10 @@ class LogMover:
                 self._delete_copy(topic_partition)
 
     async def _copy(self, move: _Move) -> bool:
-        """Bring the copy to the end of the log and let it take over; False where the move is to stop."""
+        """Bring the copy to the end of the log and let it take over.
+
+        False if the move is to stop.
+        """
         future = move.future
         is_cut = not move.resumed
         async with self._turns:
@@ -197,12 +203,15 @@ class LogMover:
         """Wait until the next piece may be copied."""
         now = asyncio.get_running_loop().time()
         self._free_at = max(self._free_at, now) + nbytes / max(self._rate(), 1)
-        # Shorter waits than the clock can tell add up in `_free_at`.
+        # Waits too short for the clock add up in `_free_at`.
         if self._free_at - now > MIN_WAIT_SECONDS:
             await _wait(move.stopping, self._free_at - now)
 
     def _take_over(self, move: _Move) -> bool:
-        """Copy the last piece and put the copy in the log's place; False where there is more to copy."""
+        """Copy the last piece and put the copy in the log's place.
+
+        False if there is more to copy.
+        """
         future, partition = move.future, move.partition
         partition.require_online()
         for _ in range(PIECES_ON_THE_LOOP + 1):
@@ -219,9 +228,10 @@ class LogMover:
         return False
 
     async def _finish(self, move: _Move) -> None:
-        """Have the new log on disk before anything in it is acknowledged, and the old one out of the way.
+        """Put the new log on disk before anything in it is acknowledged.
 
-        What is no fault of the disk is waited for: until this is done nothing of the partition is committed.
+        The old one is moved out of the way. What is no fault of the disk is waited for: until this is done
+        nothing of the partition is committed.
 
         Raises:
             StorageError: the disk failed, or the broker stops before it could be done.
@@ -265,7 +275,7 @@ class LogMover:
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
-    """Wait until the event, for `seconds` at most."""
+    """Wait until the event is set, for `seconds` at most."""
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:

@@ -1,8 +1,8 @@
 """One partition of this broker: its log, its high watermark, and who waits for it to move.
 
 A record's way in: `append` validates and writes it to the log (page cache); `_advance` decides how far
-readers may see. With the records still unsynced and the policy asking for a sync, the partition joins the
-next group commit, and the high watermark moves when that has ended. Whoever waits (a produce request for its
+readers may see. If the records are still unsynced and the policy asks for a sync, the partition joins the
+next group commit, and the high watermark moves when that has ended. Whoever waits (a Produce request for its
 acknowledgement, a fetch for bytes) watches the partition in the broker's `Waiters` and is woken whenever the
 high watermark moves.
 
@@ -10,8 +10,8 @@ When a sync is due: `flush.messages` unsynced records. With durability=fsync a t
 flush.messages and flush.ms at their defaults has a sync after every append; setting one of them relaxes that
 for the topic. With durability=os the defaults mean what they mean in Apache Kafka: never on the produce path.
 
-Whether this broker leads the partition, and whether other replicas stand between append and commit, is the
-replication's to say (replication.py). The partition knows the disk.
+Whether this broker leads the partition, and whether other replicas stand between append and commit, is for
+the replication to say (replication.py). The partition knows the disk.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FlushRequests(Protocol):
     """What puts partitions on disk when they ask for it (group_commit.py)."""
 
     def request(self, partition: Partition) -> None:
-        """Have `partition` flushed; `partition.flushed()` follows."""
+        """Flush `partition`; `partition.flushed()` follows."""
 
 
 class Partition:
@@ -75,9 +75,12 @@ class Partition:
         self.topic_id = log.topic_id
         self.replication = replication
         self.offline: ErrorCode = ErrorCode.NONE
-        """Why no request is served any more: the disk failed, the topic was deleted, the broker stops."""
+        """Why no request is served any more.
+
+        The disk failed, the topic was deleted, or the broker stops.
+        """
         self.changes = 0
-        """How often those who wait were woken: where it is the same, readers have no news."""
+        """How often those who wait were woken: if it is the same, readers have no news."""
         self._holds_commits = False
         """The log is changing its place: nothing is committed before that is done."""
         self._group_commit = group_commit
@@ -125,7 +128,7 @@ class Partition:
     def configure(self, config: LogConfig) -> None:
         """Let changed topic settings take effect at once."""
         if not config.is_compacted:
-            with contextlib.suppress(StorageError):  # then the log directory is offline
+            with contextlib.suppress(StorageError):  # otherwise the log directory is offline
                 self.log.stop_cleaning()
         self.log.config = config
         self._flush_every = self._flush_policy(config)
@@ -142,7 +145,9 @@ class Partition:
     # --- committing -----------------------------------------------------------------------------------------
 
     def prepare_flush(self) -> FlushTicket | None:
-        """What the group commit has to sync; None where nothing is unsynced, or nothing counts any more.
+        """What the group commit has to sync.
+
+        None if nothing is unsynced, or nothing counts any more.
 
         Raises:
             KafkaError: the log is damaged, or the disk failed, or a file cannot be opened now.
@@ -152,9 +157,10 @@ class Partition:
         return self.log.prepare_flush()
 
     def flushed(self, log: PartitionLog, ticket: FlushTicket) -> bool:
-        """The group commit has synced what `ticket` covers of `log`, which may have been replaced since.
+        """Note that the group commit has synced what `ticket` covers of `log`.
 
-        Whether the high watermark has moved: then `wake`, after the disk has got its next work.
+        The log may have been replaced since. Returns whether the high watermark has moved: then `wake`, after
+        the disk has got its next work.
         """
         log.complete_flush(ticket)
         return not self.offline and self._advance()
@@ -165,15 +171,16 @@ class Partition:
         self._waiters.wake(self)
 
     def replace_log(self, log: PartitionLog) -> None:
-        """Go on with a log that holds the same records in another place (storage/directories/future_log.py).
+        """Go on with a log that holds the same records in another place.
 
-        What is appended from now on is not committed before `resume_commits`.
+        What is appended from now on is not committed before `resume_commits`. See
+        storage/directories/future_log.py.
         """
         self.log = log
         self._holds_commits = True
 
     def resume_commits(self) -> None:
-        """The new log is on disk, and would be found by a restart."""
+        """Note that the new log is on disk, and would be found by a restart."""
         self._holds_commits = False
         if not self.offline and self._advance():
             self.wake()
@@ -184,9 +191,9 @@ class Partition:
         self.wake()
 
     def _advance(self) -> bool:
-        """Move the high watermark as far as the disk and the other replicas allow; whether it moved.
+        """Move the high watermark as far as the disk and the other replicas allow.
 
-        Asks for a sync when one is due.
+        Returns whether it moved. Asks for a sync when one is due.
         """
         if self._holds_commits:
             return False
@@ -202,9 +209,9 @@ class Partition:
         return True
 
     def flush_if_older(self, now_ms: int) -> None:
-        """Have unsynced records synced when the last sync is flush.ms ago, or when a segment was closed.
+        """Sync unsynced records if the last sync is flush.ms ago, or a segment was closed.
 
-        The latter is what keeps recovery short where nothing else asks for a sync (as in Apache Kafka).
+        The latter keeps recovery short where nothing else asks for a sync (as in Apache Kafka).
         """
         log = self.log
         if self.offline or self._holds_commits or log.flushed_offset == log.log_end_offset:
@@ -219,7 +226,9 @@ class Partition:
         return self.log.last_stable_offset if read_committed else self.log.high_watermark
 
     def require_leader_epoch(self, epoch: int) -> None:
-        """Refuse a client that follows another leader epoch (KIP-320); -1 is a client that does not know.
+        """Refuse a client that follows another leader epoch (KIP-320).
+
+        -1 is a client that does not know the epoch.
 
         Raises:
             KafkaError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH, or KAFKA_STORAGE_ERROR.
@@ -236,7 +245,7 @@ class Partition:
     # epoch with an offset must find it again (Partition.makeLeader assigns it).
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest leader epoch not above `epoch` and where it ended; (-1, -1) where that is not known."""
+        """The largest leader epoch not above `epoch`, and where it ended; (-1, -1) if unknown."""
         log, latest = self.log, self.log.leader_epochs.latest_epoch
         if latest < self.leader_epoch and epoch <= self.leader_epoch and epoch != -1:
             if epoch == self.leader_epoch or latest < 0:
@@ -247,14 +256,14 @@ class Partition:
 
     @property
     def earliest_epoch(self) -> int:
-        """The leader epoch of the first record; -1 where that is not known."""
+        """The leader epoch of the first record; -1 if unknown."""
         log = self.log
         if log.log_start_offset == log.log_end_offset:
             return max(log.leader_epochs.latest_epoch, self.leader_epoch)
         return log.leader_epochs.earliest_epoch(log.log_start_offset)
 
     def delete_records(self, offset: int) -> int:
-        """Move the log start offset up to `offset` (-1: the high watermark); the new log start offset.
+        """Move the log start offset up to `offset` (-1: the high watermark); return the new one.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE beyond the high watermark.
@@ -274,7 +283,7 @@ class Partition:
         return log.log_start_offset
 
     def require_online(self) -> None:
-        """Raises KafkaError where no request is served any more."""
+        """Raise KafkaError if no request is served any more."""
         if self.offline:
             topic, partition = self.topic_partition
             raise KafkaError(self.offline, f"{topic}-{partition} is not served any more.")

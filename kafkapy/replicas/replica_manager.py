@@ -1,11 +1,12 @@
-"""The partitions this broker hosts, and their upkeep: created, deleted and configured as the metadata says.
+"""The partitions this broker hosts: created, deleted and configured as the metadata says.
 
 `apply` is called with every new metadata image, after it is committed and before the request that changed it
-is answered, so that a client may produce to a topic as soon as its creation is acknowledged. The files of its
+is answered. So a client may produce to a topic as soon as its creation is acknowledged. The files of its
 partitions are made after that, in the background (storage/log/new_log.py).
 
 The files of a deleted partition are renamed at once and removed later (`file.delete.delay.ms`), so a name can
-be used again immediately."""
+be used again immediately.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +31,19 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.new_log import make_files
 
 MANY_PARTITIONS: Final = 50
-"""So many new partitions have their logs made at once; a topic with so many has them deleted in such
-pieces."""
+"""How many new partitions have their logs made at once.
+
+A topic with so many has them deleted in pieces of this size.
+"""
 
 FILES_AT_ONCE: Final = 20
-"""New logs whose files are made in one go: whoever stops the broker waits so long."""
+"""How many logs' files are made in one go: whoever stops the broker waits so long."""
 
 REOPENED_AT_ONCE: Final = 10
-"""Partitions whose logs are made between two looks at who else wants something."""
+"""How many partitions' logs are made between two looks at who else wants something."""
 
 NAMED: Final = 20
-"""So many logs without a topic are named in the log line."""
+"""How many logs without a topic are named in the log line."""
 
 logger = logging.getLogger(__name__)
 
@@ -74,16 +77,18 @@ class ReplicaManager:
         self._sync = sync
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._to_delete: list[TopicPartition] = []
-        """Partitions that are gone, and whose logs are to go."""
+        """Partitions that are gone, and whose logs are to be deleted."""
         self._unavailable: dict[tuple[str, int], ErrorCode] = {}
         """Partitions assigned to this broker whose log cannot be opened."""
         self._put_off: dict[TopicPartition, bool] = {}
-        """Those of them that may be opened later, as there is no room or no descriptor now; whether they are
-        new."""
+        """Those of them that may be opened later, as now there is no room or no descriptor.
+
+        It says whether they are new.
+        """
         self.new_logs = asyncio.Event()
         """There are logs whose files are to be made."""
         self._lacks_room = False
-        """It was said that there is no room for the files of new logs."""
+        """It was logged that there is no room for the files of new logs."""
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -101,7 +106,10 @@ class ReplicaManager:
         raise KafkaError(error)
 
     async def prepare(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Make the logs of new partitions before `apply` would, some at a time: requests do not wait."""
+        """Make the logs of new partitions before `apply` would, some at a time.
+
+        Requests do not wait.
+        """
         made = 0
         for name in new.changed_topics(old):
             topic, before = new.topics.get(name), old.topics.get(name)
@@ -111,7 +119,7 @@ class ReplicaManager:
             for index in range(0 if before is None else len(before.partitions), len(topic.partitions)):
                 key = TopicPartition(name, index)
                 if self._node_id in topic.partitions[index].replicas and key not in self.logs.moves.copies:
-                    with contextlib.suppress(KafkaError):  # `apply` comes upon it again, and says so
+                    with contextlib.suppress(KafkaError):  # `apply` meets it again, and reports it
                         self.logs.create(key, topic.id, config)
                     made += 1
                     if made % MANY_PARTITIONS == 0:
@@ -133,7 +141,7 @@ class ReplicaManager:
             self.new_logs.set()
 
     def set_defaults(self, defaults: Mapping[str, str], image: MetadataImage) -> None:
-        """Take over changed broker defaults of topic settings, at once."""
+        """Adopt changed broker defaults of topic settings, at once."""
         self._defaults = dict(defaults)
         self._default_config = LogConfig.from_mapping(defaults)
         for topic in image.topics.values():
@@ -153,7 +161,7 @@ class ReplicaManager:
                 partition.close(error.code)
 
     def reopen(self, image: MetadataImage) -> bool:
-        """Open some of the partitions for which there was no room; whether to go on at once.
+        """Open some of the partitions for which there was no room; return whether to go on at once.
 
         One that fails ends the attempt: the others would lack the same.
         """
@@ -169,14 +177,16 @@ class ReplicaManager:
         return bool(self._put_off)
 
     def drop_stray_copies(self) -> None:
-        """Give up copies of partitions that this broker has not: their topics were deleted."""
+        """Delete copies of partitions that this broker does not have: their topics were deleted."""
         for topic_partition in list(self.logs.moves.copies):
             if topic_partition not in self._partitions and topic_partition not in self._unavailable:
                 self._mover.deleted(topic_partition)
 
     def report_orphans(self) -> None:
-        """Say which logs belong to no topic: their directory was offline when the topic was deleted, or they
-        were put there."""
+        """Report which logs belong to no topic.
+
+        Their directory was offline when the topic was deleted, or they were put there.
+        """
         known = self._partitions.keys() | self._unavailable.keys()
         orphans = [log for topic_partition, log in self.logs.logs.items() if topic_partition not in known]
         if orphans:
@@ -189,7 +199,10 @@ class ReplicaManager:
             )
 
     def is_offline(self, topic: str, index: int) -> bool:
-        """Whether the partition's log is assigned to this broker and cannot be served: its disk failed."""
+        """Whether the partition's log is assigned to this broker and cannot be served.
+
+        Its disk failed then.
+        """
         partition = self._partitions.get((topic, index))
         if partition is None:
             return (topic, index) in self._unavailable
@@ -206,10 +219,10 @@ class ReplicaManager:
             partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _new_from(self, topic: Topic, before: Topic | None, is_first: bool) -> int:
-        """From which index on the partitions of `topic` are new, so that no directory can hold their logs.
+        """From which index on the partitions of `topic` are new.
 
-        The first image shows what existed before the broker started, and so does a topic that was made for
-        logs that were found.
+        No directory can hold the logs of those. The first image shows what existed before the broker started,
+        and so does a topic that was made for logs that were found.
         """
         count = len(topic.partitions)
         if before is not None:
@@ -252,7 +265,7 @@ class ReplicaManager:
             self._put_off.pop(topic_partition, None)
             return
         log.config = config
-        # One name and one id for all partitions: thousands of copies count.
+        # One name and one id serve all partitions: thousands of copies would take memory.
         topic_partition = log.topic_partition
         if log.topic_id == topic.id:
             log.topic_id = topic.id
@@ -288,7 +301,7 @@ class ReplicaManager:
             try:
                 self.logs.delete(key)
             except StorageError as error:
-                # What stays is taken for a deleted topic's log by its topic id.
+                # What stays is recognised as a deleted topic's log by its topic id.
                 logger.error("%s-%d is deleted, but its files stay: %s", *key, error)
         del self._to_delete[-count:]
 
@@ -306,9 +319,10 @@ class ReplicaManager:
         self._lacks_room = False
 
     async def settle(self) -> None:
-        """Delete the logs of large topics that `apply` has seen go, without keeping requests waiting.
+        """Delete the logs of large topics that `apply` has seen go, in steps.
 
-        All deletions are on disk then: only now may the metadata forget the topics.
+        Requests are not kept waiting. All deletions are on disk then: only now may the metadata forget the
+        topics.
         """
         while self._to_delete:
             self._delete_logs(min(MANY_PARTITIONS, len(self._to_delete)))

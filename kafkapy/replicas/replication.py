@@ -1,7 +1,7 @@
-"""The part that this broker has in the replication of a partition.
+"""This broker's part in the replication of a partition.
 
 It says two things of a partition: whether this broker leads it, and how far its records are committed. The
-first is the cluster's to decide, the second follows from the disk here and from the other replicas: the high
+cluster decides the first. The second follows from the disk here and from the other replicas: the high
 watermark is the lower of what this broker's durability asks of its disk and of what all in-sync replicas
 have.
 """
@@ -13,17 +13,17 @@ from typing import Protocol
 
 
 class Replication(Protocol):
-    """Of one partition, as long as its leader and its replicas stay the same."""
+    """The replication of one partition, as long as its leader and its replicas stay the same."""
 
     @property
     def leader_epoch(self) -> int:
         """The epoch in which the leader leads."""
 
     def require_leader(self) -> None:
-        """Raises KafkaError NOT_LEADER_OR_FOLLOWER where another broker leads."""
+        """Raise KafkaError NOT_LEADER_OR_FOLLOWER if another broker leads."""
 
     def committed(self, ready: int) -> int:
-        """Up to which offset records are committed that are `ready` up to an offset on this broker."""
+        """The offset up to which records are committed, with `ready` for this broker's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class SoleReplica:
     leader_epoch: int
 
     def require_leader(self) -> None:
-        """This broker leads."""
+        """Do nothing: this broker leads."""
 
     def committed(self, ready: int) -> int:
         """All of it."""
