@@ -2,20 +2,20 @@
 
 In passes:
 
-1. Leftovers of deletions and of interrupted compaction go or are completed (`.deleted`, `.cleaned`, `.swap`),
-and so do index files without a segment.
-2. After a clean stop the segments are taken as they are; an index that cannot be right is built anew from its
-segment. Otherwise every segment that reaches above the recovery point is read again: each batch must have a
-sane header, a valid CRC and offsets above those before it. Indexes, leader epochs and producer states are
-built from what is read.
-3. At the first bad batch the log is cut, if that lies above the recovery point: there a crash may have left a
-torn or missing write, and nothing was promised. Below the recovery point everything was on disk once, so a
-bad batch is damage. Cutting there, as Apache Kafka does, would throw away good records behind it: the damaged
-range is quarantined (damage.py), and what lies before and behind it is served. A log that lost its end goes
-on at the recovery point.
+1. Leftovers of deletions and of interrupted compaction are removed or completed (`.deleted`, `.cleaned`,
+   `.swap`). Index files without a segment are removed.
+2. After a clean stop the segments are taken as they are; an index that cannot be right is rebuilt from its
+   segment. Otherwise every segment that reaches above the recovery point is read again: each batch must have
+   a sane header, a valid CRC and offsets above those before it. Indexes, leader epochs and producer states
+   are built from what is read.
+3. The log is truncated at the first bad batch, if that lies above the recovery point: there a crash may have
+   left a torn or missing write, and nothing was promised. Below the recovery point everything was on disk
+   once, so a bad batch is damage. Truncating there, as Apache Kafka does, would throw away good records after
+   it. Instead the damaged range is noted (damage.py), and what lies before and after it is served. A log that
+   lost its end goes on at the recovery point.
 4. With durability=fsync what was accepted is synced before it is served, so that a second crash cannot take
-back what somebody read after the first. (Apache Kafka leaves that to the page cache.) Of many logs all is
-synced at once, when the last is loaded (log_loading.py).
+   back what somebody read after the first. (Apache Kafka leaves that to the page cache.) If there are many
+   logs, all is synced at once, when the last is loaded (log_loading.py).
 
 Memory is bounded by the read chunk or the largest batch.
 
@@ -173,7 +173,10 @@ class _Loader:
 
     @property
     def _floor(self) -> int:
-        """Everything below was on disk once. Two files say so: one that rotted does not make offsets up."""
+        """The offset below which everything was on disk once.
+
+        Two files say so: one that is damaged does not invent offsets.
+        """
         point, high_watermark = self._offsets.recovery_point, self._offsets.high_watermark
         return min(point, high_watermark) if high_watermark else point
 
@@ -214,8 +217,10 @@ class _Loader:
     # --- pass 2: after a clean stop -------------------------------------------------------------------------
 
     def _check_clean(self) -> int | None:
-        """Find the log end offset. Where a segment is not what a clean stop leaves: the offset to recover
-        from."""
+        """Find the log end offset.
+
+        If a segment is not what a clean stop leaves, return the offset to recover from.
+        """
         self._end_offset = self._offsets.log_start_offset
         for segment in self._segments:
             try:
@@ -239,7 +244,7 @@ class _Loader:
             check_aborted(segment, Segments(self._segments))
 
     def _first_without_aborted(self, start: int) -> int:
-        """Where the first segment below `start` begins whose transaction index is damaged, or `start`."""
+        """Where the first segment below `start` with a bad transaction index begins, or `start`."""
         for segment in self._segments:
             if segment.base_offset >= start:
                 break
@@ -260,10 +265,10 @@ class _Loader:
     # --- pass 2: after a crash ------------------------------------------------------------------------------
 
     def _recover(self, start: int) -> int:
-        """Read again the segments that reach above `start`; the log end offset.
+        """Read again the segments that reach above `start`; return the log end offset.
 
-        And the one that ends there: it may have been closed since that was the recovery point, and its
-        indexes, which are synced only then, may be missing or torn.
+        The segment that ends there is read too: it may have been closed since that was the recovery point,
+        and its indexes, which are synced only then, may be missing or torn.
         """
         if not self._segments:
             self._producers.clear(self._offsets.log_start_offset)
@@ -292,8 +297,11 @@ class _Loader:
     def _recover_segment(
         self, segment: Segment, end_offset: int, following: int | None
     ) -> tuple[int, int, str | None]:
-        """Read all batches of a segment; the offset behind the last good one, its end in the file, and what
-        is wrong with the next. `following` is where the next segment begins."""
+        """Read all batches of a segment.
+
+        Returns the offset after the last good one, its end in the file, and what is wrong with the next.
+        `following` is where the next segment begins.
+        """
         if segment.size == 0 and not self._has_indexes(segment):
             return max(end_offset, segment.base_offset), 0, None
         indexed = indexed_end(segment) if following is not None else 0
@@ -339,11 +347,11 @@ class _Loader:
         )
 
     def _behind(self, segment: Segment, position: int) -> tuple[int, ...]:
-        """The offsets behind the damage up to a position, and 0."""
+        """The offsets after the damage up to a position, and 0."""
         return (0, *(each.end_offset for each in segment.damage if each.end_position <= position))
 
     def _quarantine_end(self, end_offset: int) -> int:
-        """Set aside what the log lost at its end: it goes on behind that."""
+        """Note as damage what the log lost at its end: it goes on after that."""
         if not self._segments or not self._offsets.high_watermark:
             raise self._corrupt(end_offset, "the log ends")
         last = self._segments[-1]
@@ -357,7 +365,8 @@ class _Loader:
     ) -> str | None:
         """Why these bytes cannot be the next batch; None if they can."""
         if header.magic != MAGIC:
-            # Zeros and torn writes have no valid CRC; a message of the old formats has, from its magic on.
+            # Zeros and torn writes have no valid CRC; a message of the old formats has one, from its magic
+            # on.
             if header.magic in (0, 1) and zlib.crc32(batch[16:]) == int.from_bytes(batch[12:16], "big"):
                 raise CorruptLogError(
                     self._log_directory.path,
@@ -366,12 +375,12 @@ class _Loader:
             return f"message format {header.magic}"
         return reason_against(header, batch, expected, base_offset)
 
-    # --- pass 3: set aside, cut, or refuse ------------------------------------------------------------------
+    # --- pass 3: note damage, truncate, or refuse -----------------------------------------------------------
 
     def _cut(
         self, segment: Segment, good_bytes: int, end_offset: int, later: list[Segment], reason: str
     ) -> None:
-        """End the log behind the last good batch."""
+        """End the log after the last good batch."""
         if end_offset < self._floor:
             raise self._corrupt(end_offset, f"{segment.path} is bad at byte {good_bytes} ({reason})")
         logger.warning(
@@ -388,12 +397,11 @@ class _Loader:
         self._remove(later)
 
     def _drop_behind_hole(self, end_offset: int, later: list[Segment]) -> None:
-        """End the log where the next segment does not go on: the end of the one before was lost, or all of
-        it.
+        """End the log where the next segment does not go on.
 
-        What lies behind reached the disk before what came first. Kept, it would break the order of producers,
-        who send again what was not acknowledged. (Only compaction makes such holes otherwise, and that only
-        below the recovery point.)
+        The end of the segment before was lost, or all of it. What comes after it reached the disk before what
+        came first. Kept, it would break the order of producers, who send again what was not acknowledged.
+        (Otherwise only compaction makes such holes, and only below the recovery point.)
         """
         base_offset = later[0].base_offset
         logger.warning(
@@ -411,8 +419,11 @@ class _Loader:
             self._log_directory.delete_later(segment.mark_deleted(), delay)
 
     def _start_anew(self, end_offset: int) -> int:
-        """Every record is below the log start offset: nothing of the log is to be read any more. So it is
-        after a crash that took unsynced records, older ones deleted before; else the checkpoint is wrong."""
+        """Handle a log whose every record is below the log start offset.
+
+        Nothing of it is to be read any more. A crash may have taken unsynced records after older ones were
+        deleted. If not, the checkpoint is wrong.
+        """
         start = self._offsets.log_start_offset
         if self._clean or start > self._offsets.high_watermark:
             # No log starts above its high watermark, nor ends below its start when it is closed.
@@ -442,7 +453,7 @@ class _Loader:
     # --- producers, and pass 4 ------------------------------------------------------------------------------
 
     def _load_producers(self, log_start_offset: int, end_offset: int) -> None:
-        """Bring the producer states to `end_offset`, from a snapshot and the batches behind it."""
+        """Bring the producer states to `end_offset`, from a snapshot and the batches after it."""
         if self._clean and not self._snapshots.offsets:
             # A clean stop leaves a snapshot: without one there were never any producers (as in Apache Kafka).
             self._producers.clear(end_offset)
