@@ -1,6 +1,6 @@
-"""What the checkpoint files of all log directories say, and what they are to say: the offsets of each log.
+"""What the checkpoint files of all log directories say, and are to say: offsets of logs.
 
-A directory has one file of each kind (offset_checkpoint.py). Of logs that are not served (damaged ones) what
+A directory has one file of each kind (offset_checkpoint.py). For logs that are not served (damaged ones) what
 the file said stays. Everything is called from the event loop's thread, except the function that `prepare`
 returns.
 """
@@ -57,7 +57,10 @@ class LogCheckpoints:
         return any(topic_partition in each.written for each in self._files[directory].values())
 
     def known_end(self, topic_partition: TopicPartition) -> tuple[LogDirectory | None, int]:
-        """How far a partition once reached, at least, and where it was; 0 where nothing is said of it."""
+        """How far a partition once reached, at least, and where it was.
+
+        It is 0 if nothing is said of it.
+        """
         ends = [
             (directory, files[name].written.get(topic_partition, 0))
             for directory, files in self._files.items()
@@ -66,7 +69,7 @@ class LogCheckpoints:
         return max(ends, key=lambda each: each[1], default=(None, 0))
 
     def forget(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
-        """See that what is said about a deleted log is not taken for a new one after a crash.
+        """Drop what is said about a deleted log, so that a new one does not get it after a crash.
 
         Raises:
             StorageError: the disk is full, or failed.
@@ -76,11 +79,14 @@ class LogCheckpoints:
                 file.write(self._offsets(directory, name))
 
     def before_truncation(self, directory: LogDirectory) -> None:
-        """Write the recovery points of a directory, before one of its logs is truncated below its own."""
+        """Write the recovery points of a directory, before one of its logs is truncated.
+
+        The log is truncated below its own recovery point.
+        """
         self._files[directory][RECOVERY_POINTS].write(self._offsets(directory, RECOVERY_POINTS))
 
     def prepare(self, name: str) -> Callable[[], None]:
-        """Collect what the files of this name are to say; the function that writes them."""
+        """Collect what the files of this name are to say; return the function that writes them."""
         return _all_of(
             files[name].prepare(self._offsets(directory, name))
             for directory, files in self._files.items()
@@ -88,7 +94,10 @@ class LogCheckpoints:
         )
 
     def prepare_recovery_points(self) -> Callable[[], None]:
-        """Collect the recovery points, and the leader epochs they rely on; the function that writes both."""
+        """Collect the recovery points, and the leader epochs they rely on.
+
+        Returns the function that writes both.
+        """
         return _all_of(
             self._prepare_recovery_points(directory) for directory in self._files if directory.error is None
         )
@@ -108,7 +117,10 @@ class LogCheckpoints:
         return write
 
     def prepare_log_starts(self, logs: Iterable[PartitionLog]) -> Callable[[], None]:
-        """Collect the log start offsets of a few logs; the function that writes them, beside the others'."""
+        """Collect the log start offsets of a few logs.
+
+        Returns the function that writes them, besides those of the others.
+        """
         changes: dict[LogDirectory, dict[TopicPartition, int]] = {}
         for log in logs:
             changes.setdefault(log.log_directory, {})[log.topic_partition] = log.log_start_offset
@@ -119,7 +131,7 @@ class LogCheckpoints:
         )
 
     def save_leader_epochs(self) -> None:
-        """Save the leader epochs of all logs, here and now, as far as that can be."""
+        """Save the leader epochs of all logs, here and now, as far as possible."""
         for directory in self._files:
             save(directory, begin_saves(self._logs_in(directory)))
 
@@ -152,7 +164,7 @@ class LogCheckpoints:
                 if log.cleaned_offset is not None
             }
         else:
-            # What was said once stays: a crash may bring segments back that were removed, not yet on disk.
+            # What was said once stays: a crash may bring back segments whose removal is not on disk yet.
             written = self._files[directory][name].written
             offsets = {
                 log.topic_partition: log.log_start_offset
@@ -175,7 +187,7 @@ def _all_of(writes: Iterable[Callable[[], None]]) -> Callable[[], None]:
             try:
                 each()
             except StorageError as error:
-                # A checkpoint that is out of date makes the next recovery longer, no more.
+                # A checkpoint that is out of date only makes the next recovery longer.
                 logger.error("%s", error.message)
 
     return write
