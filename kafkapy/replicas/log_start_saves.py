@@ -1,10 +1,10 @@
 """Putting log start offsets on disk before a request that moved them is answered.
 
-A request asks with the logs it is about. What is asked for while a write is under way shares the next one, so
+A request asks for the logs it is about. What is asked for while a write is under way shares the next one, so
 many requests cost few writes. With durability=fsync a write is synced.
 
-A write that fails, as on a full disk, leaves the offsets moved and not saved: whoever asked sees that by
-`is_saved`, and asking again writes again.
+A write that fails, as on a full disk, leaves the offsets moved and not saved. Whoever asked sees that by
+`is_saved`. Asking again writes again.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class LogStartSaves:
         self._turn = asyncio.Lock()
         """Held during a write."""
         self._asked: dict[PartitionLog, None] = {}
-        """What the next write is to cover."""
+        """The logs that the next write is to cover."""
 
     async def save(self, logs: Iterable[PartitionLog]) -> None:
-        """Try to have the log start offsets of these logs on disk."""
+        """Try to put the log start offsets of these logs on disk."""
         unsaved = [log for log in logs if not self.is_saved(log)]
         if not unsaved:
             return
         self._asked.update(dict.fromkeys(unsaved))
         async with self._turn:
-            if self._asked:  # else somebody's write has covered them
+            if self._asked:  # otherwise somebody's write has covered them
                 asked, self._asked = self._asked, {}
                 await self._blocking(self._logs.checkpoint_log_starts_of(asked))
 
