@@ -33,7 +33,7 @@ from kafkapy.storage.log.new_log import make_files
 MANY_PARTITIONS: Final = 50
 """How many new partitions have their logs made at once.
 
-A topic with so many has them deleted in pieces of this size.
+A topic with so many partitions has their logs deleted in steps of as many.
 """
 
 FILES_AT_ONCE: Final = 20

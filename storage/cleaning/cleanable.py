@@ -40,7 +40,7 @@ class CleanableLog:
     log: PartitionLog
     first_dirty_offset: int
     end_offset: int
-    """The start of what may be compacted: a segment begins there."""
+    """The end of what may be compacted: a segment begins there."""
     clean_bytes: int
     dirty_bytes: int
     overdue: bool

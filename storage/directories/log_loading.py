@@ -53,7 +53,7 @@ Then the start ends: without the log its directory must not be served.
 """
 
 MANY: Final = 200
-"""How many logs of a directory are synced at once."""
+"""From this many recovered logs of a directory on, they are synced at once."""
 
 
 class LoadJob(NamedTuple):

@@ -6,7 +6,7 @@ In a log directory:
     log-start-offset-checkpoint         log start offsets that are not a first segment's base offset
     replication-offset-checkpoint       high watermarks
     meta.properties                     cluster id, broker or node id, directory id
-    .kafka_cleanshutdown                JSON with the broker epoch; exists once every log was closed, synced
+    .kafka_cleanshutdown                JSON with the broker epoch; says that every log was closed and synced
 
 In a partition's directory:
 

@@ -28,7 +28,7 @@ from kafkapy.storage.log.segments import Segments
 _REMEMBERED = 16
 
 _MOST_EMPTY = 1000
-"""How many batches without records a read passes by in one segment, and how many segments.
+"""The most batches without records that a read passes by in a segment, and segments.
 
 The event loop is not held longer, and the reader comes again.
 """
