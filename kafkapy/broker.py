@@ -356,8 +356,10 @@ class BrokerCore:
         }
 
     def _endpoints(self) -> list[Endpoint]:
-        """What this broker registers: what is advertised, else where it listens; no host where clients of
-        any address are told the one by which they came."""
+        """What this broker registers: what is advertised, else where it listens.
+
+        There is no host where clients of any address are told the one by which they came.
+        """
         advertised = {listener.name: listener for listener in self.config.advertised_listeners}
         endpoints = []
         for listener in self.server.listening:

@@ -200,7 +200,10 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
 
 
 def _overrides(data: str | None, listen: str | None, settings: tuple[str, ...]) -> dict[str, str]:
-    """The settings given as options, each by one option only: which one was meant is not guessed."""
+    """The settings given as options.
+
+    Each is given by one option only: which one was meant is not guessed.
+    """
     overrides = {}
     for setting in settings:
         name, separator, value = setting.partition("=")

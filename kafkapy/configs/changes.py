@@ -46,7 +46,10 @@ class Operator(IntEnum):
 
 
 class Change(NamedTuple):
-    """One change of one setting; `operator` is an `Operator` unless the client sent something else."""
+    """One change of one setting.
+
+    `operator` is an `Operator`, unless the client sent something else.
+    """
 
     name: str
     operator: int

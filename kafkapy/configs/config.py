@@ -105,7 +105,10 @@ class BrokerConfig(Mapping[str, Any]):
         return len(self._values)
 
     def text(self, name: str) -> str | None:
-        """The setting as it was written, dynamically or in the file, else its default; no fallbacks."""
+        """The setting as it was written, dynamically or in the file, else its default.
+
+        There are no fallbacks.
+        """
         if name in self._dynamic:
             return self._dynamic[name]
         return self.originals[name] if name in self.originals else broker_key(name).default
@@ -143,12 +146,18 @@ class BrokerConfig(Mapping[str, Any]):
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """Where to listen; KRaft's controller listeners are left out, as there is no quorum to talk to."""
+        """Where to listen.
+
+        KRaft's controller listeners are left out, as there is no quorum to talk to.
+        """
         return self._broker_listeners("listeners")
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """What clients are told to connect to, where that is set; port 0 stands for the listener's own."""
+        """What clients are told to connect to, where that is set.
+
+        Port 0 stands for the listener's own port.
+        """
         return self._broker_listeners("advertised.listeners")
 
     def without_effect(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What settings mean, in one sentence each, for tools that show it (DescribeConfigs v3+, KIP-569)."""
+"""What settings mean, in one sentence each: DescribeConfigs shows it (v3+, KIP-569)."""
 
 from __future__ import annotations
 

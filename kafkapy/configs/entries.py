@@ -1,11 +1,11 @@
-"""Settings as DescribeConfigs shows them: the value in effect, where it comes from, and what else could say
-so.
+"""Settings as DescribeConfigs shows them: the value in effect, its source and its synonyms.
 
 A *synonym* is a place that gives the setting a value: the topic or group, the broker's own dynamic setting,
-that of all brokers, the file, the default; and for some settings other names (log.retention.ms, then
-.minutes, then .hours; of a listener's setting the one of all listeners). They are listed in order of
-precedence, and the first is the setting's source. Source: Kafka's ConfigHelper,
-DynamicBrokerConfig.brokerConfigSynonyms.
+that of all brokers, the file, the default. Some settings have other names as well: log.retention.ms, then
+.minutes, then .hours; for a listener's setting, the one of all listeners. Synonyms are listed in order of
+precedence, and the first is the setting's source.
+
+Source: Kafka's ConfigHelper, DynamicBrokerConfig.brokerConfigSynonyms.
 """
 
 from __future__ import annotations
@@ -108,7 +108,10 @@ class ConfigDescriber:
         config.on_change(self._plain_topic.clear)
 
     def _places(self, name: str) -> list[Synonym]:
-        """What gives the broker setting `name` its value, by whatever name, the first one in effect."""
+        """What gives the broker setting `name` its value; the first one is in effect.
+
+        It may do so by another name.
+        """
         names = _names(name)
         dynamic = self._cache.image.broker_configs
         levels = (

@@ -1,12 +1,12 @@
-"""What settings exist, their types, defaults and valid values: the rows of the tables in `kafkapy/configs`.
+"""What settings exist: their types, defaults and valid values.
 
-A `ConfigKey` turns text into a typed value and refuses what Kafka's ConfigDef refuses
-(`ConfigDef.parseType`, `ConfigDef.Range`, `ValidString`, `ValidList`), with one line that names the
-setting, the value and what is allowed. Types: BOOLEAN bool, SHORT INT LONG int, DOUBLE float, LIST tuple of
-str, STRING CLASS PASSWORD UNKNOWN str.
+They are the rows of the tables in `kafkapy/configs`. A `ConfigKey` turns text into a typed value. It refuses
+what Kafka's ConfigDef refuses (`ConfigDef.parseType`, `ConfigDef.Range`, `ValidString`, `ValidList`), with
+one line that names the setting, the value and what is allowed. Types: BOOLEAN bool, SHORT INT LONG int,
+DOUBLE float, LIST tuple of str, STRING CLASS PASSWORD UNKNOWN str.
 
 `listener.name.<listener>.<setting>` is a setting for one listener. Names that nobody knows are settings too,
-as in Kafka: what they hold may be a secret, and is never shown.
+as in Kafka. Their values may be secrets, and are never shown.
 """
 
 from __future__ import annotations

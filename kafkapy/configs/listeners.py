@@ -1,10 +1,12 @@
-"""Listeners and advertised listeners, as Kafka writes them: `NAME://host:port`, IPv6 hosts in brackets.
+"""Listeners and advertised listeners, as Kafka writes them: `NAME://host:port`.
 
-An empty host listens on all interfaces; port 0 takes a free port. A listener's name maps to a security
-protocol (`listener.security.protocol.map`; a protocol's own name maps to itself). A listener that is not
-advertised has no host of its own: a client is told the address by which it came in, so that localhost, a
-container's address and a host name all work without being configured. Source: Kafka's
-SocketServerConfigs.listenerListToEndPoints.
+IPv6 hosts are in brackets. An empty host listens on all interfaces; port 0 takes a free port. A listener's
+name maps to a security protocol (`listener.security.protocol.map`; a protocol's own name maps to itself).
+
+A listener that is not advertised has no host of its own. A client is told the address by which it came in, so
+that localhost, a container's address and a host name all work without configuration.
+
+Source: Kafka's SocketServerConfigs.listenerListToEndPoints.
 """
 
 from __future__ import annotations

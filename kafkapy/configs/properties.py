@@ -1,4 +1,4 @@
-"""server.properties: a file in Java's .properties syntax (kafkapy/storage/disk/properties.py)."""
+"""server.properties: a file in Java's .properties syntax (storage/disk/properties.py)."""
 
 from __future__ import annotations
 

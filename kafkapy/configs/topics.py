@@ -69,6 +69,9 @@ class TopicConfigs(ConfigKind):
 
 
 def guessed_settings(*, compacted: bool) -> dict[str, str]:
-    """Settings for a topic whose own cannot be known. With the default of seven days the first thing that
-    happens to an old topic would be that its records are deleted."""
+    """Settings for a topic whose own settings cannot be known.
+
+    With the default retention of seven days, the first thing to happen to an old topic would be the deletion
+    of its records.
+    """
     return {"cleanup.policy": "compact"} if compacted else {"retention.ms": "-1"}

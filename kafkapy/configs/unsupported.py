@@ -1,10 +1,10 @@
-"""Settings that Kafka has and this broker does not act on, and what happens when they are set.
+"""Settings that Kafka has and this broker does not act on, and what setting them does.
 
 Refused are those whose absence would surprise: a cluster through ZooKeeper, access control, code to load.
 Accepted without effect are those that tune Kafka's own threads, caches, KRaft quorum and metrics, so that a
-stock server.properties starts; the log names those that were set, and those that are changed while the broker
-runs. Setting any of them to its default is fine, and so is setting what is refused to nothing, which takes it
-out of a file: `--set zookeeper.connect=`.
+stock server.properties starts. The log names those that were set, and those that are changed while the broker
+runs. Any of them may be set to its default. What is refused may be set to nothing, which takes it out of a
+file: `--set zookeeper.connect=`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,11 @@ NO_EFFECT_ON_TOPICS: Final = (
 
 
 def check_supported(key: ConfigKey, text: str) -> None:
-    """Raise ConfigError if `key` set to `text` asks for something this broker must not pretend to do."""
+    """Refuse what this broker must not pretend to do.
+
+    Raises:
+        ConfigError: `key` set to `text` asks for it.
+    """
     if key.type == UNKNOWN or not text.strip() or key.parse(text) == key.parse(key.default):
         return
     remedy = refusal(listener_setting(key.name) or key.name)

@@ -1,5 +1,7 @@
-"""Whether the values of settings are right, in the words of Kafka's ConfigDef, which clients show to their
-users."""
+"""Whether the values of settings are right.
+
+Errors have the words of Kafka's ConfigDef, which clients show to their users.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _HIDDEN: Final = "[hidden]"
 
 
 def check_topic_configs(configs: Mapping[str, str], defaults: Mapping[str, str]) -> None:
-    """Refuse settings that a topic cannot have; `defaults` are the broker's for what `configs` leaves out.
+    """Refuse settings that a topic cannot have.
+
+    `defaults` are the broker's, for what `configs` leaves out.
 
     Raises:
         KafkaError: INVALID_CONFIG.
@@ -86,7 +90,10 @@ def _reason(key: ConfigKey, text: str) -> tuple[str, str]:
 
 
 def _number(key: ConfigKey, text: str) -> int | float | None:
-    """The number that `text` is, whether it is allowed or not; None if it is none of the key's type."""
+    """The number that `text` is, whether it is allowed or not.
+
+    None if it is no number of the key's type.
+    """
     try:
         return ConfigKey(key.name, key.type, None, "", False, False, ()).parse(text)  # type: ignore[no-any-return]
     except ConfigError:

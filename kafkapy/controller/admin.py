@@ -1,15 +1,18 @@
-"""The broker's part in its cluster: it registers, it may be the controller, it administers topics and
-settings.
+"""The broker's part in its cluster: it registers, may be controller, administers topics.
 
-Start, in order: register under `/brokers/ids` (the broker epoch is the transaction's number); take
-`/controller` if it is free, and with it the next controller epoch; begin a new leader epoch for each
-partition led by this broker, so that what a crash may have cut off is told apart from what is written next
-(KIP-101; Kafka elects anew after each restart as well); publish the
-image; make topics of logs that a new tree does not know; go on with interrupted deletions.
+It administers settings, too. What a start does, in order:
 
-From then on it follows the tree: what other sessions change is read anew and published. Where the controller
-is gone, one of the brokers becomes the next; the controller finishes what others have begun by writing a
-node, as Kafka's does: topics of their nodes alone, topics marked for deletion.
+- register under `/brokers/ids` (the broker epoch is the transaction's number);
+- take `/controller` if it is free, and with it the next controller epoch;
+- begin a new leader epoch for each partition led by this broker, so that what a crash may have lost is told
+  apart from what is written next (KIP-101; Kafka elects anew after each restart as well);
+- publish the image;
+- make topics of logs that a new tree does not know;
+- go on with interrupted deletions.
+
+From then on it follows the tree: it reads anew what other sessions change, and publishes it. Where the
+controller is gone, one of the brokers becomes the next. As in Kafka, the controller finishes what others have
+begun by writing a node: topics that are only a node yet, and topics marked for deletion.
 """
 
 from __future__ import annotations
@@ -206,9 +209,10 @@ class ClusterAdmin:
         raise MetadataStoreError("the metadata cannot be taken over: others change it all the time")
 
     async def _changed_first(self, image: MetadataImage, *, starting: bool) -> MetadataImage:
-        """Drop notices of old changes; when starting, begin a leader epoch for each partition led here.
+        """Write the first changes: old notices go, and a start begins leader epochs.
 
-        All brokers get a min.insync.replicas that stays, whatever their files say from then on.
+        The notices tell of old changes. When `starting`, each partition led here gets a new leader epoch. All
+        brokers get a min.insync.replicas that stays, whatever their files say from then on.
         """
         notices = await self._store.children(znodes.CONFIG_CHANGES)
         operations: list[Operation] = [Delete(f"{znodes.CONFIG_CHANGES}/{name}") for name in notices]

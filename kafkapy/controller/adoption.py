@@ -25,8 +25,11 @@ logger = logging.getLogger(__name__)
 
 
 class FoundLog(NamedTuple):
-    """A log in a data directory: its topic's id where it has one, the epoch of its last records or -1, the
-    highest producer id that it knows or -1, and whether it was ever compacted."""
+    """A log that was found in a data directory.
+
+    What is known of it: its topic's id where it has one, the epoch of its last records or -1, the highest
+    producer id that it knows or -1, and whether it was ever compacted.
+    """
 
     topic_id: Uuid | None
     leader_epoch: int

@@ -23,7 +23,9 @@ def assign_replicas(
     start_partition: int = 0,
     chance: random.Random,
 ) -> list[tuple[int, ...]]:
-    """The replicas of `partitions` new partitions on the live brokers, whose ids are the keys of `racks`.
+    """The replicas of `partitions` new partitions on the live brokers.
+
+    The keys of `racks` are the ids of the brokers.
 
     Raises:
         KafkaError: INVALID_REPLICATION_FACTOR when there are fewer brokers than replicas.

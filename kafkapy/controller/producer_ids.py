@@ -28,8 +28,10 @@ class ProducerIds:
         self._reserving = asyncio.Lock()
 
     async def begin_behind(self, highest: int) -> None:
-        """Give out no id up to `highest`, the highest that logs of unknown origin have, nor a good many
-        behind it: those of producers that were idle for long are no longer known to any log.
+        """Give out only ids well above `highest`, the highest id in logs of unknown origin.
+
+        A good many ids above it are skipped, too: they may belong to producers that were idle for so long
+        that no log knows them any more.
 
         Raises:
             MetadataStoreError: the store failed.

@@ -1,4 +1,4 @@
-"""What becomes of a wish for topics or partitions: checked against the image, nothing changed yet.
+"""Plans for topics and partitions: checked against the image, nothing changed yet.
 
 Checks come in Kafka's order (ReplicationControlManager.createTopics and .createPartitions), so that a topic
 that is wrong in several ways is refused for the same reason.
@@ -44,7 +44,10 @@ class NewTopic:
 
 @dataclass(slots=True)
 class MorePartitions:
-    """A topic that is to have `count` partitions; `assignments` are the replicas of the new ones."""
+    """A topic that is to have `count` partitions.
+
+    `assignments` are the replicas of the new ones.
+    """
 
     topic: str
     count: int
@@ -116,7 +119,10 @@ class TopicPlanner:
         collisions: Mapping[str, str],
         controller_epoch: int,
     ) -> Topic:
-        """The topic that `new` becomes. `collisions`: names by collision key of topics planned with it."""
+        """The topic that `new` becomes.
+
+        `collisions` has the topics planned with it: their names by collision key.
+        """
         message = why_invalid(new.name)
         if message is not None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)

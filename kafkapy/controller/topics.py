@@ -1,14 +1,18 @@
-"""Topic administration: creation, deletion, more partitions, and the topics that make themselves.
+"""Topic administration: creation, deletion, more partitions, and automatic creation.
 
-A creation is one transaction (`/brokers/topics/<t>`, its partitions and their states,
-`/config/topics/<t>`), then the image is published, which creates the logs. A crash in between leaves a
-topic whose logs are created at the next start. The groups of topics of one request are committed side by
-side, and published in their order. A deletion is marked first (`/admin/delete_topics/<t>`),
-then published, which removes the logs, and only then are the nodes deleted; after a crash in between the
-next start goes on with it, so no log is left behind that nobody knows. Others may write the tree, too: a
-topic of which somebody has written only the node gets its id, partitions and leaders, and one that somebody
-has marked is deleted. Source: Kafka's ReplicationControlManager (checks and messages),
-TopicDeletionManager, KafkaController (what changes in the tree).
+A creation is one transaction (`/brokers/topics/<t>`, its partitions and their states, `/config/topics/<t>`).
+Then the image is published, which creates the logs. A crash in between leaves a topic whose logs the next
+start creates. The groups of topics of one request are committed side by side, and published in their order.
+
+A deletion is marked first (`/admin/delete_topics/<t>`), then published, which removes the logs. Only then are
+the nodes deleted. After a crash in between, the next start goes on with the deletion, so that no log is left
+that nobody knows.
+
+Others may write the tree, too. A topic of which somebody has written only the node gets its id, partitions
+and leaders, and one that somebody has marked is deleted.
+
+Source: Kafka's ReplicationControlManager (checks and messages), TopicDeletionManager, KafkaController (what
+changes in the tree).
 """
 
 from __future__ import annotations
@@ -46,7 +50,10 @@ logger = logging.getLogger(__name__)
 
 
 class TopicAdmin:
-    """Creates and deletes topics. One result per topic: what became of it, or why it was refused."""
+    """Creates and deletes topics.
+
+    Each topic has one result: what became of it, or why it was refused.
+    """
 
     def __init__(
         self,
@@ -64,7 +71,9 @@ class TopicAdmin:
     async def create_topics(
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, Topic | KafkaError]:
-        """Create topics, whose names differ; with `validate_only` only say what would become of them.
+        """Create topics, whose names differ.
+
+        With `validate_only`, only say what would become of them.
 
         Raises:
             KafkaError: NOT_CONTROLLER, or POLICY_VIOLATION for a request beyond all measure.
@@ -268,7 +277,9 @@ class TopicAdmin:
         return results
 
     async def delete_marked_topics(self) -> None:
-        """Delete topics that somebody has marked, or whose deletion a stop interrupted. The turn is held.
+        """Delete topics that are marked for deletion.
+
+        Somebody has marked them, or a stop interrupted their deletion. The caller holds the turn.
 
         Raises:
             KafkaError, MetadataStoreError: not all could be deleted.

@@ -9,9 +9,11 @@ T = TypeVar("T")
 
 
 class Answer(Generic[T]):
-    """Call it with the answer; `result()` is what a handler returns: the answer itself where it is there
-    already, which saves a task, else a future. A client that went away has cancelled the future, and is
-    not answered."""
+    """A function to call with the answer; `result()` is what a handler returns.
+
+    The result is the answer itself where it is there already, which saves a task; otherwise a future. A
+    client that went away has cancelled the future, and is not answered.
+    """
 
     __slots__ = ("_future", "_value")
 

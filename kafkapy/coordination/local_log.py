@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class LocalTopicLog:
-    """Reads and appends through this broker's own replicas (`kafkapy.coordination.topic_log.TopicLog`)."""
+    """A `TopicLog` (topic_log.py) that reads and appends through this broker's replicas."""
 
     def __init__(
         self,
@@ -46,7 +46,10 @@ class LocalTopicLog:
         blocking: Callable[..., Awaitable[Any]],
         create: Callable[[str], Awaitable[object]],
     ) -> None:
-        """`blocking` runs a call in a worker thread; `create` makes an internal topic that is not there."""
+        """Keep what reads and appends need.
+
+        `blocking` runs a call in a worker thread. `create` makes an internal topic that is not there.
+        """
         self.topic = topic
         self._clock = clock
         self._metadata = metadata
@@ -71,7 +74,10 @@ class LocalTopicLog:
         return log.log_start_offset == log.log_end_offset
 
     def append(self, partition: int, batch: bytearray, done: Done) -> None:
-        """Append a batch; `done` is called once, when it is committed or has failed, possibly at once."""
+        """Append a batch; `done` is called once, possibly before this returns.
+
+        It is called when the batch is committed or has failed.
+        """
         now_ms = self._clock.now_ms()
         origin = AppendOrigin.COORDINATOR
         try:
@@ -124,10 +130,13 @@ class LocalTopicLog:
             del self._waiting[partition]
 
     async def read(self, partition: int) -> AsyncIterator[bytes]:
-        """All batches of a partition, whole and in order. Raises KafkaError where they cannot be read.
+        """Read all batches of a partition in order; no result ends within a batch.
 
-        What a coordinator before this one has written may still be on its way to the disk: that is waited
-        for. Damaged offsets are passed by: what they said is lost, and what they changed is as it was before.
+        An earlier coordinator's writes may still be on their way to the disk: they are waited for. Damaged
+        offsets are skipped: what they said is lost, and what they changed is as it was before.
+
+        Raises:
+            KafkaError: they cannot be read.
         """
         target = self._replicas.partition(self.topic, partition)
         log = target.log

@@ -23,6 +23,9 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """The partition of a key (Kafka's Utils.abs makes 0 of the one number without a positive twin)."""
+    """The partition of a key.
+
+    Kafka's Utils.abs makes 0 of the one number without a positive twin.
+    """
     value = java_hash(key)
     return (0 if value == -0x80000000 else abs(value)) % partitions

@@ -74,7 +74,10 @@ class LastRecords:
                     self._latest[key] = (offset, value)
 
     def replay(self, take: Callable[[bytes, bytes], None]) -> None:
-        """Hand each record that counts to `take(key, value)`; log one that it cannot read, and go on."""
+        """Hand each record that counts to `take(key, value)`.
+
+        A record that it cannot read is logged, and the next one follows.
+        """
         for key, (offset, value) in self._latest.items():
             try:
                 take(key, value)

@@ -82,7 +82,10 @@ class StateMachine(Protocol[T]):
         ...
 
     def unload(self, partitions: Collection[int]) -> None:
-        """Forget what lives in these partitions, and send everybody who waits to another coordinator."""
+        """Forget what lives in these partitions, and send waiting requests elsewhere.
+
+        They look for the coordinator again.
+        """
         ...
 
 
@@ -160,8 +163,10 @@ class CoordinatorRuntime(Generic[T]):
             self._open(partition)
 
     def close_topic(self) -> None:
-        """Give everything up: the broker stops, or the topic was deleted. Writes that were begun end as
-        they end."""
+        """Give everything up: the broker stops, or the topic was deleted.
+
+        Writes that were begun end as they end.
+        """
         for task in self._loading:
             task.cancel()
         for partition in self._partitions:
@@ -249,7 +254,7 @@ class CoordinatorRuntime(Generic[T]):
             logger.info("%s is there again, and what lives in it", self._name(partition))
 
     def _fail(self, partition: _Partition, error: Exception) -> None:
-        """Give up what lives in the partition once the event at hand is over, and read it again later."""
+        """Give up what lives in the partition once this event is over, and read it again later."""
         partition.state = PartitionState.FAILED
         why, before = describe(error), partition.failure
         if before is None or before.why != why:
@@ -323,7 +328,10 @@ class CoordinatorRuntime(Generic[T]):
 
 
 def _parts(records: Sequence[KeyValue]) -> Iterator[tuple[int, int]]:
-    """Where the parts that fit into a batch start and stop; one record alone may still be too large."""
+    """Where each part that fits into a batch starts and stops.
+
+    A part of one record may still be too large.
+    """
     start = size = 0
     for index, (key, value) in enumerate(records):
         nbytes = len(key) + len(value or b"") + RECORD_OVERHEAD

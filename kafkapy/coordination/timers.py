@@ -1,4 +1,7 @@
-"""Calls later: an argument of every coordinator, so that a test can drive it through hours in a moment."""
+"""Timers: calls that are made later.
+
+Every coordinator takes them as an argument, so that a test can drive it through hours in a moment.
+"""
 
 from __future__ import annotations
 

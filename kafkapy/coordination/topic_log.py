@@ -31,12 +31,17 @@ class TopicLog(Protocol):
         ...
 
     def append(self, partition: int, batch: bytearray, done: Done) -> None:
-        """Append a batch; `done` is called once, when it is committed or has failed, possibly at once.
+        """Append a batch; `done` is called once, possibly before this returns.
 
-        Appends of one partition are reported in their order.
+        It is called when the batch is committed or has failed. Appends to one partition are reported in their
+        order.
         """
         ...
 
     def read(self, partition: int) -> AsyncIterator[bytes]:
-        """All batches of a partition, whole and in order. Raises KafkaError where they cannot be read."""
+        """Read all batches of a partition in order; no result ends within a batch.
+
+        Raises:
+            KafkaError: they cannot be read.
+        """
         ...

@@ -1,5 +1,4 @@
-"""The settings of group coordination, taken from the broker's settings once, at start: none of them is
-dynamic."""
+"""The settings of group coordination. None is dynamic: they are read once, at start."""
 
 from __future__ import annotations
 

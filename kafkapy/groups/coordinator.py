@@ -148,7 +148,10 @@ class GroupCoordinator:
         return f"{len(loaded.groups)} groups, offsets of {len(loaded.offsets)}"
 
     def unload(self, partitions: Collection[int]) -> None:
-        """Forget the groups of these partitions; who waits is sent to look for the coordinator again."""
+        """Forget the groups of these partitions.
+
+        Requests that wait are told to look for the coordinator again.
+        """
         now = self._clock.now_ms()
         for group_id in tuple(self.groups):
             if self.runtime.partition_of(group_id) in partitions:
@@ -271,7 +274,10 @@ class GroupCoordinator:
         return group
 
     def require_classic_group(self, group_id: str) -> ClassicGroup:
-        """Raises KafkaError as `require_group` does, and GROUP_ID_NOT_FOUND for a group of another type."""
+        """The group of this id, which must be a classic one.
+
+        Raises KafkaError as `require_group` does, and GROUP_ID_NOT_FOUND for a group of another type.
+        """
         group = self.require_group(group_id)
         if not isinstance(group, ClassicGroup):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
@@ -282,8 +288,9 @@ class GroupCoordinator:
     def check_commit(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
     ) -> None:
-        """Let a member, or a consumer that manages its partitions itself, commit offsets; it is a sign
-        of life.
+        """Let a member commit offsets, or a consumer that manages its partitions itself.
+
+        The commit is a sign of life.
 
         Raises:
             KafkaError: the commit is refused; GROUP_ID_NOT_FOUND when only a group could have made it.

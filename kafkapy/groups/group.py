@@ -50,7 +50,7 @@ class Group(ABC):
 
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member may be reading the topic: its offsets are then neither deleted nor expired."""
+        """Whether a member may be reading the topic. If so, its offsets stay and do not expire."""
 
     @abstractmethod
     def retention_start(self, commit_timestamp: int) -> int | None:

@@ -59,7 +59,7 @@ class OffsetWrites:
     def remove_group(
         self, group: Group, keys: Sequence[TopicPartition], done: Done, undone: Callable[[], object]
     ) -> None:
-        """Write tombstones for offsets, and for the group after them; `undone` is called if it stays."""
+        """Write tombstones for offsets, then for the group; `undone` is called if that stays."""
         self._remove(group.group_id, keys, group.tombstone_keys(), done, undone)
 
     def _remove(

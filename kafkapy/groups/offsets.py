@@ -1,10 +1,9 @@
-"""Committed offsets, by group and topic partition: what the committed part of `__consumer_offsets` says,
-no more.
+"""Committed offsets, by group and topic partition.
 
-A commit becomes visible when its record is committed (with durability=fsync: when it is on disk), in the
-order of the log. Until then its key is only known as being written: whoever removes a group's offsets
-must write a tombstone for it too, since that tombstone comes after it in the log, and nothing expires
-under it.
+They are what the committed part of `__consumer_offsets` says, no more. A commit becomes visible when its
+record is committed (with durability=fsync: when it is on disk), in the order of the log. Until then its key
+is only known as being written. Whoever removes a group's offsets must write a tombstone for that key too,
+since the tombstone comes after the commit in the log. Nothing expires under such a key.
 
 Source: Apache Kafka's OffsetMetadataManager; KIP-211 for when offsets expire.
 """

@@ -1,2 +1,4 @@
-"""What the cluster knows about itself: a tree of small nodes (the truth) and an image of it (what handlers
-read)."""
+"""What the cluster knows about itself: a tree of small nodes, and an image of it.
+
+The tree is the truth. The image is what handlers read.
+"""

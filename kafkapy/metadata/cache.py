@@ -37,12 +37,17 @@ class MetadataCache:
         self._followers.append(follower)
 
     def prepare_with(self, preparer: Preparer) -> None:
-        """Have `preparer(old, new)` awaited before an image with new partitions is published: it may do piece
-        by piece what a follower would do at once."""
+        """Have `preparer(old, new)` awaited before an image with new partitions is published.
+
+        It may do piece by piece what a follower would do at once.
+        """
         self._preparers.append(preparer)
 
     def settle_with(self, settler: Settler) -> None:
-        """Have `settler()` awaited behind a deletion: it may do piece by piece what a follower put off."""
+        """Have `settler()` awaited after a deletion.
+
+        It may do piece by piece what a follower put off.
+        """
         self._settlers.append(settler)
 
     async def settle(self) -> None:

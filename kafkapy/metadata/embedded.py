@@ -176,8 +176,10 @@ class EmbeddedStore(MetadataStore):
 
 
 class _SharedTree:
-    """The thread, what waits for it, and the watches. All but `submit`, `acquire` and `release` runs in the
-    thread."""
+    """The thread, the requests that wait for it, and the watches.
+
+    All but `submit`, `acquire` and `release` runs in the thread.
+    """
 
     _by_path: ClassVar[dict[str, _SharedTree]] = {}
     _lock = threading.Lock()
@@ -322,7 +324,10 @@ class _SharedTree:
     def _outcomes(
         self, tree: SqliteTree, group: list[_Request], heard: list[_Call]
     ) -> list[tuple[Any, Exception | None]] | MetadataStoreError:
-        """What became of each request of a group, or why nothing became of any; who is to hear of it."""
+        """What became of each request of a group, or why nothing became of any.
+
+        Those who are to hear of it are added to `heard`.
+        """
         if self._failure is not None:
             return self._failure
         outcomes: list[tuple[Any, Exception | None]] = []

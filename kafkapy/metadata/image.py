@@ -25,7 +25,10 @@ NO_NODE = -1
 
 
 class PartitionState(NamedTuple):
-    """Who holds a partition. `version` is the version of its state node, NO_NODE before a first election."""
+    """Who holds a partition.
+
+    `version` is the version of its state node, NO_NODE before a first election.
+    """
 
     leader: int
     leader_epoch: int
@@ -97,7 +100,7 @@ class MetadataImage:
         return None if found is None or not 0 <= index < len(found.partitions) else found.partitions[index]
 
     def changed_topics(self, old: MetadataImage) -> Collection[str]:
-        """Names of the topics that are there in only one of two images, or are not the same in both.
+        """Names of the topics that only one of two images has, or that differ between them.
 
         O(changes) from one image to the next, so that a change costs the same however many topics there are.
         """
@@ -138,7 +141,10 @@ class MetadataImage:
         )
 
     def with_broker_config(self, name: str, configs: Mapping[str, str] | None) -> MetadataImage:
-        """This image with other dynamic settings for a broker id, or for all brokers (""); None: no node."""
+        """This image with other dynamic settings for a broker id, or for all brokers ("").
+
+        `None` means that there is no node.
+        """
         others = {each: found for each, found in self.broker_configs.items() if each != name}
         return replace(self, broker_configs=others if configs is None else {**others, name: configs})
 

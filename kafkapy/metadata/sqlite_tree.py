@@ -69,7 +69,10 @@ _NODE = "SELECT parent, name, data, version, created_zxid, owner, crc FROM node"
 
 
 def _crc(parent: str, name: str, data: bytes, version: int, created_zxid: int, owner: int) -> int:
-    """The checksum of a row. Without `next_sequence`: it only names notices, which nobody reads again."""
+    """The checksum of a row, without `next_sequence`.
+
+    That only names notices, which nobody reads again.
+    """
     return zlib.crc32(data, zlib.crc32(f"{parent}\0{name}\0{version} {created_zxid} {owner}".encode()))
 
 
@@ -231,8 +234,9 @@ class SqliteTree:
     def apply(
         self, operations: Sequence[Operation], session: int
     ) -> tuple[list[str | int | None], list[WatchEvent]]:
-        """Apply all operations or none, inside the open transaction; their results and what watchers will
-        hear.
+        """Apply all operations or none, inside the open transaction.
+
+        Their results are returned, and what watchers will hear.
 
         Raises:
             NodeError: the first operation that cannot be applied; the transaction stays usable.
@@ -279,7 +283,10 @@ class SqliteTree:
         return events
 
     def _create(self, operation: Create, session: int, events: list[WatchEvent], parents: set[str]) -> str:
-        """Make one node. `parents` are nodes known to exist and to be allowed children; it learns more."""
+        """Make one node.
+
+        `parents` are nodes known to exist and to be allowed children. The node's parent is added.
+        """
         path = operation.path
         parent, name = split_path(path)
         if parent not in parents and parent != "/":

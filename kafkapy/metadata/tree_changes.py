@@ -52,7 +52,10 @@ _WATCHED: Final = (
 
 
 class TreeChanges:
-    """The changed nodes that the image does not show yet. Read by the holder of the writer's turn."""
+    """The changed nodes that the image does not show yet.
+
+    The holder of the writer's turn reads them.
+    """
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -238,7 +241,10 @@ def _whole(path: str) -> str:
 
 
 def _partition_of(path: str) -> tuple[str, int]:
-    """The topic and the index of the partition whose state `path` holds; -1 where it is no number."""
+    """The topic and the index of the partition whose state `path` holds.
+
+    The index is -1 where it is no number.
+    """
     *_, topic, _, partition, _ = path.split("/")
     return topic, int(partition) if partition.isdecimal() else -1
 
@@ -272,7 +278,7 @@ def _with_controller(image: MetadataImage, controller_id: int) -> MetadataImage:
 
 
 def _with_settings(image: MetadataImage, path: str, node: Node | None) -> MetadataImage:
-    """`image` with the settings of a broker, a group, a subscription, or with somebody's quotas."""
+    """`image` with the settings of a broker, group or subscription, or with quotas."""
     parent, _, node_name = path.rpartition("/")
     name = znodes.desanitize(node_name)
     version = NO_NODE if node is None else node.stat.version

@@ -1,9 +1,9 @@
-"""The way a change takes: checked against the image, committed to the tree, published, then answered.
+"""The path of a change: checked against the image, committed, published, then answered.
 
-One change at a time: nothing alters the image between a check and the commit that it allows. Only the
-broker that holds `/controller` changes topics and configs: each transaction checks that the controller
-epoch's node is as its election left it. Each write names the version of the node that the image shows. Where
-another session was first, the changed nodes are read anew and the change is checked again.
+It is committed to the tree. One change at a time: nothing alters the image between a check and the commit
+that it allows. Only the broker that holds `/controller` changes topics and configs: each transaction checks
+that the controller epoch's node is as its election left it. Each write names the version of the node that the
+image shows. Where another session was first, the changed nodes are read anew and the change is checked again.
 """
 
 from __future__ import annotations
@@ -182,7 +182,11 @@ class MetadataWriter:
         await self.catch_up()
 
     async def read_anew(self, image: MetadataImage) -> MetadataImage:
-        """`image`, which is not published yet, with what others have changed. Raises MetadataStoreError."""
+        """`image`, which is not published yet, with what others have changed.
+
+        Raises:
+            MetadataStoreError: the store failed.
+        """
         async for newer in self._changes.read(image):
             image = newer
         return image
@@ -193,7 +197,10 @@ class MetadataWriter:
         self._cache.publish(image)
 
     async def publish_deletion(self, image: MetadataImage) -> None:
-        """Publish an image without some partitions, whose logs take their time to go. The turn is held."""
+        """Publish an image without some partitions, whose logs take time to delete.
+
+        The caller holds the turn.
+        """
         self._cache.publish(image)
         await self._cache.settle()
 

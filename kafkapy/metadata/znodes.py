@@ -1,4 +1,4 @@
-"""Paths and contents of the nodes of the metadata tree, as Apache Kafka 3.9 keeps them in ZooKeeper.
+"""Paths and contents of the metadata tree's nodes, as Kafka 3.9 keeps them in ZooKeeper.
 
     /cluster/id                     {"version":"1","id":"<22 characters>"}
     /controller                     ephemeral: {"version":2,"brokerid":1,"timestamp":"…",…}
@@ -86,7 +86,10 @@ class DamagedNodeError(MetadataStoreError):
 
 
 class ReplicaAssignment(NamedTuple):
-    """A partition's replicas, the preferred leader first; `adding` and `removing` while it is moved."""
+    """A partition's replicas, the preferred leader first.
+
+    `adding` and `removing` are set while it is moved.
+    """
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()

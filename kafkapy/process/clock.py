@@ -1,4 +1,7 @@
-"""The broker's clocks, an argument of everything that asks for the time, so that a test can turn them."""
+"""The broker's clocks.
+
+Everything that asks for the time takes one as an argument, so that a test can turn it.
+"""
 
 from __future__ import annotations
 

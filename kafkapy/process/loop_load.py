@@ -1,7 +1,7 @@
-"""Whether the event loop serves anybody: looked at from other threads, by the CPU time that its thread uses.
+"""Whether the event loop serves anybody, judged by the CPU time that its thread uses.
 
-A request costs the loop a few hundred microseconds; its own timers, when nobody asks for anything, much less
-in the same time. So nothing has to be counted on the way of a request.
+Other threads look at it. A request costs the loop a few hundred microseconds. Its own timers cost much less
+in the same time, when nobody asks for anything. So nothing has to be counted on the way of a request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ BUSY_SECONDS: Final = 0.1
 
 
 class LoopLoad:
-    """Made on the event loop. Where a thread's CPU time cannot be read (macOS), the loop counts as busy."""
+    """The load of an event loop; made on that loop.
+
+    Where a thread's CPU time cannot be read (macOS), the loop counts as busy.
+    """
 
     def __init__(self) -> None:
         clock_of = getattr(time, "pthread_getcpuclockid", None)

@@ -46,7 +46,10 @@ class Watch:
         self._timer = waiters.timers.call_later(seconds, self.expire)
 
     def add_done_callback(self, callback: Callable[[Watch], object]) -> None:
-        """Call `callback(self)` when this completes, at once then; not when it is cancelled. Only one."""
+        """Have `callback(self)` called at the moment when this completes.
+
+        A cancelled watch does not call it. There is only one callback.
+        """
         self._callback = callback
 
     def result(self) -> Any:
@@ -135,7 +138,9 @@ class Waiters:
     def wait(
         self, keys: Iterable[Hashable], seconds: float, ready: Callable[[], bool]
     ) -> asyncio.Future[bool]:
-        """A future: True once `ready()` is true after a wake of one of `keys`, False after `seconds`.
+        """Wait for `ready()` to be true: the future is True in time, False after `seconds`.
+
+        It is asked after a wake of one of `keys`.
 
         `ready` is asked at once too; an exception it raises is the future's. Cancelling the future ends the
         wait.

@@ -1,4 +1,4 @@
-"""A classic group: its members and what they have in common, with the rules that need nothing else.
+"""A classic group: its members, what they have in common, and the rules for both.
 
     Empty ──► PreparingRebalance ──► CompletingRebalance ──► Stable
       ▲            │    ▲  ▲                  │                 │
@@ -109,8 +109,11 @@ class ClassicGroup(Group):
             self.await_join(member, reply)
 
     def remove(self, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
-        """Let a member go; if it led, the oldest of the others leads. If it waits it is told `error`,
-        upon which a client that is still there joins again."""
+        """Let a member go.
+
+        If it led, the oldest of the others leads. If it waits, it is told `error`; a client that is still
+        there then joins again.
+        """
         del self.members[member.member_id]
         self._count_protocols(member, -1)
         if member.group_instance_id is not None:
@@ -123,7 +126,7 @@ class ClassicGroup(Group):
         member.answer_sync(SyncGroupResponse(error_code=error))
 
     def replace_static(self, old: Member, member_id: str) -> Member:
-        """Put a new member id in the place of a static member's; requests of the old one are fenced."""
+        """Give a static member a new member id. Requests with the old one are fenced."""
         new = Member(
             member_id=member_id,
             group_instance_id=old.group_instance_id,
@@ -341,8 +344,11 @@ class ClassicGroup(Group):
         return topic in self.subscribed
 
     def retention_start(self, commit_timestamp: int) -> int | None:
-        """When the group became empty; the commit in a group that only stores offsets, and for what a stable
-        group of consumers may have ceased to subscribe to. None otherwise: nothing expires."""
+        """When the retention of a commit begins; None where the commit does not expire.
+
+        It begins when the group became empty. It begins with the commit itself in a group that only stores
+        offsets, and for topics to which a stable group of consumers may have ceased to subscribe.
+        """
         if self.protocol_type is None:
             return commit_timestamp
         if self.state is GroupState.EMPTY:

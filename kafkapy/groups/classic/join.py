@@ -195,8 +195,10 @@ class Joins:
         self._rebalances.store.store_group(group, assignments, stored)
 
     def _restore_static(self, group: ClassicGroup, member: Member, old: Member) -> None:
-        """The new id could not be stored, so that a restart would bring back the old one: it is the
-        valid one."""
+        """Make the old id of a static member valid again.
+
+        The new id could not be stored, and a restart would bring back the old one.
+        """
         restored = group.replace_static(member, old.member_id)
         group.update(restored, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
         self._rebalances.sessions.touch(group, restored)

@@ -1,4 +1,6 @@
-"""LeaveGroup: members go, by themselves or taken out by an administrator who names their group.instance.id.
+"""LeaveGroup: members leave by themselves, or an administrator removes them.
+
+An administrator names static members by their group.instance.id.
 
 Source: Apache Kafka's GroupMetadataManager (classicGroupLeave), KIP-345 (several members at once).
 """

@@ -1,8 +1,8 @@
-"""One member of a group: what it said in JoinGroup, its assignment, and the answers it still waits for.
+"""One member of a group: what its JoinGroup said, its assignment, and its waiting requests.
 
-A member waits for at most one JoinGroup and one SyncGroup answer. A request that comes while an older
-one of the same member is waiting (the client gave up on it, reconnected and tries again) takes its
-place; the older one is told REBALANCE_IN_PROGRESS at once, so that no request is left without an answer.
+A member waits for at most one JoinGroup and one SyncGroup answer. A client may give up on a request,
+reconnect and try again while the older request still waits. The newer request then takes its place. The older
+one is told REBALANCE_IN_PROGRESS at once, so that no request is left without an answer.
 
 Source: Apache Kafka's ClassicGroupMember.
 """

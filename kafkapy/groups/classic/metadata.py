@@ -1,4 +1,4 @@
-"""A classic group as its record in `__consumer_offsets` has it: GroupMetadataValue, and back."""
+"""A classic group to and from its record in `__consumer_offsets` (GroupMetadataValue)."""
 
 from __future__ import annotations
 

@@ -50,8 +50,10 @@ class Rebalances:
     # --- collecting members ---------------------------------------------------------------------------
 
     def rebalance_or_complete(self, group: ClassicGroup, reason: str) -> None:
-        """The members or their metadata changed: start a rebalance, or see whether this was the last one
-        missing."""
+        """Start a rebalance, or complete the one under way if this was the last member missing.
+
+        Called when the members or their metadata changed.
+        """
         if group.state is GroupState.PREPARING_REBALANCE:
             self.complete_join_if_ready(group)
         else:
@@ -82,7 +84,7 @@ class Rebalances:
             self._arm_join_timer(group)
 
     def complete_join_if_ready(self, group: ClassicGroup) -> None:
-        """Complete the join phase once nobody is missing; an initial delay is waited for to its end."""
+        """Complete the join phase once nobody is missing, but not before an initial delay ends."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
             and group.previous_state is not GroupState.EMPTY

@@ -1,12 +1,12 @@
-"""Signs of life: a member from which nothing is heard for its session timeout is taken out of its group.
+"""Sessions: a member that is silent for its session timeout is removed from its group.
 
-Every heartbeat, commit and answered request moves the member's deadline, which is all that a sign of
-life costs: the timer is left where it is and, when it fires early, armed again for the rest. 10,000
-members that send heartbeats keep 10,000 timers, not one for every heartbeat of the last 45 seconds.
+Every heartbeat, commit and answered request moves the member's deadline. That is all a sign of life costs:
+the timer stays where it is, and when it fires early, it is armed again for the rest. 10,000 members that send
+heartbeats keep 10,000 timers, not one for every heartbeat of the last 45 seconds.
 
-A member who waits in JoinGroup or SyncGroup cannot send heartbeats and is not expected to; its watch is
-taken up again when it gets its answer. A new member may wait for a limited time only, since it may be a
-client that gave up and tried again under another id.
+A member that waits in JoinGroup or SyncGroup cannot send heartbeats and is not expected to. Its session is
+watched again when it gets its answer. A new member may wait for a limited time only, since it may be a client
+that gave up and tried again under another id.
 """
 
 from __future__ import annotations

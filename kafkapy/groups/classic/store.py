@@ -17,6 +17,8 @@ class GroupStore(Protocol):
     """Where a group's metadata is kept."""
 
     def store_group(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
-        """Write the group as it is now, its members with these assignments; `done` is called once it is
-        durable or has failed, possibly before this returns."""
+        """Write the group as it is now, its members with these assignments.
+
+        `done` is called once the record is durable or has failed, possibly before this returns.
+        """
         ...

@@ -20,7 +20,10 @@ _VERSION_SIZE: Final = 2
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Every topic in these; None when one cannot be read: some clients put something else there."""
+    """Every topic in these; None when one cannot be read.
+
+    Some clients put something else there.
+    """
     topics: set[str] = set()
     for metadata in subscriptions:
         try:

@@ -1,4 +1,4 @@
-"""The damage that a broker has noted (storage/damage/damage.py), compared with what was found now."""
+"""The damage that a broker has noted (storage/damage/damage.py), beside what was found now."""
 
 from __future__ import annotations
 

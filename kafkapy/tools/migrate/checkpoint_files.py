@@ -1,4 +1,7 @@
-"""The files of a log directory that go with its partitions: offsets by partition, and how the stop was."""
+"""A log directory's files that go with its partitions: offsets, and how the stop was.
+
+The offsets are by partition.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def raise_recovery_points(
     *,
     may_be_compacted: bool,
 ) -> None:
-    """Write recovery points above those that `log_dir` has, and high watermarks that are not below them.
+    """Write recovery points above those that `log_dir` has.
+
+    The high watermarks are not below them.
 
     `may_be_compacted`: which of the topics are is not known. Each gets a line in the cleaner's checkpoint, at
     offset 0 where it had none, for in other logs a hole is a segment that is missing (first_read.py).

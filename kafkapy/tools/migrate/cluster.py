@@ -1,5 +1,7 @@
-"""What a cluster of one broker is, besides its logs: the form in which it passes between the metadata of
-Apache Kafka and that of this broker."""
+"""What a cluster of one broker is, besides its logs.
+
+In this form it passes between the metadata of Apache Kafka and that of this broker.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +65,9 @@ class Cluster:
 
 
 def cluster_nodes(cluster: Cluster, *, epochs_on: int = 0) -> Iterator[tuple[str, bytes]]:
-    """The nodes of the cluster's tree (znodes.py), parents first, the cluster's id last: a tree without it is
-    one that nobody has begun to use.
+    """The nodes of the cluster's tree (znodes.py), parents first, the cluster's id last.
+
+    A tree without the id is one that nobody has begun to use.
 
     `epochs_on` is added to the leader epochs, for a broker that would go on in those that it finds.
     """

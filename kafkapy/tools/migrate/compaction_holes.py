@@ -22,8 +22,9 @@ _SEGMENT = re.compile(r"([0-9]{20})\.log")
 
 
 def end_of_last_hole(files: ReadOnlyFiles, path: str, start: int) -> int:
-    """The end of the last hole between segments of a partition; `start`, below which nothing is looked at, if
-    there is none.
+    """The end of the last hole between segments of a partition; `start` if there is none.
+
+    Nothing below `start` is looked at.
 
     Raises:
         OSError: the disk failed.

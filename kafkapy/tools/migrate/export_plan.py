@@ -1,4 +1,4 @@
-"""What an export takes: the topics that this broker's metadata know, with their partitions' directories."""
+"""What an export takes: topics that the metadata know, and their partitions' directories."""
 
 from __future__ import annotations
 

@@ -52,8 +52,9 @@ class Exported:
 def export_copy(
     paths: Sequence[Path], targets: Sequence[Path], zookeeper: str | None, progress: Progress
 ) -> Exported:
-    """Write the export of the log directories `paths` to as many new directories: for KRaft, or for the
-    ZooKeeper at HOST:PORT[,…][/chroot].
+    """Write the export of the log directories `paths` to as many new directories.
+
+    It is for KRaft, or for the ZooKeeper at HOST:PORT[,…][/chroot].
 
     Raises:
         MigrationError: it cannot be done; nothing is left of it.

@@ -1,5 +1,7 @@
-"""What an import takes: topics of which every partition is there, as their metadata describe them, or as the
-directories alone do."""
+"""What an import takes: topics of which every partition is there.
+
+Their metadata describe them, or the directories alone do.
+"""
 
 from __future__ import annotations
 
@@ -155,8 +157,14 @@ class _Chooser:
             self._leave(name, "a deleted topic: the metadata do not know it")
 
     def _doubt(self, doubt: str, known: KnownCluster) -> None:
-        """Kafka makes a partition's directory when what says so is on disk: it can only be damage that took
-        it away."""
+        """Refuse partitions that the metadata do not know: `doubt` says what may be missing.
+
+        Kafka makes a partition's directory only when the metadata that say so are on disk. So it can only be
+        damage that took them away.
+
+        Raises:
+            MigrationError: there are such partitions.
+        """
         unknown = []
         for topic_partition, folder in sorted(self._source.folders.items()):
             topic = known.topics.get(topic_partition.topic)

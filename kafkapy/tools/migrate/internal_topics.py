@@ -1,5 +1,8 @@
-"""What Kafka's own topics say that a person should know before the directory changes hands: groups of
-protocols that are not spoken here, transactions that have not ended, and producer ids in use."""
+"""What Kafka's own topics say that a person should know before an export or import.
+
+That is: groups of protocols that are not spoken here, transactions that have not ended, and producer ids in
+use.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +62,9 @@ def read_internal_topics(files: ReadOnlyFiles, folders: Iterable[PartitionFolder
 
 
 def highest_producer_id(files: ReadOnlyFiles, path: str) -> int:
-    """The highest producer id that a partition's directory knows: by its snapshots and the batches behind
-    the newest one; -1 if none.
+    """The highest producer id that a partition's directory knows; -1 if there is none.
+
+    It looks at the snapshots, and at the batches after the newest one.
 
     Raises:
         OSError: the disk failed.

@@ -190,7 +190,7 @@ def _read_snapshot(files: ReadOnlyFiles, path: str) -> list[Record] | None:
 
 
 def _records_of(files: ReadOnlyFiles, path: str) -> Iterator[tuple[bool, Record]]:
-    """The records of a snapshot up to the first bad batch, and whether each is a control record."""
+    """The records of a snapshot up to its first bad batch; whether each is a control record."""
     file = files.open(path)
     try:
         for _, batch in iter_batches(files, file, 0, files.size_of(file)):

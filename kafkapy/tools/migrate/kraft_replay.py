@@ -170,6 +170,9 @@ class _Replay:
 
 
 def _in_sync(replicas: Sequence[int], isr: Sequence[int], eligible: Sequence[int] | None) -> tuple[int, ...]:
-    """The replicas with all committed records: the in-sync ones, and those that left as the last of them and
-    stay eligible (KIP-966). A single replica has all there is."""
+    """The replicas with all committed records.
+
+    They are the in-sync ones, and those that left as the last of them and stay eligible (KIP-966). A single
+    replica has all there is.
+    """
     return tuple(replicas) if len(replicas) == 1 else (*isr, *(eligible or ()))

@@ -1,12 +1,13 @@
-"""Writing a snapshot of Kafka's metadata: all that the controller of an exported cluster starts with.
+"""Writing a snapshot of Kafka's metadata, with which an exported controller starts.
 
-`__cluster_metadata-0/<20-digit offset>-<10-digit epoch>.checkpoint`, record batches (kraft_records.py). A
-controller that finds a snapshot beyond the end of its log, which is empty here, starts its log there: the
-way in which a follower that was sent a snapshot goes on after a crash.
+It holds all that the controller starts with: `__cluster_metadata-0/<20-digit offset>-<10-digit
+epoch>.checkpoint`, record batches (kraft_records.py). A controller that finds a snapshot beyond the end of
+its log, which is empty here, starts its log there. A follower that was sent a snapshot goes on in the same
+way after a crash.
 
 The metadata.version is that of Kafka 3.9: it opens in 3.9 and every later release, whose features are then
-switched on with `kafka-features upgrade`. Partitions have no leader: the broker, once it is there, is
-elected, in an epoch of its own.
+switched on with `kafka-features upgrade`. Partitions have no leader: the broker is elected once it is there,
+in an epoch of its own.
 
 Source: RecordsSnapshotWriter, KafkaMetadataLog, ReplicationControlManager; KIP-630, KIP-853, KIP-858.
 """

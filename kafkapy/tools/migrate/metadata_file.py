@@ -14,8 +14,10 @@ _WAL_SUFFIX = "-wal"
 
 
 def read_metadata(files: FileSystem, path: str, scratch: str, node_id: int) -> Cluster:
-    """The cluster that a metadata.db describes. It is read from a copy below `scratch`, which goes again:
-    opening it would put its write-ahead log in order.
+    """The cluster that a metadata.db describes.
+
+    It is read from a copy below `scratch`, which is deleted again: opening the file itself would put its
+    write-ahead log in order.
 
     Topics that are being deleted are left out.
 

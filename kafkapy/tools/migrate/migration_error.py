@@ -10,7 +10,10 @@ _SHOWN = 10
 
 
 class MigrationError(UserError):
-    """A directory cannot be exported or imported; nothing was changed, unless the message says so."""
+    """A directory cannot be exported or imported.
+
+    Nothing was changed, unless the message says so.
+    """
 
 
 def some_of(names: Sequence[str]) -> str:

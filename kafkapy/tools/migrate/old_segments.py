@@ -1,11 +1,12 @@
-"""Segments that hold messages of magic 0 and 1, of brokers before Kafka 0.11, written anew as record batches.
+"""Segments of brokers before Kafka 0.11: their messages are written anew as record batches.
 
-The log reads record batches alone, so an import converts such segments. Offsets, keys, values, timestamps and
-their type stay as they are, and a wrapper keeps its codec; messages without one are put together in batches
-of up to `_BATCH_BYTES`. Indexes are left out: the broker builds those that are missing when it starts.
+The messages have magic 0 and 1. The log reads record batches alone, so an import converts such segments.
+Offsets, keys, values, timestamps and their type stay as they are, and a wrapper keeps its codec. Messages
+without one are put together in batches of up to `_BATCH_BYTES`. Indexes are left out: the broker builds those
+that are missing when it starts.
 
-What cannot be read, such as the torn end that a crash left, goes over as it is, with all that lies behind it:
-recovery judges it as it would have judged it there.
+What cannot be read, such as the torn end that a crash left, is copied as it is, with all that lies after it.
+Recovery judges it as it would have judged it there.
 
 Source: AbstractLegacyRecordBatch; KIP-98 (record batches), KIP-724 (the end of the old formats).
 """
@@ -44,7 +45,9 @@ def begins_with_message(files: ReadOnlyFiles, path: str) -> bool:
 
 
 def convert_segment(source_files: ReadOnlyFiles, source: str, files: FileSystem, target: str) -> int:
-    """Write the segment `source` to the new file `target`, on disk when this returns; how many bytes.
+    """Write the segment `source` to the new file `target`; return how many bytes.
+
+    The file is on disk when this returns.
 
     Raises:
         OSError: the disk is full, or failed.

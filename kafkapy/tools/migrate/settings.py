@@ -1,7 +1,7 @@
-"""Settings of Apache Kafka's as this broker takes them, and what becomes of those that are not found.
+"""Apache Kafka's settings as this broker takes them, and guesses for those not found.
 
-Topics whose settings nobody can tell get those of logs that are found without metadata. A topic that
-Kafka's cleaner has worked on (its `cleaner-offset-checkpoint` names it) is a compacted one.
+Topics whose settings nobody can tell get those of logs that are found without metadata. A topic that Kafka's
+cleaner has worked on (its `cleaner-offset-checkpoint` names it) is a compacted one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)
 
 
 def topic_settings(name: str, found: Mapping[str, str], not_carried: list[str]) -> dict[str, str]:
-    """The settings of a topic that it can have here; the others are added to `not_carried`, in words."""
+    """The settings of a topic that it can have here.
+
+    The others are added to `not_carried`, in words.
+    """
     taken: dict[str, str] = {}
     for key, value in found.items():
         if key == _TIERED and value == "true":
@@ -136,7 +139,10 @@ def broker_settings(
 
 
 def unknown_settings(name: str, cleaned: Iterable[str]) -> dict[str, str]:
-    """Settings for a topic whose own cannot be known; `cleaned` are the topics that Kafka compacted."""
+    """Settings for a topic whose own settings cannot be known.
+
+    `cleaned` are the topics that Kafka compacted.
+    """
     return dict(_INTERNAL) if is_internal(name) else guessed_settings(compacted=name in cleaned)
 
 

@@ -1,12 +1,12 @@
-"""The log directories of one stopped broker, as they are named in its `log.dirs`: whose they are and which
-partitions lie in them.
+"""The log directories of one stopped broker: whose they are, and their partitions.
 
-They are locked while they are read (the lock that brokers take on `.lock`), so that none starts meanwhile. A
-directory without `.lock` was never used by a broker, or is a copy.
+They are named in the broker's `log.dirs`. They are locked while they are read (the lock that brokers take on
+`.lock`), so that no broker starts meanwhile. A directory without `.lock` was never used by a broker, or is a
+copy.
 
-Names of directories that are no partitions: `…-delete` (a deleted partition), `…-future` (a copy on its way
-to another log directory), `…-stray` (a partition that the broker should not have), and Kafka's own
-`__cluster_metadata-0`. They stay behind.
+Some names are no partitions: `…-delete` (a deleted partition), `…-future` (a copy on its way to another log
+directory), `…-stray` (a partition that the broker should not have), and Kafka's own `__cluster_metadata-0`.
+These directories stay where they are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The directories that are made: written beside their place under a name of their own, then renamed.
+"""The directories that are made: written under a name of their own, then renamed.
 
-A run that is killed leaves `<target>.partial` behind, which the next run with this target removes: it knows
-it by what its `.lock` says. The target itself is there whole or not at all. With several, all are written
-before the first is renamed, and the one with the metadata comes last.
+The name is in the same place: a run that is killed leaves `<target>.partial` there. The next run with this
+target removes it: it knows it by what its `.lock` says. The target itself is there completely or not at all.
+With several targets, all are written before the first is renamed, and the one with the metadata comes last.
 """
 
 from __future__ import annotations

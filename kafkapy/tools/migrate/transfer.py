@@ -170,8 +170,11 @@ def _convert_partition(source: Source, folder: PartitionFolder, target: str, fil
 def _closed_segments(
     names: Iterable[str], recovery_points: Mapping[TopicPartition, int], folder: PartitionFolder
 ) -> set[str]:
-    """The `.log` files that nothing will ever write into: they hold only what is known to be on disk, and are
-    neither the last nor the last of this kind, which recovery looks at and may cut and write on."""
+    """The `.log` files that nothing will ever write into.
+
+    They hold only what is known to be on disk. The last segment is not among them, nor is the last of those
+    on disk: recovery looks at these, and may truncate them and append to them.
+    """
     point = recovery_points.get(folder.topic_partition, 0)
     logs = sorted(name for name in names if name.endswith(".log"))
     on_disk = [name for name, following in pairwise(logs) if int(following[:20]) <= point]

@@ -93,7 +93,9 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def check_is_free(client: Any, cluster: Cluster) -> None:
-    """See that the tree can become that of `cluster`: it is empty, or what an earlier run wrote.
+    """See that the tree can become that of `cluster`.
+
+    It can if it is empty, or is what an earlier run wrote.
 
     Raises:
         MigrationError: it is that of another cluster, or a broker uses it.
