@@ -107,7 +107,7 @@ class BrokerConfig(Mapping[str, Any]):
     def text(self, name: str) -> str | None:
         """The setting as it was written, dynamically or in the file, else its default.
 
-        There are no fallbacks.
+        Fallbacks to other settings are not followed.
         """
         if name in self._dynamic:
             return self._dynamic[name]

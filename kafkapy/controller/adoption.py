@@ -1,12 +1,15 @@
 """Topics for logs that a new metadata tree finds in the data directories.
 
-A directory written by Apache Kafka, or by a broker whose metadata.db was lost, holds logs that nobody
-knows. When the tree is new they become topics again, with the ids that their partition.metadata give them
-and leader epochs after those of their records. Their settings cannot be known (`kafkapy import` takes
-settings along): what was compacted is compacted, of the rest nothing is deleted, and internal topics have
-their own. Otherwise the first client to ask for such a topic would create another one of that name, and the
-old log would have to go. Producer ids begin behind those that the logs know: one that is given out again
-makes duplicates of a new producer's records.
+A directory written by Apache Kafka, or by a broker whose metadata.db was lost, holds logs that nobody knows.
+When the tree is new, they become topics again. Their ids are those of their partition.metadata, and their
+leader epochs come after those of their records. Otherwise the first client to ask for such a topic would
+create another one of that name, and the old log would have to go.
+
+Their settings cannot be known (`kafkapy import` takes settings along). What was compacted is compacted; of
+the rest nothing is deleted; internal topics have their own settings.
+
+Producer ids begin after those that the logs know: an id that is given out again makes duplicates of a new
+producer's records.
 """
 
 from __future__ import annotations

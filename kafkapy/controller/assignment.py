@@ -1,10 +1,12 @@
 """Which brokers get the replicas of a new partition.
 
-Without racks: first replicas go round-robin over the brokers from a random start, the others follow with a
-shift that grows after each round, so that the partitions of one leader have their followers on different
-brokers. With racks the brokers are first ordered so that racks alternate, and a replica goes to a rack that
-has one already only when every rack has. Source: Kafka's AdminUtils.assignReplicasToBrokers; messages of
-its StripedReplicaPlacer and ReplicationControlManager (4.x).
+Without racks, the first replicas go round-robin over the brokers from a random start. The others follow with
+a shift that grows after each round, so that the partitions of one leader have their followers on different
+brokers. With racks, the brokers are first ordered so that racks alternate. A replica goes to a rack that has
+one already only when every rack has.
+
+Source: Kafka's AdminUtils.assignReplicasToBrokers; messages of its StripedReplicaPlacer and
+ReplicationControlManager (4.x).
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ def _place(
 
 
 def _alternate_racks(racks: Mapping[int, str]) -> list[int]:
-    """The brokers so ordered that neighbours are in different racks where that is possible."""
+    """The brokers in an order in which neighbours are in different racks where possible."""
     queues = [sorted(b for b, r in racks.items() if r == rack) for rack in sorted(set(racks.values()))]
     longest = max(len(queue) for queue in queues)
     return [queue[turn] for turn in range(longest) for queue in queues if turn < len(queue)]

@@ -1,7 +1,7 @@
-"""Quotas of users, clients and addresses: kept and shown as Kafka does, not enforced yet.
+"""Quotas of users, clients and addresses: kept and shown as in Kafka, not enforced yet.
 
-Each entity has a node below /config/users, /config/clients or /config/ips (`kafkapy.metadata.quotas`), with
-numbers as text, as Kafka's ZooKeeper mode keeps them. One without quotas has no node, unless it is above
+Each entity has a node below /config/users, /config/clients or /config/ips (`kafkapy.metadata.quotas`). It
+holds numbers as text, as in Kafka's ZooKeeper mode. An entity without quotas has no node, unless it is above
 another. Source: Kafka's ClientQuotaControlManager, AdminZkClient, QuotaConfig (KIP-546, KIP-612).
 """
 
@@ -43,7 +43,7 @@ ENTITIES_AT_ONCE: Final = 200
 
 _HIGHEST: Final = {"INT": 2**31 - 1, "LONG": 2**63 - 1}
 _WHOLE: Final = 1e-6
-"""How far from a whole number a value may be that has to be one."""
+"""How far a value that has to be a whole number may be from one."""
 
 
 class QuotaChange(NamedTuple):
@@ -220,7 +220,10 @@ def _check_value(types: Mapping[str, str], name: str, value: float) -> None:
 
 
 def _is_address(text: str | None) -> bool:
-    """Kafka takes host names too; no client may have this broker ask a name server."""
+    """Whether it is an address.
+
+    Kafka takes host names too, but no client may have this broker ask a name server.
+    """
     try:
         return text is None or bool(ipaddress.ip_address(text))
     except ValueError:

@@ -1,8 +1,8 @@
 """Producer ids, each given once in the life of the cluster.
 
-A broker reserves a block of 1000 ids in `/latest_producer_id_block` by compare-and-set and hands them out
-from memory; what is left of a block when the broker stops is never used. Source: Kafka's ProducerIdsBlock
-and ZkProducerIdManager (KIP-98).
+A broker reserves a block of 1000 ids in `/latest_producer_id_block` by compare-and-set, and hands them out
+from memory. What is left of a block when the broker stops is never used. Source: Kafka's ProducerIdsBlock and
+ZkProducerIdManager (KIP-98).
 """
 
 from __future__ import annotations

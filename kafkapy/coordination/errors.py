@@ -7,7 +7,7 @@ from typing import Final
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 
 LOST: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
-"""An append that failed so is not the last: the partition cannot be written any more."""
+"""After such an error the partition cannot be written any more: later appends fail, too."""
 TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _RETRY_LATER: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT}

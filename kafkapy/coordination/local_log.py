@@ -1,7 +1,7 @@
 """The partitions of an internal topic on this broker, as its coordinator uses them.
 
-Appends of a partition are reported in their order, each when it is committed, however long that takes: an
-append that was given up and is committed after all would leave the coordinator with less than its log holds.
+Appends of a partition are reported in their order, each when it is committed, however long that takes. If an
+append were given up and committed after all, the coordinator would know less than its log holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import asyncio
 
 WATCH_SECONDS: Final = 60.0
-"""After which a watch that nothing has woken is renewed."""
+"""How long until a watch that nothing has woken is renewed."""
 
 READ_BYTES: Final = 1 << 20
 
@@ -57,7 +57,7 @@ class LocalTopicLog:
         self._blocking = blocking
         self._create = create
         self._waiting: dict[int, deque[tuple[int, Done]]] = {}
-        """By partition: appends that are not committed yet, the offset behind each and who is to be told."""
+        """By partition: appends that are not committed yet, with the offset after each and whom to tell."""
 
     def partition_count(self) -> int:
         """How many partitions the topic has; 0 while it does not exist."""

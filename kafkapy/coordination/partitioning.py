@@ -1,7 +1,7 @@
-"""Which partition of an internal topic a key lives in: a group by its id, for one.
+"""The partition of an internal topic that a key lives in: a group's id, for one.
 
-It is the hash of the key modulo the number of partitions, as in every Kafka release: Java's String.hashCode,
-over UTF-16.
+It is the hash of the key modulo the number of partitions, as in every Kafka release. The hash is Java's
+String.hashCode, over UTF-16.
 """
 
 from __future__ import annotations

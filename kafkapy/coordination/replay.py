@@ -1,15 +1,17 @@
 """The records of an internal topic's partition that count once all of it has been read.
 
-Only the last record of a key counts, so that records are folded by their undecoded key; a few survive and are
-decoded. Records that were written in a transaction (offsets that Apache Kafka committed in one) count from
-the transaction's commit marker on, unless a later record of the same key is there already (its order in the
-log decides, as compaction may have removed records in between); without a marker, or with an abort marker,
-they do not count.
+Only the last record of a key counts. So records are folded by their undecoded key, and only the few that
+remain are decoded.
 
-What cannot be read is logged and left out, whatever is wrong with it: one odd record must not take all that a
-partition holds away. (Apache Kafka's loader gives up the partition.)
+Records that were written in a transaction (offsets that Apache Kafka committed in one) count from the
+transaction's commit marker on. They do not replace a later record of the same key: its order in the log
+decides, as compaction may have removed records in between. Without a marker, or with an abort marker, they do
+not count.
 
-Runs in a worker thread: nothing here is shared. Source: Apache Kafka's CoordinatorLoaderImpl.
+What cannot be read is logged and left out, whatever is wrong with it: one odd record must not cost all that a
+partition holds. (Apache Kafka's loader gives up the partition.)
+
+It runs in a worker thread: nothing here is shared. Source: Apache Kafka's CoordinatorLoaderImpl.
 """
 
 from __future__ import annotations

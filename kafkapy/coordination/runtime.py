@@ -7,17 +7,17 @@
        └──────────────────────────────────────────────────────────────────┘
 
 This broker coordinates what lives in the partitions that it leads. A partition is first read to its end, in
-the background; until then requests answer COORDINATOR_LOAD_IN_PROGRESS. Whatever keeps it from being read, or
-written, requests answer NOT_COORDINATOR from then on, and it is read again after a second, then after two,
-and so on up to half a minute. (In Apache Kafka it stays FAILED until another broker leads it.) Meanwhile it
-counts as failed, not as loading, so that a request about all partitions is answered with what the others
+the background; until then requests answer COORDINATOR_LOAD_IN_PROGRESS. If it cannot be read or written, for
+whatever reason, requests answer NOT_COORDINATOR from then on. It is read again after a second, then after
+two, and so on up to half a minute. (In Apache Kafka it stays FAILED until another broker leads it.) Meanwhile
+it counts as failed, not as loading, so that a request about all partitions is answered with what the others
 hold.
 
 Memory follows the log. A change is made when its records are committed, in the order in which they were
-written; a write that fails leaves memory as a restart would find it, also where only some of its batches are
-in the log. What must change ahead of its write (a group that is deleted takes no more requests) is put back
-if that fails. A partition that was unloaded meanwhile is left alone: what is committed comes back when it is
-read.
+written. A write that fails leaves memory as a restart would find it, even where only some of its batches are
+in the log. Some things must change before their write: a group that is deleted takes no more requests. They
+are put back if the write fails. A partition that was unloaded meanwhile is left alone: what is committed
+comes back when it is read.
 
 Source: Apache Kafka's CoordinatorRuntime.
 """
@@ -95,7 +95,7 @@ class PartitionState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     FAILED = "failed"
-    """It could not be read or written, and is read again by and by."""
+    """It could not be read or written; it is read again later."""
 
 
 @dataclass(slots=True)

@@ -1,12 +1,12 @@
 """The group coordinator: which groups there are, and what each request does to them.
 
 This broker coordinates the groups of every partition of `__consumer_offsets` that it leads
-(`kafkapy.coordination.runtime`). While a partition is read its groups answer COORDINATOR_LOAD_IN_PROGRESS,
-but a heartbeat is taken for good, as in Apache Kafka, so that a restart of the broker starts no rebalance.
-Groups come back Stable with the members they had, who have one session timeout to be heard of.
+(`kafkapy.coordination.runtime`). While a partition is read, its groups answer COORDINATOR_LOAD_IN_PROGRESS. A
+heartbeat is accepted, as in Apache Kafka, so that a restart of the broker starts no rebalance. Groups come
+back Stable with the members they had. Each member then has one session timeout to send a sign of life.
 
-A request of one type of group that meets a group of another is answered as in Apache Kafka, which for most is
-as if there were no such group.
+A request for one type of group may meet a group of another type. It is answered as in Apache Kafka: mostly as
+if there were no such group.
 
 Waiting requests return a future, all others their answer. Source: Apache Kafka's GroupCoordinatorService,
 GroupMetadataManager.
@@ -50,12 +50,12 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.files import is_exhausted
 
 MAX_MEMBER_BYTES: Final = 4 << 20
-"""What one member may say of itself: subscriptions to 10,000 topics are some 500 KiB for each assignor."""
+"""What one member may take: subscriptions to 10,000 topics take some 500 KiB for each assignor."""
 MAX_MEMBERS_BYTES: Final = 64 << 20
-"""Beyond this in all groups only members with little to say may join."""
+"""What members may take in all groups. Beyond this only members up to SMALL_MEMBER_BYTES may join."""
 SMALL_MEMBER_BYTES: Final = 64 << 10
 MAX_PROTOCOLS: Final = MAX_MEMBER_BYTES // PROTOCOL_BYTES
-"""More are over that limit, whatever they are."""
+"""More protocols exceed MAX_MEMBER_BYTES, whatever they are."""
 
 logger = logging.getLogger(__name__)
 
@@ -229,7 +229,7 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def may_be_member(self, group_id: str, identity: MemberIdentity) -> bool:
-        """Whether LeaveGroup has to look closer at this one."""
+        """Whether LeaveGroup has to look more closely at this one."""
         group = self.groups.get(group_id)
         return isinstance(group, ClassicGroup) and (
             identity.member_id in group.members
@@ -369,4 +369,4 @@ def _commit_error(error: ErrorCode) -> ErrorCode:
 
 
 def _ignore(error: ErrorCode) -> None:
-    """Removing is tried again at the next occasion."""
+    """Ignore the error: the removal is tried again at the next occasion."""

@@ -1,6 +1,6 @@
-"""What a partition of `__consumer_offsets` says in the end, when all of it has been read.
+"""What a partition of `__consumer_offsets` says once all of it has been read.
 
-Runs in a worker thread: nothing here is shared. Source: the replay methods of Apache Kafka's
+It runs in a worker thread: nothing here is shared. Source: the replay methods of Apache Kafka's
 GroupMetadataManager and OffsetMetadataManager.
 """
 

@@ -1,7 +1,7 @@
 """Everything that writes committed offsets, or removes them: commits, deletions, expiry.
 
-A write becomes visible in `Offsets` when it is committed, whatever else happened to the group in between: the
-committed log decides, and a restart would read the same.
+A write becomes visible in `Offsets` when it is committed, whatever else happened to the group in between. The
+committed log decides: a restart would read the same.
 """
 
 from __future__ import annotations

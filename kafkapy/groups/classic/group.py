@@ -10,8 +10,7 @@ wait. CompletingRebalance: a generation exists, its leader computes the assignme
 wait. Stable: every member has its assignment. Dead: deleted or unloaded; nothing refers to it any more.
 
 A pending member is an id that was handed out (MEMBER_ID_REQUIRED, KIP-394) and has not come back with it
-yet. A static member keeps its place under its group.instance.id while the id behind it changes
-(KIP-345).
+yet. A static member keeps its place under its group.instance.id while its member id changes (KIP-345).
 
 Nothing here does I/O, keeps time or knows who waits, except that adding and removing keeps count of
 members who wait in JoinGroup. `check()` says what holds between any two events. Source: Apache Kafka's
@@ -95,7 +94,7 @@ class ClassicGroup(Group):
     # --- members --------------------------------------------------------------------------------------
 
     def add(self, member: Member, reply: JoinReply | None = None) -> None:
-        """Take in a member, who waits in JoinGroup if `reply` is given. The first one leads."""
+        """Add a member. It waits in JoinGroup if `reply` is given. The first one leads."""
         if not self.members:
             self.protocol_type = member.protocol_type
         if member.group_instance_id is not None:
@@ -185,7 +184,7 @@ class ClassicGroup(Group):
             reply(response)
 
     def forget_pending(self, member_id: str) -> bool:
-        """Take back an id that was handed out; whether it was."""
+        """Forget an id that was handed out; return whether it was."""
         timer = self.pending.pop(member_id, None)
         if timer is None:
             return False
@@ -227,7 +226,7 @@ class ClassicGroup(Group):
         return votes.most_common(1)[0][0]
 
     def has_all_joined(self) -> bool:
-        """Whether every member, and everybody who was given an id, waits in JoinGroup."""
+        """Whether every member waits in JoinGroup, and every id that was handed out is used."""
         return self.awaiting_join == len(self.members) and not self.pending
 
     def elect_joined_leader(self) -> bool:
@@ -244,7 +243,7 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member asked for."""
+        """The longest rebalance timeout that a member asked for."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def transition(self, state: GroupState, now_ms: int) -> None:
@@ -398,7 +397,7 @@ class ClassicGroup(Group):
     # --- invariants -----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """What holds between any two events."""
+        """Check what holds between any two events."""
         members = self.members
         state = self.state
         assert (self.leader in members) if members else self.leader is None, "one leader, a member"

@@ -1,16 +1,21 @@
-"""JoinGroup: somebody wants to be, or stay, a member.
+"""JoinGroup: a client wants to become a member, or to stay one.
 
-- Without a member id: a static member gets one and joins (replacing whoever held its group.instance.id);
-  a dynamic one is given an id and told to come back with it (v4+, KIP-394, so that a client that gives
-  up leaves no member behind), or joins at once (v0-v3).
-- With one: a pending id becomes a member; a member of a group that is collecting waits for the next
-  generation; a member whose metadata changed, or the leader of a stable group, starts a rebalance;
-  anybody else may have missed the answer and is told the current generation again.
+Without a member id:
 
-A static member that comes back to a stable group without changing the group's protocol takes over its
-old assignment without a rebalance, once its new id is stored. From v9 a leader is then told to skip the
-assignment (KIP-814); before, it is given the old leader's id, so that it does not take itself for the
-leader.
+- A static member gets an id and joins. It replaces whoever held its group.instance.id.
+- A dynamic member is given an id and told to come back with it (v4+, KIP-394). So a client that gives up
+  leaves no member in the group. In v0-v3 it joins at once.
+
+With a member id:
+
+- A pending id becomes a member.
+- A member of a group that is collecting waits for the next generation.
+- A member whose metadata changed starts a rebalance, and so does the leader of a stable group.
+- Any other member may have missed the answer, and is told the current generation again.
+
+A static member may come back to a stable group without changing the group's protocol. It then takes over its
+old assignment without a rebalance, once its new id is stored. From v9 a leader is told to skip the assignment
+(KIP-814). Before v9 it is given the old leader's id, so that it does not take itself for the leader.
 
 Source: Apache Kafka's GroupMetadataManager (classicGroupJoin).
 """
@@ -55,8 +60,9 @@ class Joins:
     def __init__(self, rebalances: Rebalances, new_id: Callable[[], str]) -> None:
         self._rebalances = rebalances
         self._new_id = new_id
-        """What follows the client id (or the group.instance.id) in a member id; a random UUID outside of
-        tests."""
+        """What comes after the client id (or the group.instance.id) in a member id: a random UUID, except in
+        tests.
+        """
 
     def join(self, group: ClassicGroup, joining: Joining, reply: JoinReply) -> None:
         """Answer a JoinGroup by calling `reply` exactly once, now or later."""
@@ -76,7 +82,7 @@ class Joins:
             reply(JoinGroupResponse(member_id=joining.member_id, error_code=error.code))
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether group.max.size allows this one. Among members who rejoin, the first ones stay."""
+        """Whether group.max.size allows this one. Among members that rejoin, the first stay."""
         member = group.members.get(member_id)
         if group.state is GroupState.EMPTY:
             return True

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 def leave(
     rebalances: Rebalances, group: ClassicGroup, identities: Sequence[MemberIdentity]
 ) -> list[MemberResponse]:
-    """Let these members go; one answer each. All together they start one rebalance at most."""
+    """Remove these members; one answer each. Together they start one rebalance at most."""
     answers = []
     members_gone = 0
     for identity in identities:

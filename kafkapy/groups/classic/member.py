@@ -24,11 +24,11 @@ Protocols = tuple[tuple[str, bytes], ...]
 """A member's protocols (assignors) with its metadata for each, the preferred one first."""
 
 PROTOCOL_BYTES: Final = 1024
-"""What a protocol counts for beside its name and metadata: a member has few."""
+"""What a protocol takes besides its name and metadata. A member has few protocols."""
 
 
 def protocol_bytes(protocols: Protocols) -> int:
-    """What protocols with their metadata take, about: each has its own objects, too."""
+    """About how many bytes protocols take with their metadata and their objects."""
     return sum(PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in protocols)
 
 
@@ -83,7 +83,7 @@ class Member:
             superseded(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def answer_sync(self, response: SyncGroupResponse) -> bool:
-        """Answer a waiting SyncGroup; whether there was one."""
+        """Answer a waiting SyncGroup; return whether there was one."""
         reply, self.sync_reply = self.sync_reply, None
         if reply is None:
             return False

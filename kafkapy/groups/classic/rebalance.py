@@ -1,15 +1,14 @@
 """How a group gets from one generation to the next: the heart of the state machine.
 
-1. `prepare`: whatever the reason, the group collects JoinGroup requests. Members who do not ask are told
-   REBALANCE_IN_PROGRESS by their next heartbeat, and rejoin. A group that was empty waits
-   group.initial.rebalance.delay.ms for more members, and as long again whenever one came, up to the
-   rebalance timeout; any other group is done as soon as all its members wait, or after the rebalance
-   timeout.
-2. `complete_join`: dynamic members who did not come are out. The others make up the next generation and
-   get their answers; a leader is among them. If only static members are left and none of them came, the
-   group waits.
-3. SyncGroup (`sync.py`) stores the leader's assignment, `assign` hands it out. Members who do not ask
-   for theirs within the rebalance timeout are out (`_expire_sync`), which starts over.
+1. `prepare`: whatever the reason, the group collects JoinGroup requests. Members that have not rejoined are
+   told REBALANCE_IN_PROGRESS by their next heartbeat, and rejoin. A group that was empty waits
+   group.initial.rebalance.delay.ms for more members. It waits as long again whenever one came, up to the
+   rebalance timeout. Any other group is done as soon as all its members wait, or after the rebalance timeout.
+2. `complete_join`: dynamic members that did not come are removed. The others make up the next generation and
+   get their answers; a leader is among them. If only static members are left and none of them came, the group
+   waits.
+3. SyncGroup (`sync.py`) stores the leader's assignment, and `assign` hands it out. Members that do not ask
+   for theirs within the rebalance timeout are removed (`_expire_sync`), which starts over.
 
 Every method leaves `ClassicGroup.check` true. Source: Apache Kafka's GroupMetadataManager (its classicGroup
 methods).
@@ -93,7 +92,7 @@ class Rebalances:
             self.complete_join(group)
 
     def complete_join(self, group: ClassicGroup) -> None:
-        """Go on with the members who came."""
+        """Go on with the members that came."""
         group.cancel_join_timer()
         missing = [
             member for member in group.members.values() if member.join_reply is None and not member.is_static
@@ -161,7 +160,7 @@ class Rebalances:
             self._answer_sync(group, member, response)
 
     def fail_assignment(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """The leader's assignment cannot be stored: everybody who waits is told, and rejoins."""
+        """The leader's assignment cannot be stored: members that wait are told, and rejoin."""
         self._end_sync(group, error)
         self.prepare(group, f"the assignment could not be stored: {error.name}")
 
@@ -189,7 +188,7 @@ class Rebalances:
     # --- members who go -------------------------------------------------------------------------------
 
     def members_left(self, group: ClassicGroup, reason: str) -> None:
-        """Members have been removed: the others share the partitions out anew."""
+        """Members have been removed: have the others share the partitions out anew."""
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             self.prepare(group, reason)
         else:

@@ -1,9 +1,9 @@
-"""SyncGroup: members ask for their assignment, the leader brings all of them.
+"""SyncGroup: the leader brings the assignments, and members ask for theirs.
 
-The assignment is stored before anybody gets it, so that a coordinator that restarts knows what it has
-handed out. If the group went on to another rebalance while it was being stored, it is of no use any
-more. A member that the leader forgot gets an empty assignment. In a stable group a member is told its
-assignment again: it may have missed the answer, or may be a static member that has come back.
+The assignment is stored before anybody gets it, so that a coordinator that restarts knows what it has handed
+out. If the group went on to another rebalance meanwhile, the assignment is of no use any more. A member that
+the leader forgot gets an empty assignment. In a stable group a member is told its assignment again: it may
+have missed the answer, or may be a static member that has come back.
 
 Source: Apache Kafka's GroupMetadataManager (classicGroupSync).
 """

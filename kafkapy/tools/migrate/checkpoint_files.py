@@ -35,9 +35,9 @@ def raise_recovery_points(
     *,
     may_be_compacted: bool,
 ) -> None:
-    """Write recovery points above those that `log_dir` has.
+    """Write recovery points above those that `log_dir` has, and high watermarks to match.
 
-    The high watermarks are not below them.
+    No high watermark is below its recovery point.
 
     `may_be_compacted`: which of the topics are is not known. Each gets a line in the cleaner's checkpoint, at
     offset 0 where it had none, for in other logs a hole is a segment that is missing (first_read.py).
