@@ -57,7 +57,7 @@ def raise_recovery_points(
 
 
 def bring_checkpoints(files: FileSystem, log_dir: LogDir, target: str) -> None:
-    """Copy them into a directory that has the partitions already.
+    """Copy the checkpoints into a directory that has the partitions already.
 
     Raises:
         OSError: the disk failed.

@@ -50,7 +50,7 @@ class KnownCluster:
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     next_producer_id: int = 0
     not_carried: list[str] = field(default_factory=list)
-    """What this broker has nothing for, in words."""
+    """What this broker has no place for, in words."""
     doubt: str | None = None
     """Why something may be missing, in words."""
 
@@ -100,7 +100,7 @@ def cluster_nodes(cluster: Cluster, *, epochs_on: int = 0) -> Iterator[tuple[str
 
 
 def _producer_ids(cluster: Cluster) -> bytes:
-    """The last block of producer ids that was given out, so that the next begins behind it."""
+    """The last block of producer ids that was given out, so that the next begins after it."""
     if not cluster.next_producer_id:
         return b""
     last = cluster.next_producer_id - 1

@@ -1,13 +1,17 @@
 """Offsets that compaction left empty between two segments, and what they say.
 
-After an unclean stop this broker ends a log where the next segment does not go on: there a write was lost,
-and what lies behind must not be kept (recovery.py). Below the offset that the cleaner noted it takes holes
-for those of compaction. Apache Kafka notes that offset when it is through with a log, minutes after its first
-segments, and its recovery point once a minute: a crash in between leaves holes that neither covers, and that
-Kafka keeps. A compacted segment is synced before it takes the place of another, so whatever lies before such
-a hole is on disk, and the recovery point can be raised to its end. Which topics are compacted may not be
-known: a hole that a lost write made is kept as well, as by Kafka. Where they are known, one in a log that is
-not compacted is kept, and told as a missing segment when somebody reads there (first_read.py).
+After an unclean stop this broker ends a log where the next segment does not go on: a write was lost there,
+and what lies after it must not be kept (recovery.py). Below the offset that the cleaner noted, it takes holes
+for those of compaction. Apache Kafka notes that offset when it has finished a log, minutes after its first
+segments, and its recovery point once a minute. A crash in between leaves holes that neither covers, and that
+Kafka keeps.
+
+A compacted segment is synced before it takes the place of another. So whatever lies before such a hole is on
+disk, and the recovery point can be raised to its end.
+
+Which topics are compacted may not be known. Then a hole that a lost write made is kept as well, as by Kafka.
+Where they are known, a hole in a log that is not compacted is kept, and told as a missing segment when
+somebody reads there (first_read.py).
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ def end_of_last_hole(files: ReadOnlyFiles, path: str, start: int) -> int:
 
 
 def _end_of(files: ReadOnlyFiles, path: str, base_offset: int) -> int:
-    """The offset behind the last batch of a segment."""
+    """The offset after the last batch of a segment."""
     end = base_offset
     file = files.open(path)
     try:

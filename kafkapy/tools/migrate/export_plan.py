@@ -31,11 +31,11 @@ class ExportPlan:
     directory_ids: list[Uuid]
     """Of the log directories: new ones where they had none."""
     left: list[str]
-    """Partition directories that stay behind: no topic knows them."""
+    """Partition directories that are not exported: no topic knows them."""
     damaged: list[str]
     """Partitions with damaged offsets, in words (storage/damage/damage.py)."""
     not_carried: list[str]
-    """What Apache Kafka has nothing for, in words."""
+    """What Apache Kafka has no place for, in words."""
 
     def directories(self) -> dict[TopicPartition, Uuid]:
         """The log directory of each partition."""

@@ -1,15 +1,14 @@
 """Making a data directory of this broker one of Apache Kafka's.
 
-Records, indexes, checkpoints and producer snapshots are Kafka's own files already. What Kafka wants
-besides:
+Records, indexes, checkpoints and producer snapshots are Kafka's own files already. Kafka also wants:
 
 - KRaft: `meta.properties` of version 1 with the ids of node, cluster and directory, and
   `__cluster_metadata-0` with a snapshot of the metadata (kraft_snapshot.py).
 - ZooKeeper mode: `meta.properties` of version 0, and the cluster's tree in ZooKeeper (zookeeper.py).
 
-The original is not touched, unless it is exported in place. There, the metadata of Kafka are written first
-and `metadata.db` is put aside last, so that until then the directory opens in this broker as before, and an
-export that was interrupted is done again.
+The original is not touched, unless it is exported in place. In that case Kafka's metadata are written first
+and `metadata.db` is put aside last. Until then the directory opens in this broker as before, and an export
+that was interrupted is done again.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def _copy(
 
 
 def _write_topic_ids(plan: ExportPlan, paths: Sequence[str], files: FileSystem) -> None:
-    """Kafka takes a log without a topic id for a stray one."""
+    """Give the log a topic id: Kafka takes one without it for a stray log."""
     for folder in plan.folders:
         if folder.topic_id is None:
             path = f"{paths[folder.directory]}/{folder.topic_partition}/{PARTITION_METADATA}"

@@ -29,7 +29,7 @@ from kafkapy.tools.migrate.source import PartitionFolder, Source
 
 @dataclass(slots=True)
 class ImportPlan:
-    """What goes over."""
+    """What is imported."""
 
     cluster: Cluster
     folders: list[PartitionFolder]
@@ -118,7 +118,7 @@ class _Chooser:
         self.remarks: list[str] = []
 
     def choose_by_directories(self) -> None:
-        """Topics are what the directories are named after."""
+        """Take the topics that the directories are named after."""
         compacted = {
             each.topic
             for log_dir in self._source.log_dirs
@@ -135,10 +135,10 @@ class _Chooser:
                 self._take(name, topic_id, folders, {}, len(folders), unknown_settings(name, compacted))
 
     def choose_known(self, known: KnownCluster) -> None:
-        """Topics are what the metadata say.
+        """Take the topics that the metadata describe.
 
         Raises:
-            MigrationError: there are others, and the metadata may not be whole.
+            MigrationError: there are others, and the metadata may not be complete.
         """
         if known.doubt is not None:
             self._doubt(known.doubt, known)

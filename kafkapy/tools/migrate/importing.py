@@ -1,12 +1,12 @@
 """Making a data directory of Apache Kafka's one of this broker.
 
 The files of partitions stay as they are, but for segments of before Kafka 0.11 (old_segments.py).
-`metadata.db` is written from what Kafka's metadata say, or from the names of the directories, and
-`meta.properties` in version 0: a KRaft node refuses that one, so that Kafka is not started on the directory
-by mistake, without its metadata, where it would put all topics aside.
+`metadata.db` is written from what Kafka's metadata say, or from the names of the directories.
+`meta.properties` is written in version 0, which a KRaft node refuses. So nobody starts Kafka on the directory
+by mistake: without its metadata it would put all topics aside.
 
-The original is not touched, unless it is imported in place. There, `metadata.db` comes first: from then on
-the directory is this broker's, and what follows only keeps Kafka from opening it too.
+The original is not touched, unless it is imported in place. In that case `metadata.db` comes first. From then
+on the directory is this broker's, and what follows only keeps Kafka from opening it too.
 """
 
 from __future__ import annotations

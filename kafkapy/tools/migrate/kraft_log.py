@@ -1,17 +1,21 @@
-"""Reading Kafka's metadata log: the newest snapshot, then what the log holds behind it.
+"""Reading Kafka's metadata log: the newest snapshot, then what the log holds after it.
 
 `__cluster_metadata-0` is a log like those of partitions, with snapshots (`<offset>-<epoch>.checkpoint`)
-beside its segments. A snapshot stands for everything below its offset; one without a footer is not
-complete. Records between BeginTransactionRecord and EndTransactionRecord count when the latter is there
-(KIP-868). It is never compacted: each offset behind the snapshot is there, control records included.
+beside its segments. A snapshot stands for everything below its offset; one without a footer is not complete.
+Records between BeginTransactionRecord and EndTransactionRecord count when the latter is there (KIP-868). The
+log is never compacted: each offset after the snapshot is there, control records included.
 
-A topic that is not in there is one that was deleted, so half of it must never pass for the whole. Refused are
-a log with bad bytes that more follows, one with a hole, one that is gone, and one that ends below what is
-known to have been in it: below a snapshot, or, after a stop in order, below the producer snapshot that Kafka
-leaves at the end of each log then.
+A topic that is not in the log is one that was deleted, so half of the log must never pass for all of it.
+These logs are refused:
 
-Crash story: a power cut may tear the end of the log, where nothing was committed: Kafka syncs it before its
-brokers hear of anything. It is read up to there, and the caller is told. Nothing is written.
+- one with bad bytes and more after them;
+- one with a hole;
+- one that is gone;
+- one that ends below what is known to have been in it: below a snapshot, or, after a clean stop, below the
+  producer snapshot that Kafka then leaves at the end of each log.
+
+Crash story: a power cut may tear the end of the log, where nothing was committed: Kafka syncs the log before
+its brokers hear of anything. It is read up to there, and the caller is told. Nothing is written.
 """
 
 from __future__ import annotations
@@ -78,7 +82,7 @@ class _Reader:
         self._names = [entry.name for entry in files.scan(directory)]
         self._records: list[Record] = []
         self._position = 0
-        """The offset behind what was read."""
+        """The offset after what was read."""
         self._doubt: str | None = None
 
     def read(self) -> MetadataLog:

@@ -98,7 +98,7 @@ def _pieces(files: ReadOnlyFiles, file: File) -> Iterator[bytes | bytearray]:
 
 
 def _message(batch: memoryview) -> Message | None:
-    """What lies at a batch's place; None for a record batch.
+    """What lies where a batch is expected; None for a record batch.
 
     Raises:
         DecodeError: the message cannot be read.

@@ -57,7 +57,7 @@ def topic_settings(name: str, found: Mapping[str, str], not_carried: list[str]) 
 def group_settings(
     found: Mapping[str, Mapping[str, str]], not_carried: list[str]
 ) -> dict[str, dict[str, str]]:
-    """The settings of groups that they can have here; `not_carried` gets the others."""
+    """The settings of groups that they can have here. `not_carried` gets the others."""
     return _settings_of("group", group_keys(), found, not_carried)
 
 

@@ -76,7 +76,10 @@ class LogDir:
 
     @property
     def identity(self) -> MetaProperties:
-        """Without the paths of its siblings, which may be elsewhere when it was moved."""
+        """Its `meta.properties` without the paths of the other log directories.
+
+        They may be elsewhere when the directory was moved.
+        """
         others = self.meta.others.items()
         kept = {key: value for key, value in others if not key.startswith(DIRECTORY_KEY)}
         return replace(self.meta, others=kept)

@@ -1,8 +1,8 @@
 """The directories that are made: written under a name of their own, then renamed.
 
-The name is in the same place: a run that is killed leaves `<target>.partial` there. The next run with this
-target removes it: it knows it by what its `.lock` says. The target itself is there completely or not at all.
-With several targets, all are written before the first is renamed, and the one with the metadata comes last.
+A run that is killed leaves `<target>.partial`. The next run with this target removes it: it knows it by what
+its `.lock` says. The target itself is there completely or not at all. With several targets, all are written
+before the first is renamed, and the one with the metadata comes last.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Bringing the files of partitions into another directory, at the least cost that is safe.
 
-A file whose blocks the file system can share (reflink: btrfs, XFS) is cloned. Where it cannot, the `.log`
-file of a segment that is closed and known to be on disk gets a second name (a hard link): nothing ever
-writes into such a file again, brokers only delete it or put another in its place, so that both directories
-live on independently. All others are copied: active segments, indexes, checkpoints, and what a crash may
-have left torn. So a copy costs about two segments and the indexes (0.2 % of the data) for each partition
-on one file system, and everything on another.
+A file whose blocks the file system can share (reflink: btrfs, XFS) is cloned. Where that is not possible, the
+`.log` file of a segment that is closed and known to be on disk gets a second name (a hard link). Nothing ever
+writes into such a file again; brokers only delete it or put another in its place. So both directories live on
+independently. All others are copied: active segments, indexes, checkpoints, and what a crash may have left
+torn. So a copy costs about two segments and the indexes (0.2 % of the data) for each partition on one file
+system, and everything on another.
 """
 
 from __future__ import annotations

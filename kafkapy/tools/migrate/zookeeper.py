@@ -1,9 +1,9 @@
 """A cluster's tree in ZooKeeper: written for Apache Kafka, read from it.
 
-Kafka's brokers find their topics there (znodes.py has the paths). `/cluster/id` is written last: a broker
-that starts on a tree without it gives the cluster another id and then refuses the directory, whose
-`meta.properties` names its own, so that a tree that is half there is never used. Writing it again where it
-is already there changes nothing.
+Kafka's brokers find their topics there (znodes.py has the paths). `/cluster/id` is written last. A broker
+that starts on a tree without it gives the cluster another id. It then refuses the directory, whose
+`meta.properties` names its own id, so that a half-written tree is never used. Writing the tree again where it
+is there already changes nothing.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def check_is_free(client: Any, cluster: Cluster) -> None:
 
 
 def write_tree(client: Any, cluster: Cluster) -> int:
-    """Make the cluster's nodes; how many there are.
+    """Make the cluster's nodes; return how many there are.
 
     Raises:
         KazooException: ZooKeeper failed; the tree is not one that a broker takes.
