@@ -1,21 +1,21 @@
 """The broker: what it is made of, and the order in which the parts start and stop.
 
-Everything runs on one event loop. What blocks goes to a thread, in one of three ways and no other: syncs to
-the threads of their log directory (replicas/flusher.py), validation that takes long to threads that
-connections share fairly (process/validation.py), and all else to the pool behind `blocking`. So an
+Everything runs on one event loop. What blocks goes to a thread, in one of three ways and no other. Syncs go
+to the threads of their log directory (replicas/flusher.py). Validation that takes long goes to threads that
+connections share fairly (process/validation.py). All else goes to the pool that `blocking` uses. So an
 acknowledgement waits for its disk, and for nothing else that blocks.
 
-Start, each step registering how it is undone (a start that fails half-way undoes what it had done):
+Each step of the start registers how it is undone; a start that fails half-way undoes what it had done:
 
 1. worker threads, timers, waiters
 2. the listeners are bound: a port in use is the commonest mistake, found before anything is touched, and
    ephemeral ports are known from here on; clients queue
 3. the directories, locked; the metadata; the logs, recovered where the last stop was not clean
-4. whoever follows the metadata, then the metadata itself: this broker registers, replicas open what it says
+4. the followers of the metadata, then the metadata itself: this broker registers, replicas open what it says
 5. what works on the logs: groups, housekeeping
 6. clients are accepted
 
-Stop is the same backwards: no new clients and no new requests; requests in flight are answered, those that
+A stop is the same backwards: no new clients and no new requests; requests in flight are answered, those that
 wait with what there is; housekeeping and groups end; the last flush; the logs are closed and marked clean;
 the session with the metadata store ends, and with it the registration.
 """
@@ -264,7 +264,7 @@ class BrokerCore:
         return bool(self.config["durability"] == "fsync")
 
     def _warn_of_idle_settings(self) -> None:
-        """Say which of the settings that the broker was given it does nothing with."""
+        """Log the settings that the broker was given and does nothing with."""
         if unknown := self.config.unknown():
             logger.warning("These settings are not known and have no effect: %s", hints(unknown))
         if idle := self.config.without_effect():
@@ -386,7 +386,7 @@ class BrokerCore:
                 )
 
     def _warn_of_min_insync_replicas(self) -> None:
-        """Say so where the file has another than the cluster, which has the one that counts."""
+        """Warn where the file has another value than the cluster, whose value counts."""
         given, in_effect = self.config.originals.get(MIN_INSYNC_REPLICAS), self.config[MIN_INSYNC_REPLICAS]
         if given is not None and given.strip() != str(in_effect):
             logger.warning(
@@ -435,7 +435,7 @@ class BrokerCore:
 
 
 def _running_threads(count: int, name: str = "kafkapy") -> ThreadPoolExecutor:
-    """Worker threads that all run already: where none can be started any more, these go on.
+    """Worker threads that all run already: these go on where no new one can be started.
 
     Raises:
         RuntimeError: so many cannot be started.

@@ -4,7 +4,7 @@
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
 It runs on an event loop of its own in a thread of its own, so that neither blocking clients nor a busy test
-loop starve it. Its data is in a temporary directory that goes with it, unless `data_dir` names one that
+loop starve it. Its data is in a temporary directory that is deleted with it, unless `data_dir` names one that
 stays. `TEST_DEFAULTS` are its settings where `config` says nothing else.
 """
 

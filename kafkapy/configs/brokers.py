@@ -1,9 +1,9 @@
 """Settings of brokers that change while they run: which may, and where they are kept.
 
-A broker's own settings come before those of all brokers, and these before the file's. Names that nobody
-knows are kept too, as in Kafka, where plug-ins read them. `min.insync.replicas` is a setting of all brokers
-alone, and there is always one: eligible leader replicas (KIP-966) rely on it. Source: Kafka's
-DynamicBrokerConfig, ConfigAdminManager, ConfigurationControlManager (KIP-226).
+A broker's own settings come before those of all brokers, and these before the file's. Names that nobody knows
+are kept too, as in Kafka, where plug-ins read them. `min.insync.replicas` is only a setting of all brokers,
+and it always has a value: eligible leader replicas (KIP-966) rely on it. Source: Kafka's DynamicBrokerConfig,
+ConfigAdminManager, ConfigurationControlManager (KIP-226).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 HINTED: Final = 5
-"""For how many unknown names the nearest known one is looked for, which takes 1 ms."""
+"""For how many unknown names the nearest known one is searched, which takes 1 ms."""
 
 _FILE_ONLY: Final = frozenset(
     {"listeners", "listener.security.protocol.map", "advertised.listeners", "config.providers"}

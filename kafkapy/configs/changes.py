@@ -1,8 +1,8 @@
 """Changes of settings while the broker runs, of whatever has settings.
 
-They live in the tree below `/config` (`kafkapy.metadata.znodes`), with a notice in `/config/changes`, and
-take effect with the image that holds them: the log of a topic at once, a broker setting through
-BrokerConfig. Brokers' loggers are no part of it (`kafkapy.configs.loggers`). Source: Kafka's
+They are kept in the tree below `/config` (`kafkapy.metadata.znodes`), with a notice in `/config/changes`.
+They take effect with the image that holds them: the log of a topic at once, a broker setting through
+BrokerConfig. Brokers' loggers are not part of it (`kafkapy.configs.loggers`). Source: Kafka's
 ConfigurationControlManager, ConfigAdminManager (KIP-226, KIP-339).
 """
 
@@ -33,7 +33,7 @@ MAX_NODE_BYTES: Final = 1 << 20
 """What one node may hold: ZooKeeper's jute.maxbuffer."""
 
 MAX_SETTINGS: Final = 1000
-"""How many settings one resource may have, and one change may name: several times what is known."""
+"""How many settings one resource may have, and one change may name: several times those that are known."""
 
 
 class Operator(IntEnum):
@@ -179,7 +179,7 @@ class ConfigAdmin:
             kind.tell(name, changed)
 
     async def _commit(self, kind: ConfigKind, name: str, configs: Mapping[str, str]) -> int:
-        """Write the settings of a resource; the version of its node then."""
+        """Write the settings of a resource; return the version of its node then."""
         path, version = kind.path(name), kind.version(self._writer.image, name)
         data = znodes.encode_config(configs)
         if len(data) > MAX_NODE_BYTES:

@@ -1,11 +1,11 @@
 """The broker's settings by Kafka's names, from a file, `--set` and dynamic changes.
 
-`config["log.retention.ms"]` is the typed value in effect: a dynamic value, else the configured one, else
-the default. Settings that stand for one another are resolved there, as Kafka's KafkaConfig does:
-log.retention.ms, then .minutes, then .hours; log.roll.ms, then .hours; log.dirs, then log.dir; node.id,
-then broker.id. `config.text(name)` is the setting as it was written, for DescribeConfigs.
+`config["log.retention.ms"]` is the typed value in effect: a dynamic value, else the configured one, else the
+default. It resolves settings that stand for one another, as Kafka's KafkaConfig does: log.retention.ms, then
+.minutes, then .hours; log.roll.ms, then .hours; log.dirs, then log.dir; node.id, then broker.id.
+`config.text(name)` is the setting as it was written, for DescribeConfigs.
 
-Names that are not known are kept and have no effect, as in Kafka: a file may hold what is another program's.
+Names that are not known are kept and have no effect, as in Kafka: a file may hold another program's settings.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Settings of groups and of subscriptions to metrics of clients.
 
-They are kept, and answered as Kafka answers them.
-What they are for is not served yet: consumer groups of KIP-848, share groups, streams groups, and metrics
-that clients push (KIP-714). A group need not exist to have settings. Source: Kafka's GroupConfig,
-ClientMetricsConfigs, ControllerConfigurationValidator.
+They are kept, and answered as Kafka answers them. What they are for is not served yet: consumer groups of
+KIP-848, share groups, streams groups, and metrics that clients push (KIP-714). A group need not exist to have
+settings. Source: Kafka's GroupConfig, ClientMetricsConfigs, ControllerConfigurationValidator.
 """
 
 from __future__ import annotations

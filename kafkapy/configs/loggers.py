@@ -1,9 +1,9 @@
 """Levels of the broker's loggers, as clients see and change them (BROKER_LOGGER, KIP-412).
 
-Loggers have the names of the modules that log. `root` stands for `kafkapy`, which is above all of them: what
-else logs in the process of a broker is not for its clients. Levels go from TRACE to FATAL, which is Python's
-CRITICAL; Python has no TRACE, 5 stands for it. A changed level lasts until the broker stops. Source: Kafka's
-RuntimeLoggerManager, LoggingController.
+Loggers have the names of the modules that log. `root` stands for `kafkapy`, which is above all of them:
+clients have no say in what else logs in the broker's process. Levels go from TRACE to FATAL, which is
+Python's CRITICAL. Python has no TRACE; 5 stands for it. A changed level lasts until the broker stops. Source:
+Kafka's RuntimeLoggerManager, LoggingController.
 """
 
 from __future__ import annotations
@@ -79,6 +79,6 @@ def _loggers() -> dict[str, logging.Logger]:
 
 
 def _level(logger: logging.Logger) -> str:
-    """The highest of the levels that a logger's own reaches."""
+    """The highest of Kafka's levels that is not above a logger's own."""
     number = logger.getEffectiveLevel()
     return next((name for name, each in reversed(LEVELS.items()) if number >= each), "TRACE")

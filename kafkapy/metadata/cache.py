@@ -1,8 +1,8 @@
-"""The broker's copy of the metadata: the image in force and those who follow it.
+"""The broker's copy of the metadata: the image in force and its followers.
 
-Whoever changes the tree publishes the image with that change before answering the request that asked for
-it; every follower has then acted on it (a created topic has its logs). What other sessions change is read
-anew (`kafkapy.metadata.tree_changes`) and published in the same way.
+Whoever changes the tree publishes the image with that change before answering the request that asked for it.
+Every follower has then acted on it: a created topic has its logs. What other sessions change is read anew
+(`kafkapy.metadata.tree_changes`) and published in the same way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Settler = Callable[[], Awaitable[None]]
 
 
 class MetadataCache:
-    """Holds the image; `image` may be kept by a reader, it never changes."""
+    """Holds the image. A reader may keep `image`: it never changes."""
 
     def __init__(self) -> None:
         self.image = MetadataImage()

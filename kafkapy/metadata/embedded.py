@@ -1,14 +1,14 @@
 """The embedded metadata store: a SQLite file and the thread that owns it.
 
 The thread keeps commits off the event loops. It takes everything that waits, applies each request inside a
-savepoint, and commits once, so that requests which arrive while the disk syncs share the next sync. Results
-and watch events go back to the loop of the session that they belong to, events first.
+savepoint, and commits once. So requests that arrive while the disk syncs share the next sync. Results and
+watch events go back to the loop of their session, events first.
 
-Several brokers of one process may open the same file: they share the thread, each has a session of its own.
+Several brokers of one process may open the same file. They share the thread; each has a session of its own.
 
 A commit that finds the disk full uses the reserve of its log directory (disk_space.py). Where there is none,
 the requests fail and nothing has changed. A disk that fails takes the log directory offline, and the store
-refuses everything from then on: after a failed sync the next one may succeed for nothing.
+refuses everything from then on: after a failed sync, the success of the next one means nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kafkapy.storage.disk.log_directory import LogDirectory
 
 _MAX_GROUP = 256
-"""Requests that share one commit: a bound on what a failing commit takes down with it."""
+"""Requests that share one commit: a bound on how many fail with it."""
 
 T = TypeVar("T")
 
@@ -162,7 +162,7 @@ class EmbeddedStore(MetadataStore):
             self._shared.has_happened(tree.end_session(self._session_id), self._session_id)
             self._shared.forget(self._session_id)
 
-        with contextlib.suppress(MetadataStoreError):  # what it leaves behind goes at the next open
+        with contextlib.suppress(MetadataStoreError):  # what it leaves is removed at the next open
             await self._shared.submit(run, writes=True)
         await asyncio.get_running_loop().run_in_executor(None, self._shared.release)
 
@@ -294,7 +294,7 @@ class _SharedTree:
         return SqliteTree(self.path, sync=self._sync)
 
     def _make_room(self) -> bool:
-        """Give up what the log directory holds back for a full disk; False where there is nothing."""
+        """Give up the log directory's reserve for a full disk; False where there is none."""
         try:
             return self._directory is not None and self._directory.space.release_reserve()
         except OSError:

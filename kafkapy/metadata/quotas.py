@@ -27,7 +27,7 @@ _PARENTS: Final = {USER: znodes.USER_CONFIGS, CLIENT_ID: znodes.CLIENT_CONFIGS, 
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotas:
-    """What the nodes of users, clients and addresses hold; it never changes, as its image."""
+    """What the nodes of users, clients and addresses hold; like an image, it never changes."""
 
     configs: Mapping[QuotaEntity, Mapping[str, str]] = field(default_factory=dict)
     """By entity; empty for a user that is only above clients."""

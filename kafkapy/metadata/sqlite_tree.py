@@ -1,15 +1,16 @@
 """The metadata tree as rows of one SQLite file. Synchronous; used by one thread.
 
-Format: `metadata.db`, one table `node` keyed by (parent path, name), so that a node's children lie side by
-side and neither a second index nor a rowid is needed, and one row that counts transactions (zxid) and
-nodes. Write-ahead log; the lock is exclusive: the file belongs to one process.
+Format: `metadata.db`, with one table `node` keyed by (parent path, name), so that a node's children lie side
+by side and neither a second index nor a rowid is needed. One row counts transactions (zxid) and nodes. It has
+a write-ahead log; the lock is exclusive: the file belongs to one process.
 
-SQLite has no checksums for what its pages hold, so each row has one (CRC-32), looked at whenever the row is
-read; structure and number of rows are checked when the file is opened. Rot is never taken for metadata.
+SQLite has no checksums for what its pages hold, so each row has one (CRC-32), which is checked whenever the
+row is read. Structure and number of rows are checked when the file is opened. Damage is never taken for
+metadata.
 
-Crash story: SQLite rolls back what was not committed, for want of room too. A commit that the disk failed may
-be there after a restart or not, as its caller was told. With `sync` a commit is on disk when it returns
-(synchronous=FULL); else the last commits before a power cut may be lost, though never torn
+Crash story: SQLite rolls back what was not committed, also when the disk is full. A commit that the disk
+failed may be there after a restart or not, as its caller was told. With `sync` a commit is on disk when it
+returns (synchronous=FULL). Otherwise the last commits before a power cut may be lost, though never torn
 (synchronous=NORMAL). Ephemeral nodes that a killed process left are removed when the file is opened.
 """
 
@@ -90,7 +91,7 @@ def _lacking_descriptors() -> str | None:
 
 
 class DamagedTreeError(MetadataStoreError):
-    """The file has rotted, or is none of SQLite's."""
+    """The file is damaged, or is not one of SQLite's."""
 
     remedy = (
         "Restore it from a copy. Or move it away: topics are made of the logs then, from which nothing is"
@@ -198,7 +199,7 @@ class SqliteTree:
             return False
 
     def _good(self, row: tuple[str, str, bytes, int, int, int, int]) -> tuple[str, Node]:
-        """Path and node of a row, if that is as it was written."""
+        """Path and node of a row, if it is as it was written."""
         parent, name, data, version, created_zxid, owner, crc = row
         path = f"/{name}" if parent == "/" else f"{parent}/{name}"
         if not isinstance(data, bytes) or _crc(parent, name, data, version, created_zxid, owner) != crc:

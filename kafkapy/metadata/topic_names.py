@@ -1,8 +1,8 @@
 """Which names a topic may have. Source: Kafka's org.apache.kafka.common.internals.Topic.
 
-A name becomes part of a directory name (`<topic>-<partition>`), so it is checked wherever it enters: 1 to
-249 ASCII letters, digits, '.', '_' and '-', and neither '.' nor '..'. Kafka's metrics turn '.' into '_', so
-two names that differ only in these collide, and the second one is refused.
+A name becomes part of a directory name (`<topic>-<partition>`), so it is checked wherever it enters. It has 1
+to 249 ASCII letters, digits, '.', '_' and '-', and is neither '.' nor '..'. Kafka's metrics turn '.' into
+'_', so two names that differ only in these collide, and the second one is refused.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """What others have changed in the tree since the image was read.
 
-A broker is not the only one to write the tree: other brokers do, tools, and operators by hand. The store
-tells which nodes have changed (`MetadataStore.watch`). They are kept here until the holder of the writer's
-turn reads them anew. What is told once too often costs a read and nothing else: a node that is as the image
-shows it makes no other image.
+A broker is not the only one to write the tree: other brokers, tools and operators do, too. The store tells
+which nodes have changed (`MetadataStore.watch`). They are kept here until the holder of the writer's turn
+reads them anew. A change that is told twice only costs a read: a node that is as the image shows it makes no
+other image.
 
-Settings are read anew when their own nodes change: the notices in `/config/changes`, from which Apache
+Settings are read anew when their own nodes change. The notices in `/config/changes`, from which Apache
 Kafka's brokers learn of it, are committed with them and say nothing more.
 """
 
@@ -80,7 +80,7 @@ class TreeChanges:
                 self.wake()
 
     def wake(self) -> None:
-        """Have the one who waits look, though there may be nothing to read."""
+        """Wake the one who waits, though there may be nothing to read."""
         self._heard.set()
 
     async def read(self, image: MetadataImage) -> AsyncIterator[MetadataImage]:

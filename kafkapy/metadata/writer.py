@@ -35,7 +35,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 10
-"""How often a change is made anew that others come before, until its client is to try again."""
+"""How often a change that others come before is made anew, until its client is to try again."""
 
 T = TypeVar("T")
 

@@ -1,9 +1,9 @@
 """The garbage collector, told what it need not look at again.
 
-What a broker keeps for its partitions lives as long as they do, and each full collection goes through all of
-it: 0.1 s for 10,000 partitions, during which nobody is served. What is there after the start is set aside,
-and what has come since whenever a full collection has taken long. What is set aside is still freed when
-nobody refers to it; only circles in it stay, and those are few.
+What a broker keeps for its partitions lives as long as they do. Each full collection goes through all of it:
+0.1 s for 10,000 partitions, during which nobody is served. So the objects that are there after the start are
+frozen, and later ones whenever a full collection has taken long. A frozen object is still freed when nobody
+refers to it; only cycles among them stay, and those are few.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 LONG_SECONDS: Final = 0.01
 FULL: Final = 2
-"""The generation that is everything."""
+"""The oldest generation, which holds everything."""
 
 
 class Collector:
@@ -25,7 +25,7 @@ class Collector:
         self._started = 0.0
 
     def start(self) -> None:
-        """Set aside what is there, and from now on what makes collections long."""
+        """Freeze what is there, and from now on what makes collections long."""
         gc.collect()
         gc.freeze()
         gc.callbacks.append(self._look)

@@ -1,4 +1,4 @@
-"""Text from clients in log lines: as much as tells what is meant, however long it is."""
+"""Text from clients in log lines: enough to tell what is meant, however long it is."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def shortened(text: str) -> str:
 
 
 def listed(names: Collection[str]) -> str:
-    """The names, or the first of them and how many there are more."""
+    """The names, or the first of them and how many more there are."""
     shown = ", ".join(map(shortened, islice(names, NAMES)))
     return shown if len(names) <= NAMES else f"{shown} and {len(names) - NAMES} more"

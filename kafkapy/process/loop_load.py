@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 WINDOW_SECONDS: Final = 0.005
-"""How far two looks are apart at least."""
+"""The least time between two looks."""
 
 LEAST_CPU_SECONDS: Final = 0.0001
 """Of a window in which something was served."""

@@ -1,7 +1,7 @@
 """How a command ends when the system fails it: with one line, as after any other mistake.
 
-What is written to standard output fails without a name of a file. Python would write what is left of it once
-more when it exits, and complain again: it goes nowhere.
+A failed write to standard output names no file. Python would write the rest of the output once more when it
+exits, and complain again; so the rest goes nowhere.
 """
 
 from __future__ import annotations

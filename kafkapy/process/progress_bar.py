@@ -1,7 +1,7 @@
 """How far a command is, for the person who waits: a bar on standard error.
 
-It is shown where standard error is a terminal. Elsewhere only lines are written, so that no log is filled
-with bars, and rich, which takes long to import, is not imported.
+It is shown where standard error is a terminal. Elsewhere only lines are written, so that no bars fill a log,
+and rich is not imported, which takes long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ProgressBar:
     """One bar, with `what` before it. Its methods may be called from any thread."""
 
     def __init__(self, what: str, *, unit: Unit = Unit.THINGS, stays: bool = False) -> None:
-        """One that `stays` is still to be seen after the end."""
+        """With `stays`, the bar can still be seen after the end."""
         self._what, self._unit, self._stays = what, unit, stays
         self._bar: Progress | None = None
 
@@ -61,22 +61,22 @@ class ProgressBar:
             self._bar = None
 
     def advance(self, count: int) -> None:
-        """So much more is done."""
+        """Add `count` to what is done."""
         if self._bar is not None:
             self._bar.update(self._task, advance=count)
 
     def expect(self, total: int) -> None:
-        """So much is to be done in all."""
+        """Set how much is to be done in all."""
         if self._bar is not None:
             self._bar.update(self._task, total=total)
 
     def reach(self, done: int, total: int) -> None:
-        """So much is done, of so much."""
+        """Set how much is done, and how much is to be done in all."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total)
 
     def tell(self, figures: str) -> None:
-        """What there is to say besides."""
+        """Set what there is to say besides."""
         if self._bar is not None:
             self._bar.update(self._task, figures=figures)
 

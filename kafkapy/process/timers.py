@@ -1,14 +1,14 @@
 """Many cheap timers: deadlines of waiting requests, sessions of group members.
 
-A timer costs a list append. Timers are kept in slots of `TICK` seconds and fire at the end of their slot,
-so late by at most one tick and never early; the event loop carries one timer, that of the earliest slot. A
-cancelled timer stays in its slot, empty, until most are: then all slots are swept, so that a client that
-asks to wait for weeks, again and again, takes no memory. Measured: schedule and cancel 0.6 µs, against
-2.4 µs for a `loop.call_later` of uvloop's. Source of the manner: Apache Kafka's TimingWheel.
+A timer costs a list append. Timers are kept in slots of `TICK` seconds and fire at the end of their slot:
+late by at most one tick, and never early. The event loop carries one timer, that of the earliest slot. A
+cancelled timer stays in its slot, empty, until most are. Then all slots are swept, so that a client that asks
+again and again to wait for weeks takes no memory. Measured: schedule and cancel take 0.6 µs, against 2.4 µs
+for a `loop.call_later` of uvloop's. Source of the manner: Apache Kafka's TimingWheel.
 
 The event loop looks at its timers before it reads from sockets. After a stall, what clients have sent in time
-is still unread: timers that are later than STALL_SECONDS wait once more, as long as the stall was, up to
-MAX_REPRIEVE_SECONDS. So a member whose heartbeat came in time is not taken for silent.
+is still unread. So timers that are later than STALL_SECONDS wait once more, as long as the stall was, up to
+MAX_REPRIEVE_SECONDS. A member whose heartbeat came in time is then not taken for silent.
 """
 
 from __future__ import annotations

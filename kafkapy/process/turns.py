@@ -1,8 +1,8 @@
 """Long work on the event loop, done in turns: others are served between two of them.
 
 The work is a generator. It yields wherever others may be served, and its return value is the result. The
-first turn is taken at once: what is done within it costs no task. All long work of a broker shares the turns
-after that: there is one between two looks at the sockets, however many requests are long.
+first turn is taken at once: work that is done within it costs no task. All long work of a broker shares the
+turns after that. There is one turn between two looks at the sockets, however many requests are long.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Final, TypeAlias, TypeVar
 TURN_SECONDS: Final = 0.004
 
 VALUES_AT_ONCE: Final = 8_000
-"""How many values a message may hold that is read, or written, on the event loop: some milliseconds' work.
+"""How many values a message may hold that is read, or written, on the event loop.
 
-Longer ones are read and written in a thread."""
+That is some milliseconds' work. Longer messages are read and written in a thread.
+"""
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class Turns:
 
 
 def take_turn(steps: Steps[T]) -> StopIteration | None:
-    """Go on with `steps` for one turn; how they ended, or None."""
+    """Go on with `steps` for one turn; return how they ended, or None."""
     now = time.monotonic
     stop_at = now() + TURN_SECONDS
     try:

@@ -1,10 +1,10 @@
 """Threads for work on requests that takes long, shared out fairly between connections.
 
-That is mostly validation of what producers send; also long messages are decoded and encoded here. A few
-kilobytes may decompress to `max.decompressed.message.bytes`, so a connection that sends nothing but
-such batches costs a core, and forty of them would cost all. Who has cost little goes first, and the last
-thread is only for those: an ordinary batch never waits for forty bombs. One thread less than there are cores
-is for the others, so that the event loop has a core as well.
+Most of it is validation of what producers send; long messages are decoded and encoded here, too. A few
+kilobytes may decompress to `max.decompressed.message.bytes`. So a connection that sends nothing but such
+batches costs a core, and forty of them would cost all. Connections that have cost little go first, and the
+last thread is only for those: an ordinary batch never waits for forty bombs. The others get one thread less
+than there are cores, so that the event loop has a core as well.
 
 What a connection has cost is a debt that it pays off at SHARE of a second each second. It is kept as the time
 at which it will be paid (`Connection.validation_paid_at`), for no longer than MEMORY_SECONDS.
@@ -22,10 +22,10 @@ from itertools import count
 from typing import Final, Protocol, TypeVar
 
 SHARE: Final = 0.1
-"""Of one thread: who takes less is never in debt for long."""
+"""Of one thread: a connection that takes less is never in debt for long."""
 
 LIGHT_SECONDS: Final = 0.2
-"""A debt that is paid in so long is none."""
+"""A debt that is paid within this time does not count."""
 
 MEMORY_SECONDS: Final = 10.0
 
@@ -39,7 +39,7 @@ class Payer(Protocol):
     """A connection, as far as the cost of its batches goes."""
 
     validation_paid_at: float
-    """When its validation has cost no more than its share; 0.0 before the first."""
+    """When its validation will have cost no more than its share; 0.0 before the first."""
 
 
 class Validation:
@@ -91,7 +91,7 @@ class Validation:
         self._pool.shutdown()
 
     def _go_on(self) -> None:
-        """Give the free threads to those who have cost least."""
+        """Give the free threads to those that have cost least."""
         while self._waiting and self._running < self._threads:
             paid_at, _, turn = self._waiting[0]
             in_debt = paid_at > self._loop.time() + LIGHT_SECONDS

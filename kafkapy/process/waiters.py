@@ -1,12 +1,12 @@
 """Requests that wait: for bytes to fetch, for acknowledgements, for members of a group.
 
-A delayed operation watches keys (a partition, a group) and has a deadline. Whoever changes what a key
-stands for calls `wake(key)`; each operation watching it then looks whether it can be completed. It
+A delayed operation watches keys (a partition, a group) and has a deadline. Whoever changes what a key stands
+for calls `wake(key)`. Each operation that watches the key then looks whether it can be completed. It
 completes exactly once, by a wake, by its deadline or by being cancelled (the client went away), and is then
-gone from all its keys. Source of the contract: Apache Kafka's DelayedOperation and
-DelayedOperationPurgatory; one event loop owns all state, so that none of its locks are needed.
+gone from all its keys. Source of the contract: Apache Kafka's DelayedOperation and DelayedOperationPurgatory.
+One event loop owns all state, so that none of their locks are needed.
 
-A `Watch` calls back from within the wake. A future would cost a turn of the loop more, which every
+A `Watch` calls back from within the wake. A future would cost one more turn of the loop, which every
 acknowledgement would pay; `wait` gives one to those who await.
 """
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """One delayed operation; to whom it matters it looks like a future."""
+    """One delayed operation. It looks like a future to those who need one."""
 
     __slots__ = ("_callback", "_error", "_finish", "_in_time", "_keys", "_ready", "_timer", "_waiters")
 
@@ -53,7 +53,7 @@ class Watch:
         self._callback = callback
 
     def result(self) -> Any:
-        """What `finish` makes of whether it was in time; raises what `ready` has raised."""
+        """The result of `finish`, told whether it was in time; raises what `ready` has raised."""
         if self._error is not None:
             raise self._error
         return self._finish(self._in_time)
@@ -129,7 +129,7 @@ class Waiters:
         return watch
 
     def forget(self, watch: Watch, keys: Iterable[Hashable]) -> None:
-        """It watches these keys no more."""
+        """Have it watch these keys no more."""
         for key in keys:
             watching = self._watching.get(key)
             if watching is not None and watching.pop(watch, watch) is None and not watching:
@@ -161,7 +161,7 @@ class Waiters:
         return future
 
     def wake(self, key: Hashable) -> int:
-        """Let the operations that watch `key` look again; how many completed."""
+        """Let the operations that watch `key` look again; return how many completed."""
         watching = self._watching.get(key)
         if not watching:
             return 0
