@@ -189,7 +189,7 @@ class ClusterAdmin:
             await self._finish()
 
     async def _finish(self) -> None:
-        """Go on with what was interrupted, or what others have begun. The turn is held."""
+        """Finish what was interrupted or begun by others. The caller holds the turn."""
         await self.topics.delete_marked_topics()
         await self.topics.finish_topics()
 

@@ -199,7 +199,7 @@ class TopicAdmin:
             operations.append(Create(znodes.partitions_path(topic.name)))
             operations += _partition_nodes(topic, 0)
             path, data = znodes.topic_config_path(topic.name), znodes.encode_config(topic.configs)
-            # Of a topic whose node somebody has deleted by hand, that of its settings may be left.
+            # If a topic's node was deleted by hand, the node of its settings may be left.
             left = topic.config_version > 0
             operations.append(SetData(path, data, topic.config_version - 1) if left else Create(path, data))
         try:
@@ -338,7 +338,9 @@ class TopicAdmin:
     # --- what others have written -------------------------------------------------------------------------
 
     async def finish_topics(self) -> None:
-        """Give topics of which somebody has written only the node what they lack. The turn is held.
+        """Give topics of which only the node was written what they lack.
+
+        Somebody else has written it. The caller holds the turn.
 
         Raises:
             KafkaError, MetadataStoreError: not all could be finished.

@@ -198,7 +198,7 @@ class CoordinatorRuntime(Generic[T]):
         return partition_of(key, len(self._partitions))
 
     def is_active(self, key: str) -> bool:
-        """Whether all is known of a key."""
+        """Whether everything about a key is known."""
         return self._state_of(key) is PartitionState.ACTIVE
 
     def require_active(self, key: str) -> None:

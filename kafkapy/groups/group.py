@@ -65,4 +65,7 @@ class Group(ABC):
 
     @abstractmethod
     def close(self, error: ErrorCode, now_ms: int) -> None:
-        """Tell everybody who waits `error`, and keep no timer: the group is deleted or unloaded."""
+        """Answer waiting members with `error`, and keep no timer.
+
+        The group is deleted or unloaded.
+        """

@@ -107,7 +107,7 @@ def encode_group_value(value: GroupMetadataValue) -> bytes:
 
 
 def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
-    """What a record is about; None for a kind that belongs to somebody else.
+    """What a record is about; None for a kind that is not read here.
 
     Raises:
         DecodeError: it is broken.

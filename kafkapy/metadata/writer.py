@@ -141,7 +141,9 @@ class MetadataWriter:
             raise _storage_error("changed", error) from error
 
     async def until_current(self, change: Callable[[], Awaitable[T]]) -> T:
-        """The result of `change`, made anew as long as others come before it. The turn is held.
+        """The result of `change`, made anew as long as others come before it.
+
+        The caller holds the turn.
 
         Raises:
             KafkaError: its own, or REQUEST_TIMED_OUT: the client tries again.
@@ -160,7 +162,7 @@ class MetadataWriter:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Others change the same metadata all the time.")
 
     async def catch_up(self) -> None:
-        """Publish what others have changed. The turn is held.
+        """Publish what others have changed. The caller holds the turn.
 
         Raises:
             MetadataStoreError: the store failed; the rest is read the next time.
@@ -192,7 +194,10 @@ class MetadataWriter:
         return image
 
     async def publish_new(self, image: MetadataImage) -> None:
-        """Publish an image with new partitions, which take their time to make. The turn is held."""
+        """Publish an image with new partitions, whose logs take time to create.
+
+        The caller holds the turn.
+        """
         await self._cache.prepare(image)
         self._cache.publish(image)
 

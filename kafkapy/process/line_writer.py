@@ -54,7 +54,7 @@ class LineWriter:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> bool:
-        """Wait until all is written, for `seconds` at most; whether it is."""
+        """Wait until all is written, for `seconds` at most; return whether it is."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: not (self._queue or self._dropped or self._writing), seconds

@@ -43,7 +43,7 @@ class Payer(Protocol):
 
 
 class Validation:
-    """The threads, and who waits for one."""
+    """The threads, and the work that waits for one."""
 
     def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
         """`pool` has `threads` threads, at least two, and nobody else uses it."""

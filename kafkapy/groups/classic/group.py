@@ -12,8 +12,8 @@ wait. Stable: every member has its assignment. Dead: deleted or unloaded; nothin
 A pending member is an id that was handed out (MEMBER_ID_REQUIRED, KIP-394) and has not come back with it
 yet. A static member keeps its place under its group.instance.id while its member id changes (KIP-345).
 
-Nothing here does I/O, keeps time or knows who waits, except that adding and removing keeps count of
-members who wait in JoinGroup. `check()` says what holds between any two events. Source: Apache Kafka's
+Nothing here does I/O, keeps time or knows who waits. Adding and removing only keeps count of the members that
+wait in JoinGroup. `check()` says what holds between any two events. Source: Apache Kafka's
 ClassicGroup.
 """
 
@@ -167,7 +167,7 @@ class ClassicGroup(Group):
         member.session_timeout_ms = session_timeout_ms
 
     def await_join(self, member: Member, reply: JoinReply) -> None:
-        """Remember who waits for the next generation."""
+        """Have the member wait for the next generation."""
         superseded, member.join_reply = member.join_reply, reply
         if superseded is None:
             self.awaiting_join += 1
@@ -212,7 +212,7 @@ class ClassicGroup(Group):
     # --- what members have in common ------------------------------------------------------------------
 
     def supports(self, protocol_type: str, names: list[str]) -> bool:
-        """Whether somebody with these protocols can join the others."""
+        """Whether a member with these protocols can join the others."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and names)
         count = len(self.members)
@@ -230,7 +230,7 @@ class ClassicGroup(Group):
         return self.awaiting_join == len(self.members) and not self.pending
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one of those who wait in JoinGroup; False if nobody is."""
+        """Make sure that a member that waits in JoinGroup leads; False if none waits."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_reply is None:
@@ -361,7 +361,10 @@ class ClassicGroup(Group):
         return (encode_group_key(self.group_id),)
 
     def close(self, error: ErrorCode, now_ms: int) -> None:
-        """Tell everybody who waits `error`, and keep no timer: the group is deleted or unloaded."""
+        """Answer waiting members with `error`, and keep no timer.
+
+        The group is deleted or unloaded.
+        """
         self.cancel_join_timer()
         self.cancel_sync_timer()
         for member_id in tuple(self.pending):
