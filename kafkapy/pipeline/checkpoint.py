@@ -18,7 +18,10 @@ from kafkapy.pipeline.state import State
 
 
 def initial_offsets(state: State) -> dict[int, int] | None:
-    """Where this incarnation began to read, by partition; None before its first batch was planned."""
+    """Where this incarnation began to read, by partition.
+
+    None before its first batch was planned.
+    """
     path = _path(state, "sources/0/0")
     text = path and state.read_path(path)
     if not path or not text:
@@ -56,7 +59,10 @@ def batch_offsets(state: State, batch: int) -> dict[int, tuple[int, int]]:
 
 
 def position(state: State) -> dict[int, int] | None:
-    """Where the pipeline goes on: behind the last committed batch, else where it began or is to begin."""
+    """Where the pipeline goes on.
+
+    That is after the last committed batch, or else where the pipeline began or is to begin.
+    """
     found = committed_offsets(state)
     if found is None:
         found = initial_offsets(state)

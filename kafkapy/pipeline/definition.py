@@ -251,7 +251,10 @@ class PipelineDefinition:
         return redacted(text, secrets_of({**self.kafka, **self.spark}, self.format.registry))
 
     def without_secrets(self) -> PipelineDefinition:
-        """What may be written down: secrets that stand in it are left out, references to secrets stay."""
+        """The definition as it may be written down.
+
+        Secrets that stand in it are left out. References to secrets stay.
+        """
         registry = None if self.format.registry is None else kept_url(self.format.registry)
         kind = dataclasses.replace(self.format, registry=registry)
         return dataclasses.replace(self, format=kind, kafka=kept(self.kafka), spark=kept(self.spark))
@@ -381,7 +384,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def is_schema_file(schema: str) -> bool:
-    """Whether `schema` is a file's path rather than the schema itself (a DDL has spaces, JSON brackets)."""
+    """Whether `schema` is a file's path rather than the schema itself.
+
+    A DDL has spaces, and JSON has brackets.
+    """
     text = schema.strip()
     if text.startswith(("{", "[", '"')) or "\n" in text:
         return False

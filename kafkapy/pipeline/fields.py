@@ -1,4 +1,7 @@
-"""Reading a mapping that a person wrote: each value has the expected type, or one line says which has not."""
+"""Reads a mapping that a person wrote.
+
+Each value has the expected type, or one line says which does not.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|seconds?|minutes?|hours?|
 
 
 class Fields:
-    """The values of one mapping; `within` is the key under which it lies (`format`), for the messages."""
+    """The values of one mapping.
+
+    `within` is the key under which the mapping lies (`format`), for the messages.
+    """
 
     def __init__(self, values: object, known: Collection[str], *, within: str = "") -> None:
         self._prefix = f"{within}." if within else ""
@@ -111,7 +117,10 @@ def seconds(text: str) -> float:
 
 
 def timestamp_ms(text: str) -> int:
-    """An ISO timestamp (UTC unless it says otherwise, as in Kafka's tools) or epoch milliseconds."""
+    """Epoch milliseconds, of an ISO timestamp or of their own text.
+
+    An ISO timestamp is in UTC unless it says otherwise, as in Kafka's tools.
+    """
     if text.isascii() and text.isdigit():
         return int(text)
     try:

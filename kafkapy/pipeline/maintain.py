@@ -1,4 +1,7 @@
-"""Keeping a pipeline's table in order: small files merged, files deleted that nothing needs any more."""
+"""Keeps a pipeline's table in order.
+
+Small files are merged, and files that nothing needs any more are deleted.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ if TYPE_CHECKING:
 def maintain(
     definition: PipelineDefinition, *, retain: timedelta, spark: SparkSession | None = None
 ) -> list[str]:
-    """Lines that say what was done. Refuses while the pipeline runs: its batches would meet the changes.
+    """Merges small files, deletes old ones, and returns lines that say what was done.
 
-    Versions of the table that are younger than `retain` stay readable.
+    Refuses while the pipeline runs: its batches would meet the changes. Versions of the table that are
+    younger than `retain` stay readable.
     """
     state = State(definition.table.location)
     check_location(definition.table)

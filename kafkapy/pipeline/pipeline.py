@@ -1,4 +1,6 @@
-"""Pipelines in Python: each step returns a further pipeline, and nothing happens before `run`.
+"""Pipelines in Python.
+
+Each step returns a further pipeline, and nothing happens before `run`:
 
 Pipeline("orders").json(schema).upsert(key="id").to_delta("lake/orders").dead_letter("orders.dlq").run()
 """
@@ -54,7 +56,11 @@ class Pipeline:
         return self._with(format="raw")
 
     def json(self, schema: Pathlike | None = None) -> Pipeline:
-        """DDL, Spark's or a JSON Schema, or a file with one of them; None infers it from the records."""
+        """Reads values as JSON.
+
+        `schema` is a DDL, Spark's JSON form or a JSON Schema, or a file with one of them. None infers it from
+        the records.
+        """
         return self._format("json", schema=schema)
 
     def avro(
@@ -64,7 +70,10 @@ class Pipeline:
         registry: str | None = None,
         schemas: Mapping[int, Pathlike] | None = None,
     ) -> Pipeline:
-        """`schema` is the reader's; with a registry or schemas by id, values bear their writer's id."""
+        """Reads values as Avro.
+
+        `schema` is the reader's. With a registry or with schemas by id, values carry their writer's id.
+        """
         return self._format("avro", schema=schema, registry=registry, schemas=schemas)
 
     def protobuf(self, descriptor: Pathlike, message: str | None = None) -> Pipeline:
@@ -107,7 +116,10 @@ class Pipeline:
         return self._with(start=start)
 
     def dead_letter(self, topic: str) -> Pipeline:
-        """Records that do not parse go there, and the batch goes on; without it they stop the pipeline."""
+        """Sends records that do not parse to this topic, and the batch goes on.
+
+        Without it, such records stop the pipeline.
+        """
         return self._with(dead_letter=topic)
 
     def group(self, group: str) -> Pipeline:

@@ -1,4 +1,7 @@
-"""Where a pipeline stands within its topic: lag, expired positions, and the position as a consumer group."""
+"""Where a pipeline stands within its topic.
+
+That is its lag, its expired positions, and its position as a consumer group.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from kafkapy.pipeline.topics import Topics
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionPosition:
-    """`position` is the next offset to read; [start, end) is what a read_committed reader can get."""
+    """Where a pipeline stands within one partition.
+
+    `position` is the next offset to read. [start, end) is what a read_committed reader can get.
+    """
 
     partition: int
     start: int
@@ -89,7 +95,10 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
 
 
 def created_anew(definition: PipelineDefinition, state: State, topics: Topics) -> PipelineError | None:
-    """Whether the topic of that name is another one than the position is of: offsets tell nothing then."""
+    """An error when the topic of that name is another one than the position is of.
+
+    The offsets say nothing then. None when it is the same topic, or when that is not known.
+    """
     incarnation = state.incarnation
     known = None if incarnation is None else incarnation.topic_id
     present = None if known is None else topics.topic_id(definition.topic)
@@ -103,7 +112,10 @@ def created_anew(definition: PipelineDefinition, state: State, topics: Topics) -
 
 
 def _remedy(definition: PipelineDefinition, state: State) -> str:
-    """A topic created anew cannot replace upserted rows: its records would be taken for older ones."""
+    """What to do about a topic that was created anew.
+
+    It cannot replace upserted rows: its records would be taken for older ones.
+    """
     former = state.definition
     if (definition if former is None else former).mode == "upsert":
         return "write to another table, or delete this one"
@@ -114,7 +126,10 @@ def _remedy(definition: PipelineDefinition, state: State) -> str:
 
 
 def publish(definition: PipelineDefinition, offsets: Mapping[int, int]) -> None:
-    """Commits the position as the consumer group `group:`, so that lag tools show it; else does nothing."""
+    """Commits the position as the consumer group `group:`, so that lag tools show it.
+
+    Does nothing without such a group.
+    """
     if definition.group is not None:
         topics = Topics(definition.bootstrap, definition.kafka_options)
         topics.commit_group_offsets(definition.group, definition.topic, offsets)

@@ -1,8 +1,9 @@
-"""Which offsets a pipeline has read, in all incarnations of its checkpoint: what its table must account for.
+"""The offsets that a pipeline has read, in all incarnations of its checkpoint.
 
-Ranges [first, end) by partition, ascending and apart. What lies between two of them was skipped: expired
-before it was read, or by a reset. Each reset adds what the incarnation that it ends has read, and writes the
-sum into the next one's `read`, within the one write that is the reset (`state.py`).
+Its table must account for them. They are ranges [first, end) by partition, ascending and apart. What lies
+between two ranges was skipped: it expired before it was read, or a reset skipped it. Each reset adds what the
+incarnation that it ends has read. It writes the sum into the next one's `read`, within the one write that is
+the reset (`state.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ def read_so_far(state: State) -> Ranges:
 def with_present(
     before: Mapping[int, Iterable[Range]], start: Mapping[int, int], committed: Mapping[int, int]
 ) -> Ranges:
-    """`before` and from `start` to `committed`; a partition that was added since the start is read from 0."""
+    """The ranges `before`, and those from `start` to `committed`.
+
+    A partition that was added since the start is read from 0.
+    """
     return {
         partition: _joined(
             [*before.get(partition, ()), (start.get(partition, 0), committed.get(partition, 0))]

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ResetPlan:
-    """`before` is where the pipeline stands, `after` the offset by partition to which it is to go.
+    """What a reset is to do.
 
-    `copied_from` are the ids of the topics whose records this one has at the same offsets; `other`: it has
-    others than the one that was read.
+    `before` is where the pipeline stands. `after` has the offset of each partition to which it is to go.
+    `copied_from` are the ids of the topics whose records this one has at the same offsets. `other`: this
+    topic has other records than the one that was read.
     """
 
     definition: PipelineDefinition
@@ -71,9 +72,10 @@ class ResetPlan:
 
 
 def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
-    """`to` is earliest, latest, available, a time (ISO or epoch milliseconds) or JSON offsets by partition.
+    """The plan of a reset to `to`.
 
-    available: each partition where it stands, or at its start where that has expired.
+    `to` is earliest, latest, available, a time (ISO or epoch milliseconds) or JSON offsets by partition. With
+    available, each partition stays where it stands, or goes to its start where that has expired.
     """
     state = State(definition.table.location)
     incarnation = state.incarnation
@@ -114,7 +116,10 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
 
 
 def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
-    """Refuses while the pipeline runs. Without `spark` a session is made if the table is to be trimmed."""
+    """Carries out the plan.
+
+    Refuses while the pipeline runs. Without `spark`, a session is made if the table is to be trimmed.
+    """
     state = State(plan.definition.table.location)
     with state.lock():
         if plan.mode == "append":
@@ -143,7 +148,10 @@ def _begin_anew(plan: ResetPlan, state: State, *, trim: bool) -> None:
 
 
 def finish_reset(definition: PipelineDefinition, state: State, spark: SparkSession) -> None:
-    """Trims the table if a reset has not done so yet; for the holder of both locks, before it reads on."""
+    """Trims the table if a reset has not done so yet.
+
+    The holder of both locks calls it, before it reads on.
+    """
     incarnation = state.incarnation
     if incarnation is None or not incarnation.trim:
         return

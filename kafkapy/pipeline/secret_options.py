@@ -1,4 +1,6 @@
-"""Secrets among a definition's options: named there, taken where they are used, kept nowhere.
+"""Secrets among a definition's options.
+
+They are named there, taken where they are used, and kept nowhere:
 
     ${NAME}          the environment variable NAME
     ${file:PATH}     what is in the file, without the line breaks at its end
@@ -131,7 +133,10 @@ def _only_references(value: str) -> bool:
 
 
 def secrets_of(options: Mapping[str, str], url: str | None = None) -> set[str]:
-    """What must not be told: the values of secret options and what references stand for, as far as known."""
+    """What must not be told.
+
+    That is the values of secret options and what references stand for, as far as known.
+    """
     found: set[str] = set()
     for name, value in options.items():
         if "${" not in value and not is_secret(name):

@@ -1,4 +1,7 @@
-"""The Spark session of one command: the caller's, the one that runs already, or one of its own."""
+"""The Spark session of one command.
+
+It is the caller's, the one that runs already, or one of the command's own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None) -> Iterator[SparkSession]:
-    """With what the pipeline's table needs; only a session that was made here is stopped in the end."""
+    """A session with what the pipeline's table needs.
+
+    Only a session that was made here is stopped at the end.
+    """
     if spark is not None:
         yield spark
         return

@@ -1,4 +1,7 @@
-"""What Spark refuses while it works for a command, as one line; Spark's own report of it is a page."""
+"""What Spark refuses while it works for a command, as one line.
+
+Spark's own report of it is a page.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,11 @@ def spark_failures(definition: PipelineDefinition) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """What fails is raised, and told in one line. pyspark 4 also prints each error as a line of JSON with its
-    stack trace; py4j prints those that pass between Python and Java, in part to the root logger."""
+    """Lets what fails be raised and told in one line only.
+
+    pyspark 4 also prints each error as a line of JSON with its stack trace. py4j prints those that pass
+    between Python and Java, in part to the root logger.
+    """
     from pyspark.logger import PySparkLogger
 
     names = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -49,6 +55,9 @@ def _no_gateway_failures(record: logging.LogRecord) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """What is wrong with a piece of SQL, without Spark's names for the error and without the plan."""
+    """What is wrong with a piece of SQL, as one line.
+
+    Spark's names for the error are left out, and so is the plan.
+    """
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return re.sub(r"^\[[A-Z0-9_.]+\] |\.? SQLSTATE: .*$", "", line)

@@ -59,7 +59,10 @@ class Incarnation:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The last batch that was written, of that incarnation, and the counts since the table began."""
+    """The last batch that was written, and the counts since the table began.
+
+    The batch is one of that incarnation.
+    """
 
     incarnation: str
     batch: int
@@ -100,7 +103,10 @@ class State(StateFolder):
         )
 
     def begin(self) -> Incarnation:
-        """The present incarnation; at the first run a new one, which starts where the definition says."""
+        """The present incarnation.
+
+        At the first run it is a new one, which starts where the definition says.
+        """
         if (present := self.incarnation) is not None:
             return present
         fresh = _fresh_id()

@@ -28,7 +28,10 @@ _LOCK_PATIENCE: Final = 1.0  # seconds; a look at the lock by `running` holds it
 
 
 class StateFolder:
-    """The state folder of the table at `location`, a path or a URI; nothing is made before it is written."""
+    """The state folder of the table at `location`, a path or a URI.
+
+    Nothing is made before something is written.
+    """
 
     FOLDER: Final = "_kafkapy"
 

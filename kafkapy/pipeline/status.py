@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """`process` is the driver that runs now; `batch` the last one committed, in this incarnation."""
+    """What is known about a pipeline.
+
+    `process` is the driver that runs now. `batch` is the last one committed, in this incarnation.
+    """
 
     definition: PipelineDefinition
     process: int | None
@@ -29,7 +32,10 @@ class Status:
 
     @property
     def lag(self) -> int:
-        """Offsets behind the end, in all partitions; control records count, as in Kafka's own tools."""
+        """How many offsets the pipeline is behind the end, in all partitions.
+
+        Control records count, as in Kafka's own tools.
+        """
         return sum(one.lag for one in self.partitions)
 
     @property

@@ -1,4 +1,6 @@
-"""What ends a streaming query, as one line with a remedy, and whether starting it again may help.
+"""What ends a streaming query, as one line with a remedy.
+
+Also whether starting the query again may help.
 
 Spark wraps the cause in several exceptions, each with its own traces: `causes` walks down to it. Sources of
 the names: Spark's error conditions (KAFKA_DATA_LOSS and others of the Kafka source), Kafka's clients

@@ -20,7 +20,10 @@ _URI: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
 
 @dataclass(frozen=True, kw_only=True)
 class TableTarget:
-    """Where the table lies: an absolute path of this machine, or a URI such as s3a://bucket/orders."""
+    """Where the table lies.
+
+    The location is an absolute path of this machine, or a URI such as s3a://bucket/orders.
+    """
 
     format: str
     location: str

@@ -1,8 +1,8 @@
-"""Kafka as pipelines see it from Python: what a topic is, where it begins and ends, its records.
+"""Kafka as pipelines see it from Python: topics, where they begin and end, their records.
 
-The only place that speaks to brokers without Spark, by confluent-kafka. Brokers create a missing topic when
-a client asks for its metadata by name and allows it, so topics are listed instead: looking never creates.
-Every failure is a PipelineError; a broker that cannot be reached is one after `TIMEOUT` seconds.
+This is the only place that speaks to brokers without Spark. It uses confluent-kafka. Brokers create a missing
+topic when a client asks for its metadata by name and allows it. So topics are listed instead: looking never
+creates one. Every failure is a PipelineError. A broker that cannot be reached is one after `TIMEOUT` seconds.
 """
 
 from __future__ import annotations
@@ -83,8 +83,10 @@ class Topics:
         return sorted(topics[topic].partitions)
 
     def topic_id(self, topic: str) -> str | None:
-        """What tells a topic from another one of its name (KIP-516); None where brokers have no such ids.
-        Fails when there is no such topic."""
+        """What tells a topic from another one of its name (KIP-516).
+
+        None where brokers have no such ids. Fails when there is no such topic.
+        """
         future = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT)[topic]
         try:
             found: Uuid = self._result(future, f"asking for the id of {topic}").topic_id
@@ -183,10 +185,11 @@ class Topics:
         end: Offsets | None = None,
         isolation: Isolation = "read_committed",
     ) -> Iterator[Message]:
-        """The records of [start, end) of each partition, by default all that are there now; then it ends.
+        """The records of [start, end) of each partition, and then the end.
 
-        In the order of offsets within a partition. Partitions that `start` does not name are read from
-        their beginning; those that `end` does not name to their present end.
+        By default these are all that are there now. They come In the order of offsets within a partition.
+        Partitions that `start` does not name are read from their beginning; those that `end` does not name to
+        their present end.
         """
         first = {**self.start_offsets(topic), **(start or {})}
         last = {**self.end_offsets(topic, isolation), **(end or {})}

@@ -21,7 +21,10 @@ from kafkapy.pipeline.audit.report import FINDINGS, Bounds, Example, Finding
 
 
 def bounds_frame(rows: DataFrame, bounds: Sequence[Bounds]) -> DataFrame:
-    """One row a partition, small enough to be broadcast; made by SQL, which needs no Python worker."""
+    """One row a partition, small enough to be broadcast.
+
+    SQL makes it, so it needs no Python worker.
+    """
     names = "partition, start, committed, planned, log_start, end, skipped"
 
     def skipped(b: Bounds) -> str:
@@ -48,7 +51,9 @@ def judge_append(
     topic: str,
     compacted: bool,
 ) -> DataFrame:
-    """(verdict, topic, partition, offset, has_record), one row an offset that the table or the topic has.
+    """One row for each offset that the table or the topic has, with a verdict.
+
+    Its columns are verdict, topic, partition, offset and has_record.
 
     `rows` has topic, partition and offset of every row of the table; `records` partition and offset of the
     topic's records up to `planned`; `dead_letters` partition and offset.

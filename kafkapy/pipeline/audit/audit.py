@@ -43,10 +43,11 @@ def audit(
     examples: int = 10,
     deep: bool = False,
 ) -> AuditReport:
-    """The report, with the first `examples` of each finding; PipelineError when there is nothing to compare.
+    """The report, with the first `examples` of each finding.
 
-    `definition` may be the path of a table or of a YAML file. Without `spark` a session is made, and stopped
-    at the end. `deep` also compares the content of the rows with what the records hold.
+    Raises PipelineError when there is nothing to compare. `definition` may be the path of a table or of a
+    YAML file. Without `spark` a session is made, and stopped at the end. `deep` also compares the content of
+    the rows with what the records hold.
     """
     if isinstance(definition, str):
         definition = PipelineDefinition.load(definition)

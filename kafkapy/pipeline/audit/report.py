@@ -43,11 +43,12 @@ _MOST_LOST: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """One partition: where the pipeline started, what it has committed and planned, what the topic holds.
+    """Where the pipeline and the topic stand in one partition.
 
-    `start` is where it ever began; `committed` <= `planned` are offsets of the pipeline's checkpoint, each
-    the next to be read: everything from `start` to `committed` must be in the table but for what was
-    `skipped`, ranges [first, end); nothing from `planned` on may be. `log_start` and `end` are the topic's.
+    `start` is where the pipeline first began. `committed` <= `planned` are offsets of its checkpoint, each
+    the next to be read. Everything from `start` to `committed` must be in the table, except what was
+    `skipped`: ranges [first, end). Nothing from `planned` on may be there. `log_start` and `end` are the
+    topic's.
     """
 
     partition: int
@@ -92,7 +93,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Offsets `first` to `last` of a partition; for an upsert table one key, `expected` its last record."""
+    """Offsets `first` to `last` of a partition.
+
+    For an upsert table it is one key, and `expected` is its last record.
+    """
 
     partition: int | None
     first: int | None

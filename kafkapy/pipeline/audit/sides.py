@@ -1,4 +1,6 @@
-"""What an audit compares: a table's rows, a topic's records and its dead letters, as data frames of offsets.
+"""What an audit compares: rows, records and dead letters, as data frames of offsets.
+
+The rows are the table's. The records and the dead letters are the topic's. The columns are:
 
     rows          topic, partition, offset; for upsert tables key (of the record) and identity
     records       partition, offset; for upsert tables key, identity, deleted and unparsed
@@ -66,9 +68,9 @@ class AuditSides:
         return content.select(*columns)
 
     def records(self, bounds: Sequence[Bounds], earliest: Mapping[int, int]) -> DataFrame:
-        """From the first that can be compared, or from `earliest` if that is less, up to the planned end.
+        """The records from the first that can be compared up to the planned end.
 
-        For upserts up to the topic's end.
+        They begin at `earliest` where that is less. For upserts they go up to the topic's end.
         """
         first = {
             b.partition: max(b.log_start, min(b.start, earliest.get(b.partition, b.start))) for b in bounds

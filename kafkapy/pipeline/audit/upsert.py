@@ -35,7 +35,9 @@ def judge_upsert(
     topic: str,
     compacted: bool,
 ) -> DataFrame:
-    """(verdict, topic, partition, offset, key, expected), one row a key that the table or the topic has.
+    """One row for each key that the table or the topic has, with a verdict.
+
+    Its columns are verdict, topic, partition, offset, key and expected.
 
     `rows` has topic, partition, offset, key (of the record) and identity of every row of the table;
     `records` partition, offset, key, identity, deleted and `unparsed` of the topic's records from the first
@@ -179,7 +181,10 @@ def _example(row: Any) -> Example:
 
 
 def shown_key(key: Any) -> str:
-    """A record key as text where it is text, else in hexadecimal; columns as `id=7, region='eu'`."""
+    """A record key as text, or in hexadecimal where it is not text.
+
+    Key columns are shown as `id=7, region='eu'`.
+    """
     if key is None:
         return "null"
     if isinstance(key, (bytes, bytearray)):

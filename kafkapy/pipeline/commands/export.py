@@ -1,4 +1,7 @@
-"""`kafkapy pipeline export TOPIC --data-dir DIR --to parquet:PATH`: no broker, no Spark, no Java."""
+"""`kafkapy pipeline export TOPIC --data-dir DIR --to parquet:PATH`.
+
+It needs no broker, no Spark and no Java.
+"""
 
 from __future__ import annotations
 

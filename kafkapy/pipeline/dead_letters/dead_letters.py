@@ -1,4 +1,4 @@
-"""Dead letters: records that could not become rows, kept in a topic with what was wrong with them.
+"""Dead letters: records that could not become rows, kept in a topic with their errors.
 
 A dead letter has the record's own key, value and headers, byte for byte, and further headers:
 

@@ -67,9 +67,10 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetter:
-    """`timestamp` is the record's own, `written` when it became a dead letter; milliseconds since 1970.
+    """A record of the topic of dead letters.
 
-    `former`: of a topic that was deleted and created anew since.
+    `timestamp` is the record's own. `written` is when it became a dead letter. Both are milliseconds since
+    1970. `former`: it is of a topic that was deleted and created anew since.
     """
 
     source: Source

@@ -68,9 +68,10 @@ def replay_dead_letters(
     where_error: str | None = None,
     former: bool = False,
 ) -> ReplayResult:
-    """Sends the dead letters whose error contains `where_error`, and that were not sent there before.
+    """Sends the dead letters that were not sent there before.
 
-    `former`: those of a former topic of that name instead.
+    With `where_error`, sends only those whose error contains it. With `former`, sends those of a former topic
+    of that name instead.
     """
     target = to or definition.topic
     if target == dead_letter_topic(definition):

@@ -50,7 +50,10 @@ _LOGICAL: Final = {
 
 
 def avro_columns(schema: AvroSchema) -> Struct:
-    """The columns; a PipelineError for a schema that cannot be columns: recursive, or of nulls only."""
+    """The columns of a schema.
+
+    Raises PipelineError for a schema that cannot be columns: recursive, or of nulls only.
+    """
     root = _Converter(schema).convert(schema.root, "", ())
     if is_record(schema):
         assert isinstance(root, dict)
@@ -59,7 +62,10 @@ def avro_columns(schema: AvroSchema) -> Struct:
 
 
 def is_record(schema: AvroSchema) -> bool:
-    """Whether the root, or the one alternative to null in it, is a record, whose fields are the columns."""
+    """Whether the schema is a record, whose fields are then the columns.
+
+    Its root is a record, or a union of null and one record.
+    """
     inner = branches(schema.root)
     return (
         len(inner) == 1

@@ -1,4 +1,4 @@
-"""One reader's schema for records that were written with several, and what stands in the way.
+"""One reader's schema for records of several writers, and what stands in the way.
 
 The reader's schema begins as the first writer's and takes in the others in the order in which they were met,
 so that the table's columns are only ever added to:
@@ -51,7 +51,10 @@ def _widened(kind: Any) -> Any:
 
 
 def evolved(reader: AvroSchema, writer: AvroSchema) -> AvroSchema:
-    """The reader's schema with what this writer has more; evolved(evolved(r, w), w) is evolved(r, w)."""
+    """The reader's schema with what this writer's has in addition.
+
+    Doing it again changes nothing: evolved(evolved(r, w), w) is evolved(r, w).
+    """
     further = widened(writer)
     named = copy.deepcopy(reader.named)
     for name, definition in further.named.items():
@@ -146,7 +149,10 @@ def _with_fitting_default(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def logical_conflict(writer: AvroSchema, reader: AvroSchema) -> str | None:
-    """The field whose number would be read with another meaning, in words; None when there is none."""
+    """The field whose number would be read with another meaning, in words.
+
+    None when there is no such field.
+    """
     return _conflict(writer, writer.root, reader, reader.root, "")
 
 

@@ -1,8 +1,8 @@
-"""Avro: bare values of one schema, or values that carry the id of their writer's schema (registry framing).
+"""Avro: bare values of one schema, or framed values with their writer's schema id.
 
-With `schemas` or a registry, values are framed, and `schema`, if given, is the reader's: its fields are the
-columns. Without it the columns follow the writers (avro_evolution.py). With `schema` alone, values are
-bare and were written with it.
+The framing is the schema registry's (`framing.py`). With `schemas` or a registry, values are framed, and
+`schema`, if given, is the reader's: its fields are the columns. Without it the columns follow the writers
+(avro_evolution.py). With `schema` alone, values are bare and were written with it.
 
 Spark's `from_avro` gives a struct of nulls for a value that it cannot decode, and does not look at what is
 left over of one that it can. So every value is decoded as the first field of a record whose second is eight

@@ -30,14 +30,20 @@ _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """`root` is a type: a name, a list (union), or a mapping (array, map, primitive with a logical type)."""
+    """A parsed schema.
+
+    `root` is a type: a name, a list (union), or a mapping (array, map, primitive with a logical type).
+    """
 
     root: Any
     named: dict[str, dict[str, Any]]
 
     @classmethod
     def parse(cls, text: str, references: Sequence[str] = ()) -> AvroSchema:
-        """`references` are schemas whose named types the text uses, each after those it uses itself."""
+        """Parses the text of a schema.
+
+        `references` are schemas whose named types the text uses. Each comes after those that it uses itself.
+        """
         reader = _Reader()
         for one in references:
             reader.read(_loaded(one), "", "the referenced schema")

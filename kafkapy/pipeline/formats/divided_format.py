@@ -23,7 +23,10 @@ _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 class DividedFormat(Format):
     def __init__(self, inner: Format, names: Sequence[str]) -> None:
-        """`names` are the columns whose values divide the table; those that are not text matter not."""
+        """`names` are the columns whose values divide the table.
+
+        Those that are not text do not matter.
+        """
         self._inner = inner
         self._names = [name.lower() for name in names]
 

@@ -1,4 +1,4 @@
-"""A format turns the values of records into rows, and says what is wrong with those that it cannot read.
+"""A format turns values of records into rows, and says what is wrong with the others.
 
 `parse` keeps the columns of the source (key, value, topic, partition, offset, timestamp, headers) and adds
 
@@ -34,12 +34,16 @@ class Format(ABC):
     @property
     @abstractmethod
     def columns(self) -> Struct | None:
-        """The parsed columns (Spark's JSON form of a struct); None before the first batch tells them."""
+        """The parsed columns, in Spark's JSON form of a struct.
+
+        None until the first batch tells them.
+        """
 
     @abstractmethod
     def parse(self, records: DataFrame) -> DataFrame:
-        """Adds `_data`, `_error` and `_schema_id` to the records of one batch, or of any other read.
+        """Adds `_data`, `_error` and `_schema_id` to records.
 
-        Formats that learn their columns from the records look through `records` first, and write what they
-        have found to the state before they return: a batch that is run again finds the same columns.
+        The records are those of one batch, or of any other read. Formats that learn their columns from the
+        records look through `records` first, and write what they have found to the state before they return:
+        a batch that is run again finds the same columns.
         """

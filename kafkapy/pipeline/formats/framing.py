@@ -1,4 +1,7 @@
-"""The schema registry's framing of a value: a zero byte, the schema's id in 4 bytes, the payload."""
+"""The schema registry's framing of a value.
+
+It is a zero byte, the schema's id in 4 bytes, and the payload.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""JSON whose columns come from the records themselves, and are kept in the state's schema.json.
+"""JSON whose columns come from the records themselves.
 
-Each batch is looked through first (Spark's own inference, in the JVM), and what it has more is added to the
-columns known so far. Columns are only ever added, and keep the type that they were given:
+The columns are kept in the state's schema.json. Each batch is looked through first (Spark's own inference, in
+the JVM), and what it has more is added to the columns known so far. Columns are only ever added, and keep the
+type that they were given:
 
 - Types are BIGINT, DOUBLE, BOOLEAN, STRING, STRUCT, ARRAY; integers beyond 64 bits are DECIMAL(38,0), whole
   numbers written as 10.0 are DOUBLE. Dates stay STRING: guessing them would make the next text a misfit.
@@ -72,7 +73,10 @@ class InferredJsonFormat(Format):
 
 
 def _found_in(records: DataFrame, known: Struct) -> Struct:
-    """The fields of the records' JSON objects, as Spark infers them; without those that have no type yet."""
+    """The fields of the records' JSON objects, as Spark infers them.
+
+    Fields that have no type yet are left out.
+    """
     from pyspark.sql import functions as f
 
     from kafkapy.pipeline.formats.json_parsing import (
@@ -110,7 +114,10 @@ def _inferred(texts: DataFrame) -> SparkType:
 
 @contextlib.contextmanager
 def _case_sensitive(spark: SparkSession) -> Iterator[None]:
-    """Else Spark takes {"id": 1} and {"ID": 1} for objects of one type, and forgets one of the names."""
+    """Lets Spark tell names apart by case.
+
+    Otherwise Spark takes {"id": 1} and {"ID": 1} for objects of one type, and forgets one of the names.
+    """
     name = "spark.sql.caseSensitive"
     before = spark.conf.get(name)
     spark.conf.set(name, "true")

@@ -1,4 +1,7 @@
-"""Adding newly found JSON fields to the columns known so far. See inferred_json.py for the rules."""
+"""Adds newly found JSON fields to the columns known so far.
+
+See inferred_json.py for the rules.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Refused:
 
 
 def merged_columns(known: Struct, found: Struct, forbidden: str = "") -> tuple[Struct, list[Refused]]:
-    """The known columns with what is new in `found`, and the fields of `found` that cannot be columns.
+    """The known columns with what is new in `found`, and the fields that cannot be columns.
 
     `forbidden` are the characters that a column's name may not have in the table. merged_columns(merged,
     found) is merged again: nothing is ever taken away or changed.
@@ -44,8 +47,11 @@ def merged_columns(known: Struct, found: Struct, forbidden: str = "") -> tuple[S
 
 
 def hides_fields(known: SparkType, found: SparkType) -> bool:
-    """Whether `found` has another kind in the place of a struct, where a mixture has made it a STRING: then
-    fields of the objects there may be new, and `found` does not tell them."""
+    """Whether `found` may hide new fields of a struct.
+
+    It does where it has another kind in the struct's place: a mixture has made it a STRING. Fields of the
+    objects there may then be new, and `found` does not tell them.
+    """
     if isinstance(known, str):
         return False
     if isinstance(found, str) or known["type"] != found["type"]:

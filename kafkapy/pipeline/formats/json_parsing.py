@@ -85,13 +85,19 @@ def parsed_json(columns: Struct) -> Column:
 
 
 def fits_columns() -> Column:
-    """Whether `_parsed`, which parsed_json made, is one object in which every value fits its column."""
+    """Whether `_parsed` is one object in which every value fits its column.
+
+    `parsed_json` made `_parsed`.
+    """
     row = f.get(f.col("_parsed.r"), f.lit(0))
     return f.col("_parsed._bad").isNull() & (f.size("_parsed.r") == 1) & row.isNotNull()
 
 
 def parse_json(records: DataFrame, columns: Struct, refused: Column | None = None) -> DataFrame:
-    """Adds `_data`, `_error` and `_schema_id`; `refused` is a further error of `_text`, or null."""
+    """Adds `_data`, `_error` and `_schema_id` to the records.
+
+    `refused` is a further error of `_text`, or null.
+    """
     row = f.get(f.col("_parsed.r"), f.lit(0))
     data, text = f.col("_row"), f.col("_text")
     error = (
@@ -127,7 +133,10 @@ def _no_object(text: Column) -> Column:
 
 
 def _fields(columns: Struct, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """The fields of `columns` and of structs within, with their paths; not those within arrays and maps."""
+    """The fields of `columns` and of the structs in it, with their paths.
+
+    Fields within arrays and maps are left out.
+    """
     for one in columns["fields"]:
         inner = (*path, one["name"])
         yield inner, one
@@ -143,7 +152,10 @@ def _at(path: tuple[str, ...]) -> Column:
 
 
 def _missing(columns: Struct) -> list[Column]:
-    """An error for each field that may not be null, and is, though the struct around it is there."""
+    """An error for each field that is null and may not be.
+
+    It is an error only where the struct around the field is there.
+    """
     return [
         f.when(
             _at(path[:-1]).isNotNull() & _at(path).isNull(),
@@ -198,7 +210,10 @@ def _reals(kind: SparkType) -> SparkType | None:
 
 
 def _misfit(columns: Struct) -> Column:
-    """Names the first column that is null though the text has a value for it, and quotes the value."""
+    """Names the first column whose value does not fit, and quotes the value.
+
+    Such a column is null though the text has a value for it.
+    """
     found, containers = [], []
     for path, one in itertools.islice(_fields(columns), _MOST_NAMED):
         kind, name = one["type"], ".".join(path)

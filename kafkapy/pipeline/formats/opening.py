@@ -1,4 +1,7 @@
-"""Which class reads which format; only the module of the format that is asked for is imported."""
+"""Which class reads which format.
+
+Only the module of the format that is asked for is imported.
+"""
 
 from __future__ import annotations
 

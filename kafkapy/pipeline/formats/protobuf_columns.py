@@ -69,7 +69,10 @@ def protobuf_columns(message: Descriptor) -> Struct:
 
 
 def label(field: FieldDescriptor) -> int:
-    """LABEL_REPEATED, LABEL_REQUIRED or LABEL_OPTIONAL; the descriptor's own attributes vary by version."""
+    """LABEL_REPEATED, LABEL_REQUIRED or LABEL_OPTIONAL.
+
+    The descriptor's own attributes vary by version.
+    """
     proto = DescriptorProto()
     assert field.containing_type is not None
     field.containing_type.CopyToProto(proto)

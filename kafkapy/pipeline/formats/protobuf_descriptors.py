@@ -1,4 +1,7 @@
-"""A message type out of a descriptor set, which `protoc --include_imports --descriptor_set_out` writes."""
+"""A message type out of a descriptor set.
+
+`protoc --include_imports --descriptor_set_out` writes such a set.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ _HOW = "protoc --include_imports --descriptor_set_out=FILE"
 
 @functools.lru_cache(maxsize=8)
 def message_class(descriptor_set: bytes, name: str | None) -> type[Message]:
-    """The class of the message; kept, because making it takes longer than decoding thousands of records.
+    """The class of the message.
 
-    Without a name, the only message of the set's last file, which is the one that was compiled.
+    It is kept, because making it takes longer than decoding thousands of records. Without a name, the message
+    is the only one of the set's last file, which is the file that was compiled.
     """
     files = _files(descriptor_set)
     pool = descriptor_pool.DescriptorPool()
@@ -121,7 +125,10 @@ def _same_name(name: str, known: list[str]) -> str:
 
 
 def index_path(message: Descriptor) -> tuple[int, ...]:
-    """Where the message stands in its file, as the registry's framing writes it: (0,) is the first one."""
+    """Where the message stands in its file, as the registry's framing writes it.
+
+    (0,) is the first message of the file.
+    """
     if message.containing_type is None:
         return (list(message.file.message_types_by_name).index(message.name),)
     nested = [one.name for one in message.containing_type.nested_types]

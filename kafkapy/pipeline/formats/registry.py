@@ -1,4 +1,6 @@
-"""A schema registry's HTTP interface, as far as readers need it: schemas by id, and what they refer to.
+"""A schema registry's HTTP interface, as far as readers need it.
+
+Readers need schemas by id, and the schemas that those refer to:
 
     GET /schemas/ids/7                        {"schema": "...", "schemaType": "AVRO", "references": [...]}
     GET /subjects/SUBJECT/versions/2          {"schema": "...", "references": [...]}
@@ -30,7 +32,10 @@ _PAUSE: Final = 0.3  # seconds, doubled from attempt to attempt
 
 @dataclass(frozen=True)
 class RegisteredSchema:
-    """`kind` is AVRO, JSON or PROTOBUF; of the `references` each comes after those that it uses itself."""
+    """A schema as the registry has it.
+
+    `kind` is AVRO, JSON or PROTOBUF. Each of the `references` comes after those that it uses itself.
+    """
 
     kind: str
     text: str

@@ -84,7 +84,10 @@ def decimal(precision: int, scale: int) -> str:
 
 
 def nullable(spark_type: SparkType) -> SparkType:
-    """The same type with all fields nullable: what a table stores, whose rows may be tombstones."""
+    """The same type with all fields nullable.
+
+    This is what a table stores, whose rows may be tombstones.
+    """
     if isinstance(spark_type, str):
         return spark_type
     if spark_type["type"] == "struct":
@@ -147,7 +150,10 @@ def _check_structs(spark_type: SparkType, path: str) -> None:
 
 
 def from_spark_json(value: Any, path: str = "") -> SparkType:
-    """Checks a type that `DataFrame.schema.json()` has written, and completes what may be left out."""
+    """Checks a type that `DataFrame.schema.json()` has written.
+
+    Completes what may be left out.
+    """
     where = path.removeprefix(".") or "the schema"
     if isinstance(value, str):
         if match := _DECIMAL.fullmatch(value):

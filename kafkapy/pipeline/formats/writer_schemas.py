@@ -54,7 +54,10 @@ class WriterSchemas:
         return self._schemas
 
     def learn(self, ids: Iterable[int]) -> None:
-        """Asks the registry for those of the ids that are not known, and writes down what it answers."""
+        """Asks the registry for those of the ids that are not known.
+
+        Writes down what it answers.
+        """
         known = self.known()
         learnt = False
         for number in ids:

@@ -56,7 +56,9 @@ class Progress:
 
 
 def export(options: ReadOptions, target: Path, progress: Progress | None = None) -> ExportResult:
-    """Write what `options` name to the folder `target`, which is made; it may be there if it is empty.
+    """Write what `options` name to the folder `target`.
+
+    The folder is made. It may be there already if it is empty.
 
     Raises:
         PipelineError: the target cannot be written.

@@ -48,9 +48,11 @@ _NUMBERS: Final = (IntegerType, LongType, FloatType, DoubleType)
 
 
 class AvroRows:
-    """The columns `parsed` of `rows` as values of the `schemas`, oldest first, each with the id that its
-    values carry, or None for bare ones. Raises PipelineError, which names the column, for a schema or a row
-    that cannot be written."""
+    """The columns `parsed` of `rows` as Avro values.
+
+    The `schemas` come oldest first, each with the id that its values carry, or None for bare values. Raises
+    PipelineError, which names the column, for a schema or a row that cannot be written.
+    """
 
     def __init__(
         self, rows: DataFrame, parsed: Sequence[str], schemas: Sequence[tuple[int | None, AvroSchema]]
@@ -117,8 +119,10 @@ def _encoded(number: int | None, schema: AvroSchema, cell: _Cell) -> Column:
 
 @dataclass(frozen=True)
 class _Cell:
-    """A value as `to_avro` takes it; `problem` is the path of what cannot be written, or null, and `whole`
-    whether nothing is left out."""
+    """A value as `to_avro` takes it.
+
+    `problem` is the path of what cannot be written, or null. `whole` is whether nothing is left out.
+    """
 
     value: Column
     problem: Column
@@ -126,7 +130,10 @@ class _Cell:
 
 
 class _Making:
-    """Cells of one schema. `have` is the type in the table, `want` that of the schema `kind` as a column."""
+    """Makes the cells of one schema.
+
+    `have` is the type in the table. `want` is that of the schema `kind` as a column.
+    """
 
     def __init__(self, schema: AvroSchema) -> None:
         self._named = schema.named

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """Of each partition: `task_of` its task, `rates` that task's records a second, if there is a bound."""
+    """The task of each partition, and its rate.
+
+    `task_of` has the task of each partition. `rates` has that task's records a second, if there is a bound.
+    """
 
     tasks: int
     task_of: dict[int, int]
@@ -21,7 +24,10 @@ class ReplayPlan:
 
 
 def plan_replay(counts: Mapping[int, int], at_once: int, rate: float | None) -> ReplayPlan:
-    """`counts` has the records of each partition, at least one; `at_once` is how many tasks run at a time."""
+    """Deals the partitions out to tasks.
+
+    `counts` has the records of each partition, at least one. `at_once` is how many tasks run at a time.
+    """
     tasks = len(counts) if rate is None else min(len(counts), at_once)
     loads = [0] * tasks
     task_of: dict[int, int] = {}

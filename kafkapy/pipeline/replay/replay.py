@@ -182,7 +182,10 @@ def _in_tasks(records: DataFrame, plan: ReplayPlan) -> DataFrame:
 
 @contextlib.contextmanager
 def _watched(topics: Topics, topic: str, total: int, progress: Progress | None) -> Iterator[None]:
-    """Tells `progress` by and by what has arrived in the topic: executors tell only when they end."""
+    """Tells `progress` from time to time what has arrived in the topic.
+
+    Executors tell only when they end.
+    """
     if progress is None:
         yield
         return

@@ -36,9 +36,10 @@ _SETTINGS: Final = {
 
 
 class Pace:
-    """Spreads events evenly: `next()` waits until the next may happen. Lost time is not made up for.
+    """Spreads events evenly: `next()` waits until the next one may happen.
 
-    `burst` seconds' worth of events may follow one another, so that thousands a second need few waits.
+    Lost time is not made up for. `burst` seconds' worth of events may follow one another, so that thousands a
+    second need few waits.
     """
 
     def __init__(
@@ -61,10 +62,11 @@ class Pace:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayTask:
-    """What every task needs; sent to the executors, where kafkapy and confluent-kafka must be installed.
+    """What every task needs.
 
-    `rates` has, for each source partition, the records a second of its task; `encode` makes the value of what
-    the column `value` holds.
+    It is sent to the executors, where kafkapy and confluent-kafka must be installed. `rates` has, for each
+    source partition, the records a second of its task; `encode` makes the value of what the column `value`
+    holds.
     """
 
     target: str

@@ -1,4 +1,6 @@
-"""Rows as records again: the columns that `replay_task.COLUMNS` names, with the value made from the table's.
+"""Rows as records again.
+
+They get the columns that `COLUMNS` of `task.py` names. The value is made from the table's columns:
 
     raw         the bytes, as they were
     json        one object, without the fields that are null; timestamps are ISO 8601 in UTC
@@ -62,7 +64,10 @@ def _value(definition: PipelineDefinition, rows: DataFrame, parsed: list[str]) -
 
 
 def _avro_schemas(definition: PipelineDefinition) -> list[tuple[int | None, AvroSchema]]:
-    """The schemas that values may be written by, oldest first, with their ids where values carry one."""
+    """The schemas that values may be written with, oldest first.
+
+    Each comes with its id where values carry one.
+    """
     wanted = definition.format
     if not wanted.registry and not wanted.schemas:
         assert wanted.schema is not None

@@ -1,4 +1,6 @@
-"""One batch of a pipeline: what `foreachBatch` calls with the records between two sets of offsets.
+"""One batch of a pipeline.
+
+`foreachBatch` calls it with the records between two sets of offsets:
 
 0. The topic is still the one that the offsets are of: created anew, it may have them too, of other records.
 1. Values are parsed; a record that cannot be a row has an error (`_error`).

@@ -1,4 +1,7 @@
-"""How a run tells what it does: a bar in a terminal, a line for each batch elsewhere, or nothing."""
+"""How a run tells what it does.
+
+It shows a bar in a terminal, a line for each batch elsewhere, or nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from kafkapy.process.progress_bar import ProgressBar
 
 @dataclass(frozen=True, kw_only=True)
 class BatchReport:
-    """A batch that is in the table; `read` are the records of the run so far, `lag` the offsets to come."""
+    """A batch that is in the table.
+
+    `read` are the records of the run so far. `lag` are the offsets to come.
+    """
 
     batch: int
     rows: int

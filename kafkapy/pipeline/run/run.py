@@ -1,4 +1,4 @@
-"""Running a pipeline: what can be known is looked at before Spark starts, then the topic is streamed.
+"""Runs a pipeline: checks what can be known before Spark starts, then streams.
 
     check     format, table location and partitioning; Java, connector; broker, topic, cleanup.policy; the
               lock; the position, which may have expired
@@ -199,7 +199,10 @@ class _Job:
         return Batches(definition, self._mode, state, self._format, table)
 
     def begin(self, spark: SparkSession, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
-        """Starts the query, unless the topic lacks what is next, which Spark tells late and at length."""
+        """Starts the query, unless the topic lacks what is next.
+
+        Spark says so only late and at length.
+        """
         from kafkapy.spark import read_topic
 
         self.check_position()
@@ -226,7 +229,10 @@ class _Job:
         return writer.trigger(processingTime=f"{int(self._every * 1000)} milliseconds").start()
 
     def _starting(self) -> str | int | dict[int, int]:
-        """Where to begin without a checkpoint. Spark wants an offset for each partition, or none at all."""
+        """Where to begin without a checkpoint.
+
+        Spark wants an offset for each partition, or none at all.
+        """
         offsets = self.state.begin().starting_offsets
         if offsets is None:
             moment = self.definition.start_ms

@@ -1,9 +1,10 @@
-"""The streaming query of a pipeline: started, watched, started again when what ended it may pass, stopped.
+"""The streaming query of a pipeline: started, watched, started again, stopped.
 
 What Spark bears by itself: its consumers and its admin client retry for a minute (`default.api.timeout.ms`),
 so a broker that is back by then is not noticed. What it does not: a local master runs each task once, and any
-error of the source or of a batch ends the query. The query is then started again, from its checkpoint and in
-the same session, unless no batch was written for `PATIENCE` seconds. The batch under way is run again.
+error of the source or of a batch ends the query. If what ended it may pass, the query is started again from
+its checkpoint, in the same session, unless no batch was written for `PATIENCE` seconds. The batch under way is
+run again.
 """
 
 from __future__ import annotations
@@ -56,9 +57,10 @@ class Streaming:
         self.batches = self.rows = self.dead_letters = 0
 
     def run(self, begin: Begin) -> None:
-        """`begin` starts the query with the function for its batches, each time after looking at the topic.
+        """Runs the query until all is read or until it is asked to stop.
 
-        Returns when all is read or when it was asked to stop; raises PipelineError.
+        `begin` starts the query with the function for its batches, each time after looking at the topic.
+        Raises PipelineError.
         """
         self._publish_position()
         failing_since: float | None = None
@@ -116,7 +118,10 @@ class Streaming:
         stopper.join(_GRACE)
 
     def _await_commit(self, query: StreamingQuery) -> None:
-        """Spark notes a batch as done a moment after it was written; without that it would run it again."""
+        """Waits until Spark has noted the last batch as done.
+
+        That is a moment after the batch was written. Spark would otherwise run it again.
+        """
         deadline = time.monotonic() + 5
         while query.isActive and time.monotonic() < deadline:
             committed = checkpoint.committed_batch(self._state)
@@ -163,7 +168,10 @@ class Streaming:
             )
 
     def _publish_position(self) -> None:
-        """Known without a batch, to a group that was named since; and behind one of aborted records only."""
+        """Publishes the position that is known without a batch.
+
+        It is news to a group that was named since, and after a batch of aborted records only.
+        """
         if self._definition.group is not None and (offsets := checkpoint.position(self._state)) is not None:
             self._publish(offsets)
 
@@ -179,6 +187,9 @@ class Streaming:
 
 
 def _offsets(text: str | None) -> dict[int, int]:
-    """`{"topic": {"0": 12}}`, as the Kafka source tells its offsets; of a batch that is run again not all."""
+    """The offsets by partition, as the Kafka source tells them: `{"topic": {"0": 12}}`.
+
+    Of a batch that is run again, not all are told.
+    """
     value = json.loads(text) if text and text.startswith("{") else {}
     return {int(partition): offset for one in value.values() for partition, offset in one.items()}

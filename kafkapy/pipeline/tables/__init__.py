@@ -1,4 +1,4 @@
-"""Tables that batches of a topic are written to: Delta, Iceberg and Parquet behind one interface.
+"""Tables that pipelines write: Delta, Iceberg and Parquet behind one interface.
 
     open_table(spark, target, partition_by=...)    -> Table (`table.py`)
     check_location(target)                         what can be known of a location without Spark

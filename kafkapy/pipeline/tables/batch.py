@@ -21,9 +21,10 @@ Offsets = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Batch:
-    """`app_id` stands for one incarnation of the pipeline, within which `id` rises from batch to batch.
+    """The batch that a commit holds.
 
-    `offsets` is None in a commit that was made before commits had them.
+    `app_id` stands for one incarnation of the pipeline. Within it, `id` rises from batch to batch. `offsets`
+    is None in a commit that was made before commits had them.
     """
 
     app_id: str
@@ -43,7 +44,10 @@ class Batch:
 
 
 def differences(planned: Offsets, written: Offsets) -> str:
-    """`partition 0 is 100 to 129 here and 100 to 119 in the table`, for the first few that differ."""
+    """How the offsets differ, for the first few partitions that do.
+
+    For example `partition 0 is 100 to 129 here and 100 to 119 in the table`.
+    """
     differing = [one for one in sorted({*planned, *written}) if planned.get(one) != written.get(one)]
     told = [
         f"partition {one} is {_shown(planned.get(one))} here and {_shown(written.get(one))} in the table"

@@ -1,9 +1,10 @@
-"""How rows of a later schema fit into a table of an earlier one: the table only ever gains columns.
+"""How rows of a later schema fit into a table of an earlier one.
 
-A column, or a field of a struct at any depth, that the table does not have is added, nullable. One that the
-rows lack is null. Names are compared as Spark does, without regard to case, and the table's spelling stays.
-A value of a narrower type (INT into BIGINT, FLOAT into DOUBLE, a smaller DECIMAL) is converted; any other
-change of type is refused. A column of which only nulls have been seen has no type yet and waits.
+The table only ever gains columns. A column, or a field of a struct at any depth, that the table does not have
+is added, nullable. One that the rows lack is null. Names are compared as Spark does, without regard to case,
+and the table's spelling stays. A value of a narrower type (INT into BIGINT, FLOAT into DOUBLE, a smaller
+DECIMAL) is converted; any other change of type is refused. A column of which only nulls have been seen has no
+type yet and waits.
 """
 
 from __future__ import annotations
@@ -32,16 +33,20 @@ _REALS: Final = ("float", "double")
 
 @dataclass(frozen=True)
 class AddedColumn:
-    """`path` as ALTER TABLE ADD COLUMNS takes it: `element` and `value` go into arrays and maps."""
+    """A column that the table gains.
+
+    `path` is as ALTER TABLE ADD COLUMNS takes it: `element` and `value` go into arrays and maps.
+    """
 
     path: tuple[str, ...]
     kind: DataType
 
 
 class Evolution:
-    """The schema that a table of `stored` has with rows of `arriving`, and the columns `added` for it.
+    """The schema that a table of `stored` has with rows of `arriving`.
 
-    Raises PipelineError, which names the column and both types, when a type has changed.
+    `added` are the columns that are added for it. Raises PipelineError, which names the column and both
+    types, when a type has changed.
     """
 
     def __init__(self, stored: StructType, arriving: StructType, table: str) -> None:
@@ -95,7 +100,10 @@ def _fits(arriving: DataType, stored: DataType) -> bool:
 
 
 def known(kind: DataType) -> DataType | None:
-    """The type, nullable throughout, without parts that only nulls were seen of; None if none is left."""
+    """The type, nullable throughout, without parts of which only nulls were seen.
+
+    None if nothing is left.
+    """
     if isinstance(kind, NullType):
         return None
     if isinstance(kind, StructType):
@@ -116,7 +124,10 @@ def _shown(kind: DataType) -> str:
 
 
 def fitted(rows: DataFrame, stored: StructType) -> DataFrame:
-    """`rows` with exactly the columns of the table; what is there with the right type stays untouched."""
+    """`rows` with exactly the columns of the table.
+
+    What is there with the right type stays untouched.
+    """
     arriving = {field.name.lower(): field for field in rows.schema}
     columns = []
     for field in stored:

@@ -1,8 +1,9 @@
-"""Tables in Apache Iceberg's format, by their path: a Hadoop catalog whose warehouse is the parent folder.
+"""Tables in Apache Iceberg's format, by their path.
 
-Readers take the path (`spark.read.format("iceberg").load(path)`); a catalog is what SQL's MERGE, ALTER and
-CALL need. It is configured in the session when a table is first used there, without a cache: inside
-foreachBatch the session is a clone, and a cached table would not show the last commit.
+They are in a Hadoop catalog whose warehouse is the parent folder. Readers take the path
+(`spark.read.format("iceberg").load(path)`); a catalog is what SQL's MERGE, ALTER and CALL need. It is
+configured in the session when a table is first used there, without a cache: inside foreachBatch the session
+is a clone, and a cached table would not show the last commit.
 
 An append carries `kafkapy.app-id`, `kafkapy.batch-id` and `kafkapy.offsets` in the summary of its snapshot,
 in the same commit as the rows. Before a batch is written, the newest such snapshots among the ancestors of

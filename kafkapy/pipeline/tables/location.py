@@ -17,7 +17,10 @@ from kafkapy.pipeline.table_target import TableTarget
 
 
 def check_location(target: TableTarget) -> None:
-    """Raises PipelineError when `target` can be no table of its format: a file, a folder of other things."""
+    """Raises PipelineError when `target` can be no table of its format.
+
+    That is when a file or a folder of other things lies there.
+    """
     from pyarrow import fs
 
     state = StateFolder(target.location)

@@ -18,6 +18,9 @@ _CLASSES: dict[str, type[Table]] = {one.format: one for one in (DeltaTable, Iceb
 
 
 def open_table(spark: SparkSession, target: TableTarget, *, partition_by: Sequence[str] = ()) -> Table:
-    """The table at `target`, which need not exist; raises PipelineError when something else lies there."""
+    """The table at `target`, which need not exist.
+
+    Raises PipelineError when something else lies there.
+    """
     check_location(target)
     return _CLASSES[target.format](spark, target, Partitioning.parse(partition_by))

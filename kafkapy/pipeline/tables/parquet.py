@@ -1,4 +1,6 @@
-"""Tables of plain Parquet files, one folder for each batch, for any reader that takes a folder.
+"""Tables of plain Parquet files, for any reader that takes a folder.
+
+Each batch has one folder:
 
     batch=00000012/part-....parquet        a batch, its partition columns as folders within
     batch=00000012/_kafkapy.json           {"app_id", "batch_id", "offsets", "schema"}: which batch it is

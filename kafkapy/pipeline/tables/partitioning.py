@@ -1,4 +1,6 @@
-"""How a table is divided into folders: `partition_by` as people write it, and as each format takes it.
+"""How a table is divided into folders.
+
+`partition_by`, as people write it and as each format takes it:
 
     country              the values of a column
     day(ordered_at)      also hour, month, year: of a timestamp or date, in UTC
@@ -74,7 +76,10 @@ class PartitionField:
         return f"{self.column.lstrip('_')}_{self.transform}" if self.derived else self.column
 
     def expression(self, column: str, kind: str) -> str:
-        """The value as Spark SQL, of `column` (quoted), whose type is `kind` (as Spark shows types)."""
+        """The value of `column`, as Spark SQL.
+
+        `column` is quoted, and `kind` is its type as Spark shows types.
+        """
         if self.transform == "bucket":
             return f"pmod(hash({column}), {self.buckets})"
         if kind == "timestamp":
@@ -93,7 +98,10 @@ class PartitionField:
         }[self.transform]
 
     def check_type(self, kind: str) -> None:
-        """Raises PipelineError when a column of this type (as Spark shows types) cannot be divided so."""
+        """Raises PipelineError when a column of this type cannot be divided so.
+
+        `kind` is the type as Spark shows types.
+        """
         fitting = {
             "identity": r"string|boolean|tinyint|smallint|int|bigint|date|timestamp(_ntz)?|decimal\(.*",
             "hour": r"timestamp(_ntz)?",

@@ -1,4 +1,7 @@
-"""Spark SQL's text for names, types and values, and the settings under which tables are written."""
+"""Spark SQL's text for names, types and values.
+
+Also the settings under which tables are written.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ def text(value: str) -> str:
 
 
 def ddl(kind: DataType) -> str:
-    """The type as DDL, every name in it quoted; equal for types that differ in nullability only."""
+    """The type as DDL, with every name in it quoted.
+
+    It is equal for types that differ in nullability only.
+    """
     if isinstance(kind, StructType):
         return f"struct<{', '.join(f'{quoted(field.name)}: {ddl(field.dataType)}' for field in kind)}>"
     if isinstance(kind, ArrayType):

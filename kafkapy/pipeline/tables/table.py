@@ -1,4 +1,6 @@
-"""A table that a pipeline writes, one batch after the other; the formats are in modules of their own.
+"""A table that a pipeline writes, one batch after the other.
+
+Each format is in a module of its own.
 
 A row is the parsed columns and, from the record:
 
@@ -87,8 +89,11 @@ class Table(ABC):
         return rows.select(*(quoted(name) for name in rows.columns if name.lower() not in derived))
 
     def check_shape(self, schema: StructType | None = None) -> None:
-        """Raises PipelineError when there is a table that no pipeline with this partitioning made, or one to
-        which rows of `schema` (the columns of the data) cannot be added."""
+        """Raises PipelineError when there is a table that the pipeline cannot write to.
+
+        That is a table that no pipeline with this partitioning made, or one to which rows of `schema` (the
+        columns of the data) cannot be added.
+        """
         if schema is not None:
             self._check_columns(StructType([*schema, *RECORD_COLUMNS]))
         if not self.exists():
@@ -122,9 +127,10 @@ class Table(ABC):
 
     @abstractmethod
     def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
-        """Brings the table to the last record of each key. `keys`: columns, or none for the record's key.
+        """Brings the table to the last record of each key.
 
-        The last column of `rows` is `_deleted BOOLEAN`: true for a tombstone, whose parsed columns are null.
+        `keys` are columns, or none for the record's key. The last column of `rows` is `_deleted BOOLEAN`:
+        true for a tombstone, whose parsed columns are null.
         """
 
     @abstractmethod
@@ -133,8 +139,11 @@ class Table(ABC):
 
     @abstractmethod
     def maintain(self, retain: timedelta) -> list[str]:
-        """Merges small files and deletes files that no version of the table needs which is younger than
-        `retain`; lines that say what was done. No batch may be written meanwhile."""
+        """Merges small files, deletes old ones, and returns lines that say what was done.
+
+        It deletes files that no version of the table younger than `retain` needs. No batch may be written
+        meanwhile.
+        """
 
     # -- what each format does its own way
 
@@ -156,7 +165,10 @@ class Table(ABC):
 
     @abstractmethod
     def _batches(self, session: SparkSession) -> Iterator[Batch | None]:
-        """The appended batches, newest first; None at the end where the table has forgotten older ones."""
+        """The appended batches, newest first.
+
+        The last one is None where the table has forgotten older ones.
+        """
 
     def _problem(self, schema: StructType) -> str | None:
         """Why the format cannot have a table with these names."""
@@ -168,9 +180,10 @@ class Table(ABC):
     # -- what is common
 
     def _has(self, rows: DataFrame, batch: Batch, *, numbered: bool = False) -> bool:
-        """Whether the batch is there. `numbered`: the table has said that it has that number or a later one.
+        """Whether the batch is in the table.
 
-        Raises PipelineError when what is there under the number is another batch.
+        `numbered`: the table has said that it has that number or a later one. Raises PipelineError when what
+        is there under the number is another batch.
         """
         forgotten = False
         for written in self._batches(rows.sparkSession):
@@ -221,8 +234,11 @@ class Table(ABC):
         return StructType([field for field in schema if field.name.lower() not in derived])
 
     def _prepare(self, rows: DataFrame, *, marked: bool = False) -> DataFrame:
-        """`rows` with exactly the columns of the table, which is made or given more columns before; if
-        `marked`, with the column `_deleted`."""
+        """`rows` with exactly the columns of the table.
+
+        The table is made, or given more columns, before. If `marked`, the rows have the column `_deleted`
+        too.
+        """
         mark = [rows.schema[-1]] if marked else []
         plain = StructType(rows.schema[:-1] if marked else list(rows.schema))
         self._check_columns(plain, [field.name for field in mark])

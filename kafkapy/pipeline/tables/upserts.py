@@ -32,8 +32,11 @@ RECORD_KEY: Final = "_key"
 
 
 class Upsert:
-    """`table`, as it stands in a statement, brought to the last record of each of `keys` (none: the record's
-    key); `partition` is the column with the record's partition."""
+    """Brings a table to the last record of each key.
+
+    `table` is written as it stands in a statement. Without `keys`, the record's key is meant. `partition` is
+    the column with the record's partition.
+    """
 
     def __init__(self, table: str, keys: Sequence[str], partition: str = "_partition") -> None:
         self._table = table
@@ -77,7 +80,10 @@ class Upsert:
         )
 
     def _last_of_each(self, rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-        """One shuffle, by the key; the last of each key and partition by offset, and of those the last."""
+        """The last record of each key, with one shuffle, by the key.
+
+        First the last of each key and partition by offset, and then the last of those.
+        """
         columns = [f.col(quoted(key)) for key in keys]
         partition = f.col(self._partition)
         within = Window.partitionBy(*columns, partition).orderBy(f.col("_offset").desc())
