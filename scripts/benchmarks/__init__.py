@@ -1,1 +1,4 @@
-"""What `scripts/bench` measures: suites, the loads that they run, and what they measure with."""
+"""What `scripts/bench` measures, and with what.
+
+These are suites, the loads that they run, and what they measure with.
+"""

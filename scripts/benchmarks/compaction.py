@@ -1,7 +1,8 @@
-"""A directory to compact, and what a server needs for that: time, CPU, and the patience of its producers.
+"""A directory to compact, and what a server needs to compact it.
 
-The directory is written once; every server gets the same files. It starts with cleanup.policy=delete and is
-told to compact while it runs; it is done when its cleaner-offset-checkpoint says so.
+That is time, CPU, and the patience of its producers. The directory is written once; every server gets the
+same files. It starts with cleanup.policy=delete and is told to compact while it runs; it is done when its
+cleaner-offset-checkpoint says so.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ class Dirty(NamedTuple):
 
 
 def write_directory(root: Path, nbytes: int, keys: int, record_bytes: int, codec: Compression) -> Dirty:
-    """A partition's directory with so many bytes in closed segments, and one record behind them."""
+    """A partition's directory with so many bytes in closed segments.
+
+    One record follows them.
+    """
     chance = random.Random(5)
     config = LogConfig(segment_bytes=SEGMENT_BYTES, cleanup_policy=frozenset({"compact"}))
     manager = LogManager([root], defaults=config, clock=Clock(), durability="os")
@@ -149,7 +153,10 @@ class Subject:
         }
 
     def probe(self, idle_seconds: float) -> Figures:
-        """Produce one record after the other to another topic, first in quiet, then during compaction."""
+        """Produce one record after the other to another topic.
+
+        First in quiet, then during compaction.
+        """
         prober = _Prober(self._server.bootstrap_servers)
         prober.run_until(lambda: prober.seconds > min(2.0, idle_seconds))  # warm up
         idle = prober.run_until(lambda: prober.seconds > idle_seconds)

@@ -1,7 +1,8 @@
-"""What one producer's acknowledgements take while others keep the server busy, and how long it stalls.
+"""What one producer's acknowledgements take while others keep the server busy.
 
-The others are a process of their own (`python -m scripts.benchmarks.neighbours KIND ADDRESS TOPIC`), which
-says that it is at work and goes on until its standard input ends.
+Also how long the producer stalls. The others are a process of their own (`python -m
+scripts.benchmarks.neighbours KIND ADDRESS TOPIC`), which says that it is at work and goes on until its
+standard input ends.
 """
 
 from __future__ import annotations
@@ -61,8 +62,10 @@ def beside_a_wide_producer(target: Target, scale: float) -> Figures:
 
 
 def beside_topic_creation(target: Target, scale: float) -> Figures:
-    """Load: topics of 500 partitions are made, written to and deleted without a pause, one producer writes to
-    another topic."""
+    """Load: topics are created and deleted while one producer writes to another topic.
+
+    Topics of 500 partitions are made, written to and deleted without a pause.
+    """
     return _beside("topics", target, scale, 1)
 
 

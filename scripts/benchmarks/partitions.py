@@ -9,7 +9,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 
 def topic_sizes(partitions: int, topic_size: int) -> dict[str, int]:
-    """Names of topics, and how many of so many partitions each has: `topic_size`, the last what is left."""
+    """The names of topics, and how many of the partitions each has.
+
+    Each has `topic_size`, and the last has what is left.
+    """
     starts = range(0, partitions, topic_size)
     return {f"bench-{n}": min(topic_size, partitions - start) for n, start in enumerate(starts)}
 

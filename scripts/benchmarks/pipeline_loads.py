@@ -1,7 +1,8 @@
-"""What Spark does with a topic: reading it in three ways, and pipelines that append and upsert it into Delta.
+"""What Spark does with a topic: reads in three ways, and pipelines into Delta.
 
-Reads go into Spark's `noop` sink, which takes every column and writes nothing. Pipelines are run as
-`kafkapy pipeline run --once` runs them, in the one warm session of the benchmark.
+The pipelines append and upsert. Reads go into Spark's `noop` sink, which takes every column and writes
+nothing. Pipelines are run as `kafkapy pipeline run --once` runs them, in the one warm session of the
+benchmark.
 """
 
 from __future__ import annotations

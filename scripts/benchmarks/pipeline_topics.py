@@ -1,6 +1,7 @@
-"""The topic of the pipeline benchmark: JSON records of about 100 bytes, the same in every server.
+"""The topic of the pipeline benchmark: JSON records of about 100 bytes.
 
-Keys are the account's number: each account has ten records, all in one partition.
+The records are the same in every server. Keys are the account's number: each account has ten records, all in
+one partition.
 """
 
 from __future__ import annotations

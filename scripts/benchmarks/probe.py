@@ -1,4 +1,7 @@
-"""How long a broker keeps a client waiting that asks for next to nothing: how long its event loop stalls."""
+"""How long a broker's event loop stalls.
+
+That is how long it keeps a client waiting that asks for next to nothing.
+"""
 
 from __future__ import annotations
 

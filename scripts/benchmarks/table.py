@@ -86,9 +86,10 @@ def as_json(results: Results) -> dict[str, Any]:
 def markdown(
     results: Results, titles: Mapping[str, str], servers: Sequence[str], date: str, conditions: str
 ) -> str:
-    """One table: a row per figure, a column per server, how many times the last column's figure each is.
+    """One table: a row for each figure, a column for each server.
 
-    `titles` are those of the loads, by name.
+    Further columns say how many times the last server's figure each is. `titles` are those of the loads, by
+    name.
     """
     reference, others = servers[-1], servers[:-1]
     lines = [f"Measured {date} on {machine()}; {conditions}. Ratios are to `{reference}`.", ""]

@@ -17,8 +17,11 @@ _rounds = itertools.count(1)
 
 
 def create_topics(target: Target, scale: float) -> Figures:
-    """Load: one CreateTopics for all, until the last has its leaders, and until each partition has its
-    directory, which both brokers make later; then delete them."""
+    """Load: create many topics in one request, then delete them.
+
+    One CreateTopics is for all. It is measured until the last topic has its leaders, and until each partition
+    has its directory, which both brokers make later.
+    """
     count = int(_TOPICS * scale)
     prefix = f"many-{next(_rounds)}-"
     topics = [f"{prefix}{n}" for n in range(count)]

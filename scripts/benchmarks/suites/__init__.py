@@ -1,7 +1,8 @@
-"""The suites of `scripts/bench`: each module here is one, named as the module is, with - for _.
+"""The suites of `scripts/bench`: each module here is one.
 
-Its `main(options)` takes the command line's options and prints the figures. When it could not measure all of
-them, it raises one of FAILURES or returns 1. Its docstring is its help, the first line its line in the list.
+A suite is named as its module is, with - for _. Its `main(options)` takes the command line's options and
+prints the figures. When it could not measure all of them, it raises one of FAILURES or returns 1. Its
+docstring is its help, the first line its line in the list.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from scripts.benchmarks.servers import FAILURES
 
 
 def descriptions() -> dict[str, str]:
-    """The first line of each suite by its name; read, not imported: one suite's import needs Spark."""
+    """The first line of each suite by its name.
+
+    It is read, not imported: one suite's import needs Spark.
+    """
     modules = sorted(Path(__file__).parent.glob("[!_]*.py"))
     return {path.stem.replace("_", "-"): _first_line(path) for path in modules}
 
