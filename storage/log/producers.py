@@ -117,7 +117,7 @@ class ProducerEntry:
         return _BATCH.unpack_from(batches, len(batches) - _BATCH.size)[1] if batches else NO_OFFSET
 
     def set_epoch(self, epoch: int) -> None:
-        """Note the epoch of a batch: batches of another epoch cannot be duplicates."""
+        """Note the epoch of a batch: batches of another epoch are no duplicates of later ones."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.last_sequence = NO_SEQUENCE

@@ -211,7 +211,7 @@ class Segment:
                     self._rolling_timestamp = NO_TIMESTAMP
                 self.read_max_timestamp()
                 raise
-            for header in headers:  # the segment may have ended before the last of them
+            for header in headers:  # indexing may have stopped before the last of them
                 if header.max_timestamp > self.max_timestamp:
                     self._max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
         self.size = position + nbytes
