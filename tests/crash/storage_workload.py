@@ -169,7 +169,7 @@ class Workload:
         load(self._manager)
         for tp, model in self._models.items():
             if self._logs.get(tp) is None:
-                assert not model.contents, f"{tp} is gone"
+                assert not model.sequence, f"{tp} is gone"  # an append that failed leaves no files either
                 self._logs.create(tp, model.topic_id, CONFIG)  # a new log that never got its files
 
     def _restart(self) -> None:
