@@ -3,8 +3,8 @@
 What Spark bears by itself: its consumers and its admin client retry for a minute (`default.api.timeout.ms`),
 so a broker that is back by then is not noticed. What it does not: a local master runs each task once, and any
 error of the source or of a batch ends the query. If what ended it may pass, the query is started again from
-its checkpoint, in the same session, unless no batch was written for `PATIENCE` seconds. The batch under way is
-run again.
+its checkpoint, in the same session, unless no batch was written for `PATIENCE` seconds. The batch under way
+is run again.
 """
 
 from __future__ import annotations
