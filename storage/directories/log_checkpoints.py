@@ -3,6 +3,9 @@
 A directory has one file of each kind (offset_checkpoint.py). For logs that are not served (damaged ones) what
 the file said stays. Everything is called from the event loop's thread, except the function that `prepare`
 returns.
+
+Crash story: a log start offset is written after a high watermark that reaches it. A crash may take unsynced
+records, the log start offset among them: recovery then believes the offset, and gives none twice.
 """
 
 from __future__ import annotations
@@ -76,7 +79,7 @@ class LogCheckpoints:
         """
         for name, file in self._files[directory].items():
             if file.mentions(topic_partition):
-                file.write(self._offsets(directory, name))
+                self._prepare(directory, name)()
 
     def before_truncation(self, directory: LogDirectory) -> None:
         """Write the recovery points of a directory, before one of its logs is truncated.
@@ -87,11 +90,35 @@ class LogCheckpoints:
 
     def prepare(self, name: str) -> Callable[[], None]:
         """Collect what the files of this name are to say; return the function that writes them."""
-        return _all_of(
-            files[name].prepare(self._offsets(directory, name))
-            for directory, files in self._files.items()
-            if directory.error is None
-        )
+        return _all_of(self._prepare(directory, name) for directory in self._files if directory.error is None)
+
+    def _prepare(self, directory: LogDirectory, name: str) -> Callable[[], None]:
+        offsets = self._offsets(directory, name)
+        write = self._files[directory][name].prepare(offsets)
+        if name != LOG_START_OFFSETS:
+            return write
+        starting = [log for log in self._logs_in(directory) if log.topic_partition in offsets]
+        return self._after_high_watermarks(directory, starting, write)
+
+    def _after_high_watermarks(
+        self, directory: LogDirectory, logs: Iterable[PartitionLog], write_log_starts: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Have log start offsets written after the high watermarks that they lack on disk."""
+        file = self._files[directory][HIGH_WATERMARKS]
+        lacking = {
+            log.topic_partition: log.high_watermark
+            for log in logs
+            if log.log_start_offset > file.written.get(log.topic_partition, 0)
+        }
+        if not lacking:
+            return write_log_starts
+        write_high_watermarks = file.prepare_changes(lacking)
+
+        def write() -> None:
+            write_high_watermarks()
+            write_log_starts()
+
+        return write
 
     def prepare_recovery_points(self) -> Callable[[], None]:
         """Collect the recovery points, and the leader epochs they rely on.
@@ -121,14 +148,19 @@ class LogCheckpoints:
 
         Returns the function that writes them, besides those of the others.
         """
-        changes: dict[LogDirectory, dict[TopicPartition, int]] = {}
+        changed: dict[LogDirectory, list[PartitionLog]] = {}
         for log in logs:
-            changes.setdefault(log.log_directory, {})[log.topic_partition] = log.log_start_offset
+            changed.setdefault(log.log_directory, []).append(log)
         return _all_of(
-            self._files[directory][LOG_START_OFFSETS].prepare_changes(offsets)
-            for directory, offsets in changes.items()
+            self._prepare_log_starts(directory, each)
+            for directory, each in changed.items()
             if directory.error is None
         )
+
+    def _prepare_log_starts(self, directory: LogDirectory, logs: list[PartitionLog]) -> Callable[[], None]:
+        offsets = {log.topic_partition: log.log_start_offset for log in logs}
+        write = self._files[directory][LOG_START_OFFSETS].prepare_changes(offsets)
+        return self._after_high_watermarks(directory, logs, write)
 
     def save_leader_epochs(self) -> None:
         """Save the leader epochs of all logs, here and now, as far as possible."""
@@ -144,8 +176,8 @@ class LogCheckpoints:
         Raises:
             StorageError: the disk is full, or failed.
         """
-        for name, file in self._files[directory].items():
-            file.write(self._offsets(directory, name))
+        for name in self._files[directory]:
+            self._prepare(directory, name)()
 
     def __contains__(self, directory: LogDirectory) -> bool:
         """Whether the directory's files were read."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.log_start_saves import LogStartSaves
-from kafkapy.storage.disk.checkpoints import LOG_START_OFFSETS, read_offsets
+from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, read_offsets
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.storage.log_harness import START_MS, TOPIC_ID, Fault, Logs, fill
@@ -87,3 +88,31 @@ async def test_an_offset_stays_written_when_its_segments_are_deleted(tmp_path: P
     assert log.segments.first.base_offset == log.log_start_offset
     logs.manager.checkpoint_log_start_offsets()()
     assert on_disk(logs) == {log.topic_partition: log.log_start_offset}
+
+
+async def test_an_offset_holds_when_a_crash_takes_the_records_up_to_it(tmp_path: Path) -> None:
+    """None is given twice: the log goes on where it said it begins."""
+    logs = Logs(tmp_path, durability="os")
+    fill(logs.log, 10)
+    logs.log.advance_high_watermark(10)
+    logs.log.advance_log_start_offset(10)
+    await LogStartSaves(logs.manager, Threads()).save([logs.log])
+    segment = logs.log.segments.active.path
+    logs.crash()
+    os.truncate(segment, 0)
+    logs.restart(clean=False)
+    assert (logs.log.log_start_offset, logs.log.log_end_offset) == (10, 10)
+
+
+async def test_an_offset_is_not_saved_before_a_high_watermark_that_reaches_it(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    saves = LogStartSaves(logs.manager, Threads())
+    log = filled(logs, 0)
+    log.advance_log_start_offset(4)
+    logs.files.faults = [Fault("write", errno.ENOSPC, HIGH_WATERMARKS)]
+    await saves.save([log])
+    assert not saves.is_saved(log)
+    assert on_disk(logs) == {}
+    logs.files.faults = []
+    await saves.save([log])
+    assert saves.is_saved(log)
