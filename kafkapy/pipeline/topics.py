@@ -187,7 +187,7 @@ class Topics:
     ) -> Iterator[Message]:
         """The records of [start, end) of each partition, and then the end.
 
-        By default these are all that are there now. They come In the order of offsets within a partition.
+        By default these are all that are there now. They come in the order of offsets within a partition.
         Partitions that `start` does not name are read from their beginning; those that `end` does not name to
         their present end.
         """
