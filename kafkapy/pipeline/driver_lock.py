@@ -1,9 +1,9 @@
 """The lock that Spark's JVM holds while it writes for a pipeline.
 
 It comes in addition to the driver's own lock (`State.lock`). The driver is two processes. When Python is
-killed the JVM learns of it by its closed standard input, and may still finish the commit that it is at: by
-then Python's lock is free, and the next driver would write the same batch beside it. So the JVM locks a file
-too (java.nio.channels.FileLock, released however the process ends), and the next driver waits for it. Nothing
+killed, the JVM learns of it by its closed standard input. It may still finish its present commit. By then
+Python's lock is free, and the next driver would write the same batch beside it. So the JVM locks a file too
+(java.nio.channels.FileLock, released however the process ends), and the next driver waits for it. Nothing
 else may open that file: a POSIX lock goes with the first descriptor that its process closes.
 """
 

@@ -139,7 +139,7 @@ class Topics:
         return self._list_offsets(topic, OffsetSpec.earliest())
 
     def end_offsets(self, topic: str, isolation: Isolation = "read_committed") -> dict[int, int]:
-        """The offset behind the last record that a reader of this isolation may see."""
+        """The offset after the last record that a reader of this isolation may see."""
         return self._list_offsets(topic, OffsetSpec.latest(), isolation)
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:

@@ -1,11 +1,11 @@
 """The audit of an append table: every offset that the pipeline has read, exactly once.
 
-What was skipped need not be in the table; it may be, of a batch that was killed before the reset.
+What was skipped need not be in the table. It may be there, from a batch that was killed before the reset.
 
-Both sides are reduced to offsets and joined in full; each offset gets one verdict, a kind of
-`audit_report.FINDINGS` or `NOTES`. Offsets that hold no record (transaction markers, aborted transactions,
-compacted records) are simply not among the records read, so that nothing is missed there; a row there is
-foreign, unless the topic is compacted: then its record was there once.
+Both sides are reduced to offsets and joined in full. Each offset gets one verdict, a kind of `FINDINGS` or
+`NOTES` in `report.py`. Offsets that hold no record (transaction markers, aborted transactions, compacted
+records) are not among the records read, so nothing is missed there. A row there is foreign, unless the topic
+is compacted: then its record was there once.
 """
 
 from __future__ import annotations

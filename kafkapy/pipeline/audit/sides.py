@@ -7,8 +7,8 @@ The rows are the table's. The records and the dead letters are the topic's. The 
     dead letters  partition, offset
 
 `identity` is what the pipeline matches rows by: the record key, or a struct of columns of the value. A deep
-audit adds `digest`, a hash of the content, to rows and records; it reads the values as the pipeline would
-read them now, so after a change of the schema older rows may differ rightly.
+audit adds `digest`, a hash of the content, to rows and records. It reads the values as the pipeline would
+read them now, so older rows may rightly differ after a change of the schema.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ A dead letter has the record's own key, value and headers, byte for byte, and fu
     kafkapy.source         TOPIC-PARTITION-OFFSET of the record
     kafkapy.timestamp      its timestamp, in milliseconds since 1970
     kafkapy.pipeline       the pipeline's name
-    kafkapy.table-id       whose it is: several pipelines, of one name even, may share a topic of dead letters
+    kafkapy.table-id       whose it is: several pipelines, even of one name, may share a dead-letter topic
     kafkapy.topic-id       which topic of that name the source is in: one created anew has other records
                            there; left out where brokers have no such ids
     kafkapy.schema-id      the id of the writer's schema, where the value carries one

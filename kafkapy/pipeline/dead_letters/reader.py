@@ -30,7 +30,7 @@ from kafkapy.pipeline.state import Incarnation, State
 from kafkapy.pipeline.topics import Topics
 
 _SOURCE: Final = re.compile(r"(.+)-(\d+)-(\d+)")
-# The value that a record had, behind the column that it does not fit: the same error in all of them.
+# The value that a record had, after the column that it does not fit: the same error in all of them.
 _VALUE: Final = re.compile(r"(does not match the schema: .*? is not .*?) but .*", re.DOTALL)
 
 Headers = list[tuple[str, bytes | None]]

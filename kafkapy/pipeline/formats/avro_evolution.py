@@ -3,12 +3,12 @@
 The reader's schema begins as the first writer's and takes in the others in the order in which they were met,
 so that the table's columns are only ever added to:
 
-- A field that some writer has not is optional: null, or its default, in that writer's records.
+- A field that some writer does not have is optional: null, or its default, in that writer's records.
 - A field keeps the type that it had first. The values of a writer with another type are read by Avro's rules
   (an int as a long, one branch of a union as that branch); those that cannot be are dead letters.
 - int is read as BIGINT and float as DOUBLE: a later writer may have promoted them, and no table can turn an
   INT column into a BIGINT one where it stands.
-- Enums take in new symbols, records of another name are the same record under an alias.
+- Enums take in new symbols. Records of another name are the same record under an alias.
 
 Avro's resolution looks at the stored types only: it would read timestamp-millis as timestamp-micros, or a
 decimal of scale 2 as one of scale 4, and be wrong by the factor. `logical_conflict` finds such writers.

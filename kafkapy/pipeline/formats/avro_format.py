@@ -6,7 +6,7 @@ The framing is the schema registry's (`framing.py`). With `schemas` or a registr
 
 Spark's `from_avro` gives a struct of nulls for a value that it cannot decode, and does not look at what is
 left over of one that it can. So every value is decoded as the first field of a record whose second is eight
-known bytes, put behind the value: a value is what its schema says if and only if those come out again.
+known bytes, put after the value: a value is what its schema says if and only if those come out again.
 """
 
 from __future__ import annotations

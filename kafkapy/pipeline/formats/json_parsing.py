@@ -5,7 +5,7 @@ of an array for the row. So the text is read as the one element of an array with
 
     {"r":[TEXT]}
 
-where whatever stands before or behind the object makes the whole malformed or gives `r` another length.
+where whatever stands before or after the object makes the whole malformed or gives `r` another length.
 `columnNameOfCorruptRecord` is set for a malformed text, where `r` is null, and for a value of another type
 than its column's, where the columns that could be read are there: so the two are told apart, and which column
 it was is looked for only in the few records that are wrong.
@@ -13,7 +13,7 @@ it was is looked for only in the few records that are wrong.
 What Spark's reader decides: names match by their exact letters; fields that no column names are ignored, of a
 field that is there twice the last counts; a STRING column takes any value, as its JSON text; a BINARY one is
 base64; timestamps and dates are ISO 8601, numbers for a TIMESTAMP are seconds since 1970; a DECIMAL takes
-numbers and texts, and rounds what has more digits behind the point. Ours: JSON is RFC 8259 (no NaN, no single
+numbers and texts, and rounds what has more digits after the point. Ours: JSON is RFC 8259 (no NaN, no single
 quotes); a TIMESTAMP beyond the year 9999 is an error, for it was given in milliseconds, as is a number that
 a FLOAT or DOUBLE would hold as Infinity; a TIMESTAMP without a zone is UTC, on whatever machine; a value may
 bear the framing of the schema registry's JSON serializer.
@@ -52,7 +52,7 @@ READER_OPTIONS: Final = {
 _YEAR_10000: Final = 253_402_300_800
 # A number with an exponent that is not negative, or with as many digits as are too many for a FLOAT.
 _GREAT: Final = r"[:\[,\s]-?(?:[\d.]++[eE]\+?\d|\d{39})"
-# With the name before it; behind a key stands a colon.
+# With the name before it; a colon stands after a key.
 _INFINITE: Final = r'"[^":]*":[^:]*"-?Infinity"(?!:)'
 # Each is code that Spark compiles; in a table of a thousand columns the others are "a field".
 _MOST_NAMED: Final = 100

@@ -4,7 +4,7 @@ A batch is decoded to messages by protobuf's own C code, and then read field by 
 that Python's part is one list comprehension a field. Types as in protobuf_columns.py.
 
 A value that begins with a zero byte is framed by a schema registry: 0, the schema's id (4 bytes), and the
-path of the message in its file, as zigzag varints behind their number; a single 0 is the first message. It
+path of the message in its file, as zigzag varints after their number; a single 0 is the first message. It
 cannot be a bare message: no field has the number 0.
 """
 

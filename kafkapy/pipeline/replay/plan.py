@@ -1,8 +1,8 @@
 """Which task of a replay produces which source partitions, and how fast.
 
-A partition lies whole in one task, for its order. Partitions are dealt out largest first, each to the task
+All of a partition is in one task, for its order. Partitions are dealt out largest first, each to the task
 that has least. With a rate there are as many tasks as run at once, each with the share of the rate that it
-has of the records: so they end together, and in sum keep to the rate.
+has of the records. So they end together, and in sum keep to the rate.
 """
 
 from __future__ import annotations

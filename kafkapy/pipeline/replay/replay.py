@@ -1,10 +1,10 @@
 """Writes a table's rows back into a topic, as the records that they were.
 
     key, timestamp, headers    the record's own
-    value                      raw: the same bytes; else made again from the columns (`replay_values`)
+    value                      raw: the same bytes; else made again from the columns (`values.py`)
     header kafkapy.source      `topic-partition-offset` of the record
 
-The executors produce (`replay_task`), in the order of offsets within each source partition. At least once: a
+The executors produce (`task.py`), in the order of offsets within each source partition. At least once: a
 replay that was stopped and started again repeats what it had written, and readers drop what they have by
 `kafkapy.source`. A target topic that does not exist is made with as many partitions as the table's rows came
 from, and without retention by time, which would delete old records within minutes, as they keep their

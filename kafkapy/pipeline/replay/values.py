@@ -5,8 +5,8 @@ They get the columns that `COLUMNS` of `task.py` names. The value is made from t
     raw         the bytes, as they were
     json        one object, without the fields that are null; timestamps are ISO 8601 in UTC
     avro        bare, by the schema; where values carry schema ids, by the newest that fits, with its id
-                (`replay_avro`)
-    protobuf    bare, by the descriptor set; encoded by the task (`replay_protobuf`)
+                (`avro.py`)
+    protobuf    bare, by the descriptor set; encoded by the task (`protobuf.py`)
 
 A row whose columns are all null becomes a null value, for a null value became such a row.
 """

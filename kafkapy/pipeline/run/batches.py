@@ -2,20 +2,21 @@
 
 `foreachBatch` calls it with the records between two sets of offsets:
 
-0. The topic is still the one that the offsets are of: created anew, it may have them too, of other records.
+0. The topic must still be the one that the offsets are of. One created anew may have the same offsets, of
+   other records.
 1. Values are parsed; a record that cannot be a row has an error (`_error`).
 2. The records with errors go to the dead-letter topic.
-3. The rows go into the table, in one commit, and this is where the batch happens or does not.
+3. The rows go into the table, in one commit. This is where the batch happens or does not.
 4. progress.json is written.
 
-Killed before 3, Spark runs the batch again with the same records: dead letters may be there twice, the table
-has nothing. Killed after 3, Spark runs it again too; the table knows the batch by its number and offsets, and
-stays as it is (`tables/batch.py`).
+When it is killed before 3, Spark runs the batch again with the same records. Dead letters may be there twice;
+the table has nothing. When it is killed after 3, Spark runs the batch again too. The table knows the batch by
+its number and offsets, and stays as it is (`tables/batch.py`).
 
-A batch without errors, the usual one, is computed once: it goes straight into the table, and Spark is told to
-fail at the first error (`_strictly`). Only when there is one do the executors keep the parsed batch, which is
-then read twice (`_sorting_out`), and so with the following ones until one has no error. To keep all batches
-would take as long again as to write them.
+A batch without errors, the usual one, is computed once. It goes straight into the table, and Spark is told to
+fail at the first error (`_strictly`). Only when there is an error do the executors keep the parsed batch,
+which is then read twice (`_sorting_out`). The same is done with the following batches until one has no error.
+Keeping all batches would take as long again as writing them.
 """
 
 from __future__ import annotations
@@ -217,7 +218,7 @@ class Batches:
 class _Counted:
     """A data frame that counts its rows while it is computed for something else.
 
-    Counting divides Spark's generated code in two: it belongs where rows are made anyway, behind the parsing.
+    Counting divides Spark's generated code in two: it belongs where rows are made anyway, after the parsing.
     """
 
     _PATIENCE: Final = 2.0  # seconds; Spark tells it by a listener, a moment after the job

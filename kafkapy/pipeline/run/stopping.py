@@ -1,7 +1,7 @@
 """Asking a run to stop: by SIGINT or SIGTERM, or by an event of the program that runs it.
 
 The first signal asks: the batch that is being written is finished. A second one abandons it, which leaves
-nothing behind either. A signal only sets an event: Python runs its handler between two steps of the main
+nothing over either. A signal only sets an event: Python runs its handler between two steps of the main
 thread, which may be waiting for an answer of the JVM on the very connection that the handler would use.
 """
 

@@ -10,8 +10,8 @@ Each batch has one folder:
 
 A batch is written in the staging folder and published by one rename, so readers see all of it or nothing, and
 need no `_spark_metadata`. Folders are numbered on; batch ids begin again with another incarnation. A batch
-that runs again finds its own name in the newest folder and leaves it. Killed before the rename, its files are
-in the staging folder, which is emptied when the next batch is written.
+that runs again finds its own name in the newest folder and leaves it. If a batch is killed before the rename,
+its files are in the staging folder, which is emptied when the next batch is written.
 
 Trimming replaces the folders that hold rows before and after a position: the new folder is written in the
 staging folder, the old one moved to `_kafkapy/replaced/`, the new one to its place, the old one deleted.
