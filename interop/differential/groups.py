@@ -21,12 +21,18 @@ SUBSCRIPTION = b"\x00\x00" + encode(ConsumerProtocolSubscription(topics=["t"]), 
 
 
 def find_coordinator(broker: Broker) -> None:
-    """Wait until the broker coordinates groups: the first request makes the topic for them."""
+    """Wait until the broker coordinates groups: the first request makes the topic for them.
+
+    Groups are asked for by many names, so that every partition is asked: one may be loaded after another.
+    """
+    names = [f"any-{number}" for number in range(50)]
 
     def ready() -> bool:
         found = broker.main.quietly(FindCoordinatorRequest(key="any"), 2)
         listed = broker.main.quietly(ListGroupsRequest(), 0)
-        return bool(found.error_code == listed.error_code == 0)
+        described = broker.main.quietly(DescribeGroupsRequest(groups=names), 0)
+        codes = {found.error_code, listed.error_code, *(each.error_code for each in described.groups)}
+        return codes == {0}
 
     wait_until(ready)
 
