@@ -140,9 +140,10 @@ def random_value(chance: random.Random, limit: int) -> bytes:
 def create_topic(servers: str, topic: str, partitions: int, config: dict[str, str]) -> None:
     """Create a topic, or find it there."""
     admin = AdminClient({"bootstrap.servers": servers, **RECONNECT})
-    future = admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic]
+    new = NewTopic(topic, partitions, 1, config=config)
+    future = admin.create_topics([new], request_timeout=DEADLINE)[topic]
     try:
-        future.result(DEADLINE)
+        future.result()  # the client answers by itself, also where the broker is gone
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
