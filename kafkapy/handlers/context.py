@@ -25,35 +25,24 @@ others run to their end, since they may be in the middle of a change, and their 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
-from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.producer_ids import ProducerIds
-from kafkapy.fetch.sessions import FetchSessionCache
+from kafkapy.fetch.read import FetchParts
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.network.connection import Connection
 from kafkapy.process.clock import Clock
-from kafkapy.process.turns import Turns
 from kafkapy.process.validation import Validation
-from kafkapy.process.waiters import Waiters
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
-from kafkapy.replicas.replica_manager import ReplicaManager
-from kafkapy.storage.directories.log_manager import LogManager
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
-class BrokerParts(Protocol):
+class BrokerParts(FetchParts, Protocol):
     """The parts of a broker that handlers use."""
 
-    config: BrokerConfig
     clock: Clock
     node_id: int
     cluster_id: str
@@ -62,20 +51,10 @@ class BrokerParts(Protocol):
     admin: ClusterAdmin
     """What changes the metadata."""
     producer_ids: ProducerIds
-    logs: LogManager
-    replicas: ReplicaManager
     log_starts: LogStartSaves
     log_mover: LogMover
     groups: GroupCoordinator
-    fetch_sessions: FetchSessionCache
-    waiters: Waiters
-    turns: Turns
     validation: Validation
-    conversions: asyncio.Semaphore
-    """Taken by requests that keep a worker thread busy with converting records of other formats."""
-
-    async def blocking(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `call` in a worker thread."""
 
 
 class Node(NamedTuple):

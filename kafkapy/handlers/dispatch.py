@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Has the requests of all connections handled (`kafkapy.network.in_flight.Dispatcher`)."""
+    """Has the requests of all connections handled (`kafkapy.network.dispatcher.Dispatcher`)."""
 
     def __init__(self, broker: BrokerParts) -> None:
         self._broker = broker

@@ -25,9 +25,11 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from kafkapy.network.answers import Pipelined
+from kafkapy.network.dispatcher import Endpoint
 from kafkapy.network.outbound import discard
+from kafkapy.network.shared import Shared
 from kafkapy.process.turns import VALUES_AT_ONCE
-from kafkapy.process.validation import Payer, Validation
+from kafkapy.process.validation import Payer
 from kafkapy.process.waiters import Watch
 from kafkapy.protocol.codec import decode_from, holds_more
 from kafkapy.protocol.errors import DecodeError, OverBudgetError
@@ -59,51 +61,6 @@ class Client(Payer, Protocol):
 
     def close(self, why: str | None = None) -> None:
         """Close now, and log why."""
-
-
-class Shared(Protocol):
-    """What the requests of all connections share (shared.py)."""
-
-    loop: asyncio.AbstractEventLoop
-    validation: Validation
-    buffered_bytes: int
-
-    @property
-    def dispatcher(self) -> Dispatcher:
-        """Has requests handled."""
-
-    def release_memory(self, nbytes: int) -> None:
-        """Take note that a request that a handler kept is gone."""
-
-
-class Endpoint(Protocol):
-    """Who handles the requests of one API."""
-
-    @property
-    def request_class(self) -> Any: ...
-
-    @property
-    def response_class(self) -> Any: ...
-
-    @property
-    def abandon(self) -> bool:
-        """Whether a request changes nothing, so that it ends when its client goes away."""
-
-
-class Dispatcher(Protocol):
-    """Has requests handled; handlers/dispatch.py says how."""
-
-    def endpoint(self, header: RequestHeader) -> Any:
-        """The Endpoint of a request, or None."""
-
-    def refusal(self, header: RequestHeader) -> tuple[RequestHeader, Any, Any] | None:
-        """Header, Endpoint and response that answer a request without an endpoint, or None."""
-
-    def call(self, connection: Any, header: RequestHeader, endpoint: Any, request: Any) -> Any:
-        """What becomes of a decoded request (kafkapy/handlers/context.py says what that may be)."""
-
-    def failed(self, connection: Any, header: RequestHeader, endpoint: Any, error: Exception) -> Any:
-        """The response to a request that failed, or None."""
 
 
 class _Request:

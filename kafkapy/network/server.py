@@ -30,7 +30,7 @@ from kafkapy.configs.listeners import Listener, format_address
 from kafkapy.network.channel import PlainChannel
 from kafkapy.network.connection import Connection
 from kafkapy.network.connection_limits import ConnectionLimits
-from kafkapy.network.in_flight import Dispatcher
+from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.network.shared import Shared
 from kafkapy.process.timers import STALL_SECONDS
 from kafkapy.process.validation import Validation

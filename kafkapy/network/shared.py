@@ -13,7 +13,7 @@ import asyncio
 from typing import Final, Protocol
 
 from kafkapy.network.cold_reads import ColdReads
-from kafkapy.network.in_flight import Dispatcher
+from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.process.validation import Validation
 
 SHARED_BUFFER: Final = 256 << 10

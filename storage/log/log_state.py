@@ -17,7 +17,7 @@ from kafkapy.storage.disk.files import DiskFullError, is_disk_full
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.epochs import LeaderEpochCache
-from kafkapy.storage.log.flush import UnsyncedFiles
+from kafkapy.storage.log.flush import FlushTicket, UnsyncedFiles
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.log_reader import LogReader
@@ -61,6 +61,7 @@ class LogState:
     """What the parts of a log know of it, and change."""
 
     __slots__ = (
+        "abandoned",
         "cleaned_offset",
         "cleaning",
         "config",
@@ -79,6 +80,7 @@ class LogState:
         "reader",
         "segments",
         "snapshots",
+        "ticket",
         "topic_id",
         "topic_partition",
         "unsynced",
@@ -129,6 +131,10 @@ class LogState:
         """Everything below was compacted; None if nothing ever was."""
         self.cleaning: Cleaning | None = None
         """The compaction that is under way."""
+        self.ticket: FlushTicket | None = None
+        """The flush that is under way."""
+        self.abandoned = False
+        """The partition was deleted: its files may be gone, and there is nothing to keep."""
 
     @property
     def size(self) -> int:

@@ -30,21 +30,14 @@ from typing import TypeVar
 from kafkapy.protocol.compression import MAX_DECOMPRESSED
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP
-from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
 from kafkapy.storage.disk.files import StorageError, release_all
-from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.append import Appender, AppendInfo
-from kafkapy.storage.log.epochs import LeaderEpochCache
 from kafkapy.storage.log.flush import FlushTicket
 from kafkapy.storage.log.invariants import check_log
-from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.log_reader import LogRead, TimestampOffset
 from kafkapy.storage.log.log_state import DAMAGE, LogState
-from kafkapy.storage.log.producer_snapshots import ProducerSnapshots
-from kafkapy.storage.log.producers import ProducerStates
 from kafkapy.storage.log.retention import ALL, delete_old_segments
-from kafkapy.storage.log.segments import Segments
 from kafkapy.storage.log.timestamp_search import LogChangedError, TimestampSearch
 from kafkapy.storage.log.truncation import Truncator
 from kafkapy.storage.log.txn_index import AbortedTxn
@@ -60,43 +53,7 @@ T = TypeVar("T")
 class PartitionLog(LogState):
     """The log of a topic partition in a directory of its own."""
 
-    __slots__ = ("_abandoned", "_appender", "_ticket", "_truncator")
-
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        path: str,
-        *,
-        topic_id: Uuid | None,
-        config: LogConfig,
-        log_directory: LogDirectory,
-        segments: Segments,
-        leader_epochs: LeaderEpochCache,
-        producers: ProducerStates,
-        snapshots: ProducerSnapshots,
-        log_start_offset: int,
-        log_end_offset: int,
-        flushed_offset: int,
-    ) -> None:
-        super().__init__(
-            topic_partition,
-            path,
-            topic_id=topic_id,
-            config=config,
-            log_directory=log_directory,
-            segments=segments,
-            leader_epochs=leader_epochs,
-            producers=producers,
-            snapshots=snapshots,
-            log_start_offset=log_start_offset,
-            log_end_offset=log_end_offset,
-            flushed_offset=flushed_offset,
-        )
-        self._appender = Appender(self)
-        self._truncator = Truncator(self, self._appender)
-        self._ticket: FlushTicket | None = None
-        self._abandoned = False
-        """The partition was deleted: its files may be gone, and there is nothing to keep."""
+    __slots__ = ()
 
     def __repr__(self) -> str:
         return (
@@ -145,7 +102,7 @@ class PartitionLog(LogState):
         self.log_directory.require_online()
         log_append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
         prepared.assign(self.log_end_offset, leader_epoch=leader_epoch, log_append_time=log_append_time)
-        return self._appender.append(prepared, origin, log_append_time, now_ms)
+        return Appender(self).append(prepared, origin, log_append_time, now_ms)
 
     def append_as_follower(self, records: memoryview, *, now_ms: int) -> AppendInfo:
         """Write batches as the leader has them, with its offsets and epochs.
@@ -166,7 +123,7 @@ class PartitionLog(LogState):
                     f"Offset {batch.header.base_offset} where {expected} is next in {self.topic_partition}.",
                 )
             expected = batch.header.next_offset
-        return self._appender.append(prepared, origin, NO_TIMESTAMP, now_ms)
+        return Appender(self).append(prepared, origin, NO_TIMESTAMP, now_ms)
 
     def roll(self, first_offset: int = 0) -> None:
         """Close the active segment and start a new one, unless it is empty.
@@ -177,7 +134,7 @@ class PartitionLog(LogState):
             StorageError: the disk is full, or failed; the active segment stays.
         """
         self.guarded("creating", self.make_files)
-        self.guarded("rolling", lambda: self._appender.roll(first_offset))
+        self.guarded("rolling", lambda: Appender(self).roll(first_offset))
 
     # --- flushing -------------------------------------------------------------------------------------------
 
@@ -194,7 +151,7 @@ class PartitionLog(LogState):
 
     def _prepare_flush(self) -> FlushTicket | None:
         unsynced, active, end_offset = self.unsynced, self.segments.active, self.log_end_offset
-        if self._abandoned or (end_offset <= self.flushed_offset and not unsynced):
+        if self.abandoned or (end_offset <= self.flushed_offset and not unsynced):
             return None
         self.make_files()
         files = unsynced.open_segments()
@@ -207,7 +164,7 @@ class PartitionLog(LogState):
         if unsynced:
             ticket.cover(unsynced.take())
         self.reader.remember(end_offset, active, active.size)
-        self._ticket = ticket
+        self.ticket = ticket
         return ticket
 
     def complete_flush(self, ticket: FlushTicket) -> None:
@@ -217,7 +174,7 @@ class PartitionLog(LogState):
         if ticket.generation == self.generation and ticket.end_offset > self.flushed_offset:
             self.flushed_offset = ticket.end_offset
         self.last_flush_ms = self.log_directory.clock.now_ms()
-        self._ticket = None
+        self.ticket = None
 
     def abort_flush(self, ticket: FlushTicket, error: BaseException) -> None:
         """Count nothing that `ticket` was to sync as flushed, because of what `ticket.run` raised.
@@ -226,7 +183,7 @@ class PartitionLog(LogState):
         """
         ticket.release()
         self.unsynced.put_back(ticket.taken)
-        self._ticket = None
+        self.ticket = None
         if isinstance(error, StorageError):
             self.log_directory.failed(f"flushing {self.path}", error)
 
@@ -354,7 +311,7 @@ class PartitionLog(LogState):
             StorageError: the disk failed.
         """
         self.stop_cleaning()
-        cut = self._all_or_offline("truncating", lambda: self._truncator.truncate_to(offset))
+        cut = self._all_or_offline("truncating", lambda: Truncator(self).truncate_to(offset))
         if self.cleaned_offset is not None:
             self.cleaned_offset = min(self.cleaned_offset, self.log_end_offset)
         return cut
@@ -366,7 +323,7 @@ class PartitionLog(LogState):
             StorageError: the disk failed.
         """
         self.stop_cleaning()
-        self._all_or_offline("truncating", lambda: self._truncator.truncate_fully_and_start_at(offset))
+        self._all_or_offline("truncating", lambda: Truncator(self).truncate_fully_and_start_at(offset))
 
     def delete_old_segments(self, now_ms: int, most: int = ALL) -> int:
         """Delete at most `most` segments that retention does not keep; return how many.
@@ -375,7 +332,7 @@ class PartitionLog(LogState):
             StorageError: the disk failed.
         """
         return self.guarded(
-            "deleting segments of", lambda: delete_old_segments(self, self._truncator, now_ms, most)
+            "deleting segments of", lambda: delete_old_segments(self, Truncator(self), now_ms, most)
         )
 
     # --- compaction -----------------------------------------------------------------------------------------
@@ -456,9 +413,9 @@ class PartitionLog(LogState):
         Raises:
             StorageError: the disk failed.
         """
-        self._abandoned = True
-        if self._ticket is not None:
-            self._ticket.abandoned = True
+        self.abandoned = True
+        if self.ticket is not None:
+            self.ticket.abandoned = True
         self.stop_cleaning()
 
     def check(self) -> None:

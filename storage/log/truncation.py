@@ -21,11 +21,10 @@ from kafkapy.storage.log.segment import Segment
 class Truncator:
     """Removes batches from both ends of a log."""
 
-    __slots__ = ("_appender", "_log")
+    __slots__ = ("_log",)
 
-    def __init__(self, log: LogState, appender: Appender) -> None:
+    def __init__(self, log: LogState) -> None:
         self._log = log
-        self._appender = appender
 
     def truncate_to(self, offset: int) -> bool:
         """Remove every batch that holds `offset` or anything above; return whether there were any.
@@ -97,7 +96,7 @@ class Truncator:
             OSError: the disk failed.
         """
         if count == len(self._log.segments):
-            self._appender.roll(self._log.log_end_offset)
+            Appender(self._log).roll(self._log.log_end_offset)
         segments = list(self._log.segments)
         self._log.advance_log_start_offset(segments[count].base_offset)
         self._log.reader.forget()
