@@ -13,7 +13,7 @@ typedef struct {
     size_t size, capacity;
 } Bytes;
 
-/* Room for `more` bytes behind the last; NULL without memory. Called without the GIL. */
+/* Room for `more` bytes after the last; NULL without memory. Called without the GIL. */
 static uint8_t *extend(Bytes *bytes, size_t more)
 {
     if (bytes->capacity - bytes->size < more) {
@@ -195,7 +195,7 @@ static int is_last_of_producer(const Filter *f, int64_t producer_id, int64_t las
     return low < f->producer_count && f->producers[2 * low] == producer_id && f->producers[2 * low + 1] == last_offset;
 }
 
-/* Whether a batch with these offsets may come next; then the one behind it comes next. */
+/* Whether a batch with these offsets may come next; then the one after it comes next. */
 static int accept(Filter *f, int64_t base_offset, int64_t last_offset)
 {
     if (base_offset < f->low || last_offset < base_offset || last_offset >= f->high)

@@ -92,7 +92,7 @@ static inline uint8_t *find_slot(const Map *map, const uint8_t hash[HASH_SIZE])
 
 typedef struct {
     const uint8_t *start;           /* where its length begins */
-    const uint8_t *body;            /* behind the length */
+    const uint8_t *body;            /* after the length */
     const uint8_t *after_timestamp; /* where the offset delta begins */
     const uint8_t *end;
     int64_t timestamp_delta;

@@ -1,23 +1,22 @@
-"""The second half of compaction: copying what an offset map lets stay of batches.
+"""The second half of compaction: copies the records of batches that an offset map keeps.
 
-The index entries of the segment that they make are collected too.
+It also collects the index entries of the new segment.
 
-A record stays if it lies above the map's last offset, or if it has a key and no later record has it, unless
-it is a tombstone whose delete horizon has passed. Of a batch
+A record is kept if it is above the map's last offset, or if it has a key that no later record has, unless it
+is a tombstone whose delete horizon has passed. What is written of a batch depends on its records:
 
-    whose records all stay   every byte stays
-    of which some stay       the header stays except length, record count, max timestamp and CRC: offsets and
-                             sequence numbers never change
-    of which none stays      nothing stays, or the header alone if it holds the last sequence number of a
-                             producer or is the last that this pass reaches; or its offsets alone if it ends
-                             the segment: a log without gaps between segments can be recovered from any
-                             offset (a gap would look like a loss)
+    all are kept    the batch as it is
+    some are kept   the batch with these records. Length, record count, max timestamp and CRC change; offsets
+                    and sequence numbers never do
+    none is kept    nothing; or the header, if it has the last sequence number of a producer, or is that of
+                    the last batch of the pass; or a header with only the offsets, if the batch ends the
+                    segment. So there is no gap between segments, which recovery would take for lost records
 
-A batch that keeps tombstones gets a delete horizon (KIP-534): now plus delete.retention.ms, stored as its
-base timestamp with an attribute that says so. The deltas of its records are then written again.
+A batch with tombstones gets a delete horizon (KIP-534): now plus delete.retention.ms. It is stored as the
+base timestamp, marked by an attribute, so the timestamp deltas of the records are written again.
 
-`BatchFilter` is one of two twins. The compiled one (`_batch_filter.c`) is taken if it was built; a
-KAFKAPY_PURE_PYTHON in the environment that is not empty chooses the other.
+`BatchFilter` has two implementations. The compiled one (`_batch_filter.c`) is used if it was built, unless
+KAFKAPY_PURE_PYTHON is set in the environment and not empty.
 
 Source: LogCleaner.cleanInto, MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader.
 """
@@ -51,7 +50,7 @@ from kafkapy.storage.cleaning.offset_map import Slots, find, key_hash
 WHOLE: Final = 0
 PART: Final = 1
 NOTHING: Final = 2
-"""What stays of a batch."""
+"""How much of a batch is kept."""
 
 DELETE_HORIZON: Final = 0x40
 _TIMESTAMP_TYPE = 0x08
@@ -65,21 +64,21 @@ _CRC_AT = 17
 _CRC_FROM = 21
 
 _ROOM_PER_RECORD = 11
-"""What a record may grow by when its timestamp is written again.
+"""The most bytes by which a record grows when its timestamp is written again.
 
-The timestamp grows from 1 byte to 10, and the record's length by 2.
+The timestamp may grow from 1 byte to 10, and the record's length by 2 bytes.
 """
 
 Chosen = tuple[int, int, bytes, int, int, bool]
-"""What stays of a batch, and the fields to write for it.
+"""The kept records of a batch, and the fields to write for them.
 
-They are what stays (WHOLE, PART or NOTHING), how many records, and for PART their bytes, the base timestamp,
-the max timestamp, and whether the base timestamp is a delete horizon.
+The fields are WHOLE, PART or NOTHING; the number of kept records; for PART their bytes; the base timestamp;
+the max timestamp; and whether the base timestamp is a delete horizon.
 """
 
 
 def frame(header: BatchHeader, records: Buffer) -> bytearray:
-    """A batch of a header, with length and CRC set right, and its records as they are stored."""
+    """A batch of a header, with the right length and CRC, and its records as stored."""
     batch = bytearray(HEADER_SIZE)
     _HEADER.pack_into(
         batch, 0, *header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(records), crc=0)
@@ -90,10 +89,10 @@ def frame(header: BatchHeader, records: Buffer) -> bytearray:
 
 
 def emptied(header: BatchHeader, *, with_producer: bool) -> bytearray:
-    """What is left of a batch without its records.
+    """A batch without its records.
 
-    That is offsets and max timestamp and, if asked for, producer, sequence numbers and what it means for a
-    transaction.
+    It keeps its offsets and max timestamp. With `with_producer` it also keeps the producer, the sequence
+    numbers and the transaction attributes.
     """
     kept = _KEPT_WHEN_EMPTY if with_producer else _TIMESTAMP_TYPE
     header = header._replace(attributes=header.attributes & kept, base_timestamp=NO_TIMESTAMP, record_count=0)
@@ -105,7 +104,7 @@ def emptied(header: BatchHeader, *, with_producer: bool) -> bytearray:
 
 
 def with_records(header: BatchHeader, chosen: Chosen, codec: Compression, records: Buffer) -> bytearray:
-    """A batch of which a part stays; the caller has compressed its records again."""
+    """A batch with the kept records, which the caller has compressed again."""
     _, kept, _, base_timestamp, max_timestamp, has_horizon = chosen
     attributes = header.attributes & ~_CODEC | codec | (DELETE_HORIZON if has_horizon else 0)
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
@@ -122,7 +121,7 @@ def with_records(header: BatchHeader, chosen: Chosen, codec: Compression, record
 
 
 class BatchFilterTwin(Protocol):
-    """Goes through the batches of one new segment. One thread uses it."""
+    """Filters the batches of one new segment. One thread uses it."""
 
     def __init__(
         self,
@@ -139,47 +138,47 @@ class BatchFilterTwin(Protocol):
     ) -> None:
         """Filter by the `slots` and `last_offset` of a map.
 
-        `new_horizon` is for tombstones that have none. `producers` are pairs of int64 in the machine's byte
-        order, sorted: producer id and last offset. The new segment holds offsets from `base_offset` to
-        `end_offset`, exclusive; the pass ends at `round_end`. There is an index entry about every `interval`
-        bytes.
+        `new_horizon` is the delete horizon of tombstones that have none. `producers` are sorted pairs of
+        int64 in the machine's byte order: producer id and last offset. The new segment holds offsets from
+        `base_offset` to `end_offset`, exclusive. The pass ends at `round_end`. There is an index entry about
+        every `interval` bytes.
         """
 
     def run(
         self, data: Buffer, at: int, end: int, final: bool, out: bytearray | memoryview, out_at: int, /
     ) -> tuple[int, int, int]:
-        """Write what stays of the batches in `data[at:end]` to `out`, from `out_at` on.
+        """Write what is kept of the batches in `data[at:end]` to `out`, from `out_at` on.
 
-        Returns where both stopped, and why, as in key_index.py. FULL: `out` may be too small for the next
-        batch. `final` says that a batch that ends at `end` ends the segment.
+        Returns the positions reached in both, and why it stopped, as in key_index.py. FULL says that `out`
+        may be too small for the next batch. `final` says that a batch that ends at `end` ends the segment.
         """
 
     def filter_records(
         self, records: Buffer, base_offset: int, base_timestamp: int, count: int, has_horizon: bool, /
     ) -> Chosen | None:
-        """What stays of the decompressed records of one batch; None if they are no records."""
+        """The kept records of one decompressed batch; None if its bytes are not records."""
 
     def accept(self, base_offset: int, last_offset: int, /) -> bool:
-        """Accept a batch with these offsets, which the caller handles, if it may come next.
+        """Return whether a batch with these offsets may come next, and expect the batch after it.
 
-        Returns whether it may.
+        The caller handles this batch itself.
         """
 
     def note(self, size: int, last_offset: int, max_timestamp: int, /) -> None:
-        """Note that the caller has put a batch after the output."""
+        """Note that the caller has written a batch after the output."""
 
     def written(self) -> tuple[int, int, int, bytes, bytes]:
-        """Bytes of output, their max timestamp and its offset, and the index entries.
+        """The size of the output, its max timestamp and its offset, and the index entries.
 
-        The entries are those of the offset index and of the time index.
+        The index entries are those of the offset index, then those of the time index.
         """
 
     def seen(self) -> tuple[int, int, int]:
-        """Records read, records kept, records that had no key."""
+        """The numbers of records read, of records kept, and of records without a key."""
 
 
 class PureBatchFilter:
-    """The twin in Python."""
+    """The implementation in Python."""
 
     __slots__ = (
         "_base_offset",
@@ -243,9 +242,9 @@ class PureBatchFilter:
                 return at, out_at, FULL
             if not self.accept(header.base_offset, header.last_offset):
                 return at, out_at, BAD
-            whole = memoryview(data)[at : at + header.size]
+            original = memoryview(data)[at : at + header.size]
             chosen = self.filter_records(
-                whole[HEADER_SIZE:],
+                original[HEADER_SIZE:],
                 header.base_offset,
                 header.base_timestamp,
                 header.record_count,
@@ -253,19 +252,19 @@ class PureBatchFilter:
             )
             if chosen is None:
                 return at, out_at, BAD
-            batch = self._batch(header, whole, chosen, final and at + header.size == end)
+            batch = self._batch(header, original, chosen, final and at + header.size == end)
             if batch is not None:
                 out[out_at : out_at + len(batch)] = batch
                 out_at += len(batch)
             at += header.size
 
     def _batch(
-        self, header: BatchHeader, whole: memoryview, chosen: Chosen, keep_empty: bool
+        self, header: BatchHeader, original: memoryview, chosen: Chosen, keep_empty: bool
     ) -> Buffer | None:
         batch: Buffer
         max_timestamp = header.max_timestamp
         if chosen[0] == WHOLE:
-            batch = whole
+            batch = original
         elif chosen[0] == PART:
             batch = with_records(header, chosen, Compression.NONE, chosen[2])
             if header.timestamp_type == TimestampType.CREATE_TIME:
@@ -356,7 +355,7 @@ class PureBatchFilter:
 
 
 def _int64(value: int) -> int:
-    """A sum as 64 bits hold it."""
+    """A sum that wraps around at 64 bits."""
     return (value + 2**63) % 2**64 - 2**63
 
 
@@ -382,4 +381,4 @@ def _choose_filter() -> type[BatchFilterTwin]:
 
 
 BatchFilter: type[BatchFilterTwin] = _choose_filter()
-"""The twin that compaction uses."""
+"""The implementation that compaction uses."""

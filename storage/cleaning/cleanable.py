@@ -1,17 +1,18 @@
-"""Which log to compact next, and what part of it.
+"""Finds out which part of a log can be compacted, and whether that is due.
 
-A log is clean below its cleaner offset, and dirty from there on, up to the first of
+A log has been compacted below its cleaner offset. Above it is the dirty part. It has only entire segments,
+and ends at the first of
 
 - the active segment,
-- the last stable offset: what is not committed is not known to be the last of its key,
-- the first segment with a record younger than min.compaction.lag.ms,
+- the last stable offset, since a record that is not committed may not be the last of its key,
+- the first segment with a record younger than min.compaction.lag.ms.
 
-in entire segments. The log with the highest share of dirty bytes in all bytes up to there is compacted first,
-if the share is above min.cleanable.dirty.ratio, or if a dirty record waits longer than max.compaction.lag.ms.
-The active segment is never compacted. So one that is older than that, or than segment.ms, is closed even if
-nobody appends to it (Apache Kafka waits for the next append).
+The log with the highest share of dirty bytes up to that end is compacted first, if the share is above
+min.cleanable.dirty.ratio, or if a dirty record is older than max.compaction.lag.ms. The active segment is
+never compacted. So it is closed when it is older than max.compaction.lag.ms or segment.ms, even if nobody
+appends to it (Apache Kafka waits for the next append).
 
-Everything here runs in the event loop's thread.
+Everything here runs on the event loop.
 
 Source: LogCleanerManager.grabFilthiestCompactedLog, cleanableOffsets; KIP-354.
 """
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class DamagedSegmentError(Exception):
-    """What compaction would read is damaged, and must stay as it is."""
+    """A segment is damaged, so it must not be compacted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,11 @@ class CleanableLog:
     log: PartitionLog
     first_dirty_offset: int
     end_offset: int
-    """The end of what may be compacted: a segment begins there."""
+    """The end of the part that may be compacted. It is the base offset of a segment."""
     clean_bytes: int
     dirty_bytes: int
     overdue: bool
-    """A dirty record has waited for max.compaction.lag.ms."""
+    """Whether a dirty record is older than max.compaction.lag.ms."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -57,7 +58,7 @@ class CleanableLog:
 
 
 def look_at(log: PartitionLog, now_ms: int) -> CleanableLog | None:
-    """What could be compacted of a log; None if there is nothing.
+    """The part of a log that could be compacted; None if there is none.
 
     Raises:
         KafkaError: the log is damaged.
@@ -67,7 +68,7 @@ def look_at(log: PartitionLog, now_ms: int) -> CleanableLog | None:
 
 
 def roll_if_old(log: PartitionLog, now_ms: int) -> None:
-    """Close the active segment if it keeps records from compaction longer than settings allow.
+    """Close the active segment if it is too old, so that it can be compacted.
 
     Raises:
         KafkaError: the log is damaged.
@@ -80,14 +81,15 @@ def roll_if_old(log: PartitionLog, now_ms: int) -> None:
 
 
 def _age_counts_from(segment: Segment, limit: int) -> int:
-    """When the segment began.
+    """The time when the segment began, from which its age counts.
 
-    It counts by the clock of the producer and by ours, since records may be old when they come.
+    It is the later of the first record's timestamp and the time of creation, since a new record may have an
+    old timestamp.
     """
     started = segment.rolling_timestamp
     if started >= limit or segment.created_ms < limit:
         return max(started, segment.created_ms)
-    # It was opened later than it was made: an earlier broker wrote it then, or before.
+    # `created_ms` is when this process opened the segment. If an earlier one wrote it, it is older.
     return max(started, min(segment.created_ms, segment.modified_ms))
 
 
@@ -117,7 +119,7 @@ def _first_dirty_offset(log: PartitionLog) -> int:
         return log.log_start_offset
     if cleaned > log.log_end_offset:
         logger.warning(
-            "%s ends at offset %d and was compacted up to %d: all of it is compacted again.",
+            "%s ends at offset %d but was compacted up to %d: compacting all of it again.",
             *(log.topic_partition, log.log_end_offset, cleaned),
         )
         log.cleaned_offset = None
@@ -126,7 +128,7 @@ def _first_dirty_offset(log: PartitionLog) -> int:
 
 
 def _end_offset(log: PartitionLog, dirty: list[Segment], now_ms: int) -> int:
-    """Where what may be compacted ends: at the start of a segment."""
+    """The end of the part that may be compacted, which is the base offset of a segment."""
     end_offset = min(log.last_stable_offset, log.segments.active.base_offset)
     lag = log.config.min_compaction_lag_ms
     if lag > 0:
@@ -146,10 +148,10 @@ def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
 
 
 def plan(cleanable: CleanableLog, now_ms: int) -> CleaningPlan:
-    """Note what a pass needs to know.
+    """Plan a pass over a log.
 
     Raises:
-        DamagedSegmentError: it would have to read what is damaged.
+        DamagedSegmentError: a segment of the pass is damaged.
         KafkaError: the log is damaged.
         StorageError: the disk failed.
     """

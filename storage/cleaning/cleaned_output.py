@@ -1,7 +1,7 @@
-"""Writing what stays of a group of segments into one new segment.
+"""Writes the kept records of a group of segments into one new segment.
 
-Plain batches go through batch_filter.py. Those that cannot be judged by their bytes alone (compressed,
-transactional, control) are judged here, one by one.
+batch_filter.py handles plain batches. Compressed, transactional and control batches are handled here, one by
+one.
 
 Source: LogCleaner.cleanInto, MemoryRecords.filterTo.
 """
@@ -37,7 +37,7 @@ _CODEC = 0x07
 
 
 class CleanedOutput:
-    """What stays of the segments of one group."""
+    """The kept records of one group of segments."""
 
     __slots__ = ("_buffer", "_filter", "_last_segment", "_transactions", "_used", "_workspace", "_writer")
 
@@ -69,7 +69,7 @@ class CleanedOutput:
         self._used = 0
 
     def take(self, segment: SourceSegment) -> None:
-        """Take the next segment."""
+        """Write the kept records of the next segment."""
         workspace = self._workspace
         file = workspace.open(segment)
         try:
@@ -96,7 +96,7 @@ class CleanedOutput:
             file.release()
 
     def _make_room(self, data: memoryview, at: int) -> None:
-        """Make room: the next batch may not fit after what is in the buffer."""
+        """Write the buffer, or enlarge an empty one, so that the next batch fits."""
         if self._used:
             self._write()
             return
@@ -131,9 +131,9 @@ class CleanedOutput:
             self._filter.note(len(kept), header.last_offset, max_timestamp)
 
     def _holds_producer(self, header: BatchHeader) -> bool:
-        """Whether the batch is the last known one of its producer.
+        """Whether the batch is the last one of its producer, or a marker with its epoch.
 
-        That is the one with its sequence number, or its epoch.
+        Such a batch is needed to rebuild the state of the producer.
         """
         workspace, producer_id = self._workspace, header.producer_id
         if producer_id in workspace.last_offsets:
@@ -141,7 +141,7 @@ class CleanedOutput:
         return header.is_control and workspace.marker_epochs.get(producer_id) == header.producer_epoch
 
     def _control_batch(self, batch: memoryview, header: BatchHeader) -> Buffer | None:
-        """Keep a marker until its delete horizon, which it gets when nobody needs it any more."""
+        """Keep a marker until its delete horizon. It gets one when it is no longer needed."""
         plan = self._workspace.plan
         needless, aborted = self._transactions.end(header, batch)
         if aborted is not None:
@@ -173,9 +173,9 @@ class CleanedOutput:
         return batch
 
     def finish(self) -> tuple[int, int, int, bytes, bytes]:
-        """End the output, as no segment follows.
+        """Add up the statistics after the last segment.
 
-        Returns size, highest timestamp and its offset, and the entries of the indexes.
+        Returns the size, the highest timestamp and its offset, and the entries of the indexes.
         """
         stats = self._workspace.stats
         read, kept, without_key = self._filter.seen()
@@ -186,7 +186,7 @@ class CleanedOutput:
 
 
 def _with_horizon(header: BatchHeader, batch: memoryview, horizon: int) -> Buffer:
-    """A control batch with a delete horizon; its records keep their timestamps."""
+    """The control batch with a delete horizon. Its records keep their timestamps."""
     records = decode_records(batch, 0, header)
     rebuilt = build_batch(records, base_offset=header.base_offset, delete_horizon=horizon)
     return frame(

@@ -1,8 +1,8 @@
 """The files of a segment that compaction writes: `<base offset>.log.cleaned` and indexes.
 
-They are written in order and once, by one thread, and synced when they are finished: swap.py makes them the
-log's. They are also synced as they grow, in small steps while the broker serves anybody: one sync of all at
-the end would make those of acknowledgements wait.
+One thread writes them once, in order, and syncs them at the end. Then swap.py makes them files of the log.
+They are also synced as they grow, in smaller steps while the broker is busy: a single sync at the end would
+delay the syncs that acknowledgements wait for.
 
 Crash story: recovery removes `.cleaned` files.
 
@@ -16,17 +16,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkapy.storage.cleaning.task import CleaningTask
+from kafkapy.storage.disk.file_names import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
 from kafkapy.storage.disk.files import Buffer, File, FileSystem
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
-from kafkapy.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from kafkapy.storage.log.time_index import TimeIndex
 from kafkapy.storage.log.txn_index import AbortedTxn, TransactionIndex
 
-CLEANED_SUFFIX = ".cleaned"
-
 _SYNC_BYTES = 8 << 20
-"""What is written between two syncs."""
+"""The bytes that are written between two syncs."""
 
 _SYNC_BYTES_WHEN_BUSY = 512 << 10
 
@@ -44,7 +48,7 @@ class CleanedSegment:
 
 
 class CleanedSegmentWriter:
-    """Writes the batches and then the indexes. Raises OSError if the disk fails."""
+    """Writes the batches and then the indexes. Methods raise OSError if the disk fails."""
 
     __slots__ = (
         "_aborted_txns",
@@ -70,7 +74,7 @@ class CleanedSegmentWriter:
         config: LogConfig,
         is_busy: Callable[[], bool],
     ) -> None:
-        """Make the files; `stem` is their path up to the suffix. Raises CleaningAbortedError."""
+        """Create the `.log` file; `stem` is its path without suffix. Raises CleaningAbortedError."""
         self._is_busy = is_busy
         self._files = files
         self._task = task
@@ -94,7 +98,7 @@ class CleanedSegmentWriter:
         return file
 
     def write(self, batches: Buffer) -> None:
-        """Write complete batches after the last."""
+        """Write complete batches after the last one."""
         self._files.write_at(self._file, [batches], self._position)
         self._position += len(batches)
         unsynced = self._position - self._synced
@@ -103,18 +107,18 @@ class CleanedSegmentWriter:
             self._synced = self._position
 
     def add_aborted(self, txn: AbortedTxn) -> None:
-        """Note an aborted transaction whose marker stays in the segment."""
+        """Add an aborted transaction, whose marker is kept in the segment, to the index."""
         self._aborted_txns.append(txn)
 
     def finish(
         self, *, offset_entries: bytes, time_entries: bytes, newest: tuple[int, int], modified_ms: int
     ) -> CleanedSegment:
-        """Write the indexes and put everything on disk.
+        """Write the indexes and sync all files.
 
         Args:
             newest: the highest timestamp and its offset.
-            modified_ms: when the last of the replaced segments was written; retention counts from there if
-                records have no timestamps.
+            modified_ms: when the last of the replaced segments was written. Retention uses it if records have
+                no timestamps.
 
         Raises:
             ValueError: the segment is too large for its indexes.
@@ -135,7 +139,7 @@ class CleanedSegmentWriter:
         return CleanedSegment(self.base_offset, self._position, tuple(self._suffixes))
 
     def _complete_time_index(self, entries: bytes, newest: tuple[int, int]) -> bytes:
-        """Make the highest timestamp the last entry (time_index.py); one slot is kept for it."""
+        """Add the last entry, which has the highest timestamp. One slot is kept for it."""
         timestamp, offset = newest
         size = TimeIndex.entry_size
         entries = entries[: (self._config.segment_index_bytes // size - 1) * size]

@@ -1,16 +1,17 @@
-"""One pass over one log: what a thread does while the log is in use.
+"""One pass over one log, in a thread, while the log is in use.
 
-1. `build_map` reads the dirty segments and notes the last offset of each key, as far as the map has room. The
-   rest is for another pass.
-2. `groups` puts segments together that make one, by segment.bytes and the size of the indexes. Without that a
-   log that is compacted again and again would end as many small segments.
-3. `clean` writes what stays of a group into one new segment (cleaned_segment.py), named by the first offset.
+1. `build_map` reads the dirty segments and notes the last offset of each key, until the map is full. The
+   next pass goes on from there.
+2. `groups` groups segments that fit in one, by segment.bytes and the size of the indexes. Otherwise repeated
+   compaction would leave many small segments.
+3. `clean` writes the kept records of a group into one new segment (cleaned_segment.py), with the base offset
+   of the first one.
 
-Nothing of the log is changed here: swap.py does that. Offsets never change. Compressed batches are compressed
-again with their own codec, and only if some of their records go. Memory: the map, and two buffers of a chunk
-or of the largest batch.
+The log itself does not change here: swap.py changes it. Offsets never change. Compressed batches are
+compressed again, with their own codec, only if some of their records are removed. The memory in use is the
+map, and two buffers of a chunk or of the largest batch.
 
-Damage ends the pass (BadBatchError): a bad batch is never written again, as its new CRC would hide that.
+Damage ends the pass (BadBatchError): a bad batch is never written again, as a new CRC would hide the damage.
 
 Source: LogCleaner.doClean, buildOffsetMap, groupSegmentsBySize, cleanInto.
 """
@@ -30,14 +31,14 @@ from kafkapy.storage.cleaning.throttle import Throttle
 from kafkapy.storage.cleaning.transactions import CleanedTransactions
 from kafkapy.storage.cleaning.workspace import SegmentChunks, Workspace
 from kafkapy.storage.damage.survey import starts_at
+from kafkapy.storage.disk.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
-from kafkapy.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 
 class Cleaner:
-    """A pass. One thread uses it at a time."""
+    """One pass. Only one thread at a time may use it."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Cleaner:
 
     @property
     def stats(self) -> CleaningStats:
-        """What was done so far."""
+        """What the pass has done so far."""
         return self._workspace.stats
 
     # --- the map --------------------------------------------------------------------------------------------
@@ -74,8 +75,8 @@ class Cleaner:
         """
         self._workspace.begin()
         first = self._plan.first_dirty_offset
-        # Those that ended below are left out: the walk would not see their markers, and would take all that
-        # their producers wrote since for aborted.
+        # Transactions that ended below `first` are left out: the walk would not see their markers, and would
+        # take all later records of their producers for aborted ones.
         transactions = CleanedTransactions(txn for txn in self._plan.aborted if txn.last_offset >= first)
         for segment in self._plan.segments:
             if segment.end_offset > first and not self._index(segment, transactions):
@@ -84,7 +85,7 @@ class Cleaner:
         return self._map.last_offset + 1
 
     def _index(self, segment: SourceSegment, transactions: CleanedTransactions) -> bool:
-        """Put the keys of a segment into the map; False if it is full."""
+        """Add the keys of a segment to the map; return False if it is full."""
         first, key_map = self._plan.first_dirty_offset, self._map
         low = segment.base_offset
         file = self._workspace.open(segment)
@@ -133,9 +134,9 @@ class Cleaner:
         return True
 
     def _position_of(self, segment: SourceSegment, file: File, offset: int) -> int:
-        """Where in a segment's file to start reading for an offset.
+        """The position in a segment's file from which to look for an offset.
 
-        That is at 0 if the index is no help, or is damaged and leads astray.
+        It is 0 if the index is missing or damaged.
         """
         index_bytes = self._plan.config.segment_index_bytes
         path = self._workspace.stem(segment.base_offset) + INDEX_SUFFIX
@@ -153,7 +154,7 @@ class Cleaner:
     # --- the groups -----------------------------------------------------------------------------------------
 
     def groups(self) -> list[list[SourceSegment]]:
-        """The segments that the map reaches, in groups that make one new segment each."""
+        """The segments up to the map's last offset, in groups that become one segment each."""
         config = self._plan.config
         groups: list[list[SourceSegment]] = []
         size = index_size = time_index_size = 0
@@ -187,9 +188,9 @@ class Cleaner:
     # --- the new segments -----------------------------------------------------------------------------------
 
     def clean(self, group: list[SourceSegment]) -> CleanedSegment:
-        """Write what stays of the segments of a group; the groups come in order.
+        """Write the kept records of a group of segments. The groups must come in order.
 
-        Raises as `build_map` does, and ValueError if one segment cannot hold it.
+        Raises as `build_map` does, and ValueError if the new segment would be too large.
         """
         self._workspace.begin()
         plan, base_offset = self._plan, group[0].base_offset

@@ -1,16 +1,14 @@
-"""The first half of compaction: putting the keys of batches into an offset map.
+"""The first half of compaction: adds the keys of batches to an offset map.
 
-`index_batches` goes through the batches in a buffer and stops where it cannot go on by itself:
+`index_batches` walks over the batches in a buffer, and stops for one of these reasons:
 
-    END      the buffer ends, perhaps within a batch
-    SPECIAL  a batch that cannot be judged by its bytes alone: compressed, transactional, control, or of an
-             old format; the caller can
-    FULL     a key has no room in the map; those of the records before it are in
-    BAD      these bytes are no batch: a wrong CRC, or offsets, which the CRC does not cover, out of order
+    END      the buffer ends, perhaps inside a batch
+    SPECIAL  the caller has to handle a batch: compressed, transactional, control, or of an old format
+    FULL     the map has no room for a key; the keys of the records before it are in the map
+    BAD      the bytes are no batch: a wrong CRC, or offsets (which the CRC does not cover) out of order
 
-`index_records` does the same for the decompressed records of one batch. Of the twins the compiled one
-(`_key_index.c`) is taken if it was built; a KAFKAPY_PURE_PYTHON in the environment that is not empty chooses
-the other.
+`index_records` does the same for the decompressed records of one batch. The compiled implementation
+(`_key_index.c`) is used if it was built, unless KAFKAPY_PURE_PYTHON is set in the environment and not empty.
 """
 
 from __future__ import annotations
@@ -48,12 +46,12 @@ _MAGIC_AT = 16
 
 
 class RawRecord(NamedTuple):
-    """Where the parts of a record lie that compaction looks at."""
+    """The fields of a record that compaction reads, and their positions."""
 
     start: int
-    """Where its length begins."""
+    """The position of the record's length."""
     body: int
-    """Where what follows the length begins."""
+    """The position after the length."""
     after_timestamp: int
     end: int
     timestamp_delta: int
@@ -66,7 +64,7 @@ def iter_raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
     """Each of the `count` records that fill `data`.
 
     Raises:
-        DecodeError: they do not.
+        DecodeError: `data` does not have exactly that many records.
     """
     at = 0
     try:
@@ -91,13 +89,13 @@ def iter_raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
     except IndexError:
         raise DecodeError("the batch ends within a record") from None
     if at != len(data):
-        raise DecodeError("bytes behind the last record")
+        raise DecodeError("bytes after the last record")
 
 
 def look(data: Buffer, at: int, end: int) -> tuple[int, BatchHeader | None]:
-    """The kind of the batch at `at`.
+    """The kind of the batch at `at`, and its header.
 
-    FULL is one whose records lie there as they are, the others are END, SPECIAL and BAD.
+    The kind is END, SPECIAL or BAD as above, or FULL for a plain batch.
     """
     if end - at < HEADER_SIZE:
         return END, None
@@ -129,15 +127,15 @@ def index_batches_purely(
     high: int,
     /,
 ) -> tuple[int, int, int, int, int, int]:
-    """Put the keys of the batches in `data[at:end]` into a map of `size` keys, at most `limit`.
+    """Add the keys of the batches in `data[at:end]` to a map of `size` keys, at most `limit`.
 
     Args:
-        first_offset: records below it are left out.
-        last_offset: up to here the map knows every key.
-        low, high: offsets that the next batch may have, `high` excluded.
+        first_offset: records below it are skipped.
+        last_offset: the map has every key up to this offset.
+        low, high: the offsets that the next batch may have, without `high`.
 
-    Returns the size and the last offset of the map, the records that went in, where it stopped, the lowest
-    offset of the next batch, and why it stopped.
+    Returns the size and the last offset of the map, the number of records added, the position reached, the
+    lowest offset of the next batch, and why it stopped.
     """
     if not 0 <= limit < len(slots) // 24:
         raise ValueError("the map has to keep an empty slot")
@@ -171,7 +169,7 @@ def index_records_purely(
     count: int,
     /,
 ) -> tuple[int, int, int, int]:
-    """Do the same for the records of one batch; `last_offset` changes only if the map is full."""
+    """Add the keys of one batch to a map. `last_offset` changes only if the map is full."""
     indexed = 0
     try:
         for record in iter_raw_records(bytes(records), count):

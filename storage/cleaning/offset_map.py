@@ -5,11 +5,12 @@ A slot has 24 bytes, in the machine's own byte order:
     key hash   16 bytes   MD5 of the key
     offset     int64      plus 1; 0 in an empty slot
 
-A key is looked for where the 32 bits at bytes 0, 1, … 12 of its hash say (big-endian, modulo the slots), then
-in the slots that follow. At most `LOAD_FACTOR` of the slots are taken, so that a search ends. Keys are not
-kept: two with the same hash would be taken for one, as in Apache Kafka.
+The first slots to probe for a key are given by the 32 bits at bytes 0, 1, … 12 of its hash (big-endian,
+modulo the number of slots), then come the slots after the last of them. At most `LOAD_FACTOR` of the slots
+are used, so that a search ends. Keys are not stored: two with the same hash are taken for one, as in Apache
+Kafka.
 
-The slots are a plain buffer: the compiled twin of key_index.py fills it, that of batch_filter.py reads it.
+The slots are a plain buffer, which the compiled key_index.py fills and the compiled batch_filter.py reads.
 
 Source: SkimpyOffsetMap.
 """
@@ -32,37 +33,36 @@ _PROBES = HASH_SIZE - 3
 
 
 def key_hash(key: bytes) -> bytes:
-    """What stands for a key in the map."""
+    """The hash of a key in the map."""
     return hashlib.md5(key, usedforsecurity=False).digest()
 
 
 class OffsetMap:
-    """The last offsets of as many keys as fit into a number of bytes."""
+    """The last offsets of keys, up to a limit of memory."""
 
     __slots__ = ("last_offset", "limit", "size", "slots")
 
     def __init__(self, max_bytes: int, *, keys: int, load_factor: float = LOAD_FACTOR) -> None:
-        """Make an empty map within `max_bytes`, and not larger than `keys` need.
+        """Make an empty map of at most `max_bytes`, and not larger than `keys` need.
 
         Raises:
             ValueError: not even one key fits.
         """
         count = min(max_bytes // SLOT_SIZE, int(max(keys, 1) / load_factor) + 2)
         self.limit = min(int(count * load_factor), count - 1)
-        """The most keys it takes."""
+        """The most keys that the map takes."""
         if self.limit < 1:
             raise ValueError(f"{max_bytes} bytes are too few for an offset map")
-        # These are the system's own empty pages: filling 128 MB with zeros would hold up every thread for a
-        # while.
+        # An anonymous mapping is zero already: filling 128 MB with zeros would hold up every thread.
         self.slots = memoryview(mmap.mmap(-1, count * SLOT_SIZE))
         self.size = 0
-        """The number of keys in it."""
+        """The number of keys in the map."""
         self.last_offset = -1
         """Every key up to this offset is in the map."""
 
     @property
     def utilization(self) -> float:
-        """The part of the map that is taken, at most 1."""
+        """The used share of the map, at most 1."""
         return self.size / self.limit
 
     def get(self, key: bytes) -> int:
@@ -71,9 +71,9 @@ class OffsetMap:
 
 
 def find(slots: Slots, digest: bytes) -> tuple[int, int]:
-    """Where the slot of a key is, and its offset, or -1.
+    """The position of a key's slot, and the key's offset.
 
-    The slot is its own, or the empty one that it would get.
+    If the key is not in the map, it is the empty slot for the key, and -1.
     """
     count = len(slots) // SLOT_SIZE
     at = 0

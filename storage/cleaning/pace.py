@@ -1,9 +1,8 @@
-"""The pace of compaction: it gives way to those who wait for the broker.
+"""The pace of compaction, which slows down while the broker serves clients.
 
-Compaction is in no hurry; a producer that waits for its acknowledgement is. A pass at full speed takes a core
-and the disk, and the p99 of producers grows several times. So while the broker serves anybody, a pass rests
-after each chunk for four times as long as the chunk took: it then has at most a fifth of what it could have.
-On a broker that serves nobody it goes at full speed.
+A pass at full speed takes a core and the disk, and the p99 latency of producers grows several times. So while
+the broker is busy, a pass rests after each chunk for four times as long as the chunk took, and has at most a
+fifth of its full speed. On an idle broker it runs at full speed.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ REST: Final = 4.0
 """Seconds of rest for each second of work."""
 
 LONGEST_REST: Final = 0.2
-"""Seconds: work that took this long waited for something itself."""
+"""The longest rest in seconds. A chunk that took so long was itself waiting for something."""
 
 
 class Pace:
-    """The pace of one pass. One thread uses it at a time."""
+    """The pace of one pass. Only one thread at a time may use it."""
 
     __slots__ = ("_clock", "_since", "is_busy")
 
     def __init__(self, is_busy: Callable[[], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`is_busy` says whether the broker serves anybody just now."""
+        """`is_busy` says whether the broker serves clients at the moment."""
         self.is_busy = is_busy
         self._clock = clock
         self._since = clock()
 
     def begin(self) -> None:
-        """Begin to count work here; what came before was somebody else's."""
+        """Begin to measure the work of the pass now."""
         self._since = self._clock()
 
     def rest(self, task: CleaningTask) -> None:

@@ -1,4 +1,4 @@
-"""What a pass is given, and what it reports."""
+"""The plan, the limits and the statistics of a pass."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class SourceSegment:
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """What a pass needs to know of the log, noted on the event loop."""
+    """The state of a log that a pass needs, copied on the event loop."""
 
     directory: str
     config: LogConfig
     segments: tuple[SourceSegment, ...]
-    """From the log's first to the last that may be cleaned."""
+    """The segments from the log's first to the last that may be compacted."""
     first_dirty_offset: int
     aborted: tuple[AbortedTxn, ...]
     """The aborted transactions with records in these segments."""
     producers: Mapping[int, ProducerEntry]
-    """The producers as they were then; nobody changes these entries."""
+    """The producers at that time. These entries never change."""
     now_ms: int
 
     @property
@@ -45,7 +45,7 @@ class CleaningPlan:
 
 @dataclass(slots=True)
 class CleaningLimits:
-    """What a pass may use."""
+    """The memory that a pass may use."""
 
     map_bytes: int
     load_factor: float = LOAD_FACTOR
@@ -54,7 +54,7 @@ class CleaningLimits:
 
 @dataclass(slots=True)
 class CleaningStats:
-    """What a pass did."""
+    """The statistics of a pass."""
 
     map_bytes_read: int = 0
     bytes_read: int = 0
@@ -63,4 +63,4 @@ class CleaningStats:
     records_kept: int = 0
     records_without_key: int = 0
     map_utilization: float = 0.0
-    """How full the offset map was, at most 1."""
+    """The used share of the offset map, at most 1."""

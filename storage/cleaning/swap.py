@@ -1,20 +1,19 @@
-"""Putting a compacted segment in the place of those that it was made from.
+"""Replaces segments of a log by the compacted one.
 
     1. `.cleaned`   the new files are written and synced                   (cleaned_segment.py)
     2. `.swap`      they are renamed, and the directory is synced          prepare, in a thread
-    3. the log's segments become `.deleted`; the new ones get their names,
-       `.log` first; the log in memory changes with them                   replace, on the event loop
+    3. the old segments are renamed to `.deleted`; the new files get their
+       final names, `.log` first; the log in memory changes too            replace, on the event loop
 
-Crash story (recovery.py): if a `.cleaned` file is left, whatever is `.cleaned` or `.swap` from there on is
-removed, as the log's own segments are all there. If the `.log.swap` is there, the swap is completed: segments
-in the range of its offsets are removed, and it gets its name. If only other `.swap` files are there, they get
-their names. File systems keep changes of names in one directory in order, so a power cut leaves one of these
-states. What is compacted is below the recovery point, in its checkpoint too: recovery does not look for what
-is gone. The last batch of a new segment stays, even if it is empty. So a log that has lost that checkpoint
-has no gap between segments that would look like a loss.
+Crash story (leftovers.py): if a `.cleaned` file is left, all `.cleaned` and `.swap` files at its offset and
+above are removed, since the old segments still exist. If there is a `.log.swap` file, the swap is completed:
+the segments in its range of offsets are removed, and it gets its final name. If there are only other `.swap`
+files, they get their final names. File systems keep the renames in a directory in order, so a power loss
+leaves one of these states. Compacted segments are below the checkpointed recovery point, so recovery does not
+miss the removed records. The last batch of a new segment is kept, even if it is empty. So even a log without
+that checkpoint has no gap between segments, which would look like lost records.
 
-A reader that holds a slice of an old segment goes on: the file is open, and is removed after
-file.delete.delay.ms.
+Readers that have an old segment open can read on: its files are removed after file.delete.delay.ms.
 
 Source: UnifiedLog.replaceSegments, LogLoader.removeTempFilesAndCollectSwapFiles.
 """
@@ -24,28 +23,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kafkapy.storage.cleaning.cleaned_segment import CLEANED_SUFFIX, CleanedSegment
+from kafkapy.storage.cleaning.cleaned_segment import CleanedSegment
 from kafkapy.storage.cleaning.task import CleaningAbortedError, CleaningTask
+from kafkapy.storage.disk.file_names import CLEANED_SUFFIX, SWAP_SUFFIX, path_stem
 from kafkapy.storage.disk.files import FileSystem
-from kafkapy.storage.log.segment import Segment, segment_stem
+from kafkapy.storage.log.segment import Segment
 
 if TYPE_CHECKING:
     from kafkapy.storage.cleaning.plan import SourceSegment
     from kafkapy.storage.log.log_state import LogState
 
-SWAP_SUFFIX = ".swap"
-
 
 def prepare(files: FileSystem, task: CleaningTask, directory: str, cleaned: CleanedSegment) -> None:
-    """Make sure that from now on a restart completes the swap.
+    """Rename the new files to `.swap`, so that a restart completes the swap.
 
     Raises:
-        CleaningAbortedError: the log changed; what was prepared is gone.
+        CleaningAbortedError: the log changed, and the new files are removed.
         OSError: the disk failed.
     """
-    stem = segment_stem(directory, cleaned.base_offset)
+    stem = path_stem(directory, cleaned.base_offset)
     with task.paths() as paths:
-        # `.log` comes last: recovery goes by it.
+        # `.log` comes last, since recovery completes the swap if it exists.
         for index, suffix in enumerate(reversed(cleaned.suffixes)):
             files.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
             paths[index] = stem + suffix + SWAP_SUFFIX
@@ -59,7 +57,7 @@ def prepare(files: FileSystem, task: CleaningTask, directory: str, cleaned: Clea
 def replace(
     log: LogState, task: CleaningTask, cleaned: CleanedSegment, sources: Sequence[SourceSegment]
 ) -> None:
-    """Put the new segment in the place of `sources`, on the event loop.
+    """Replace `sources` by the new segment, on the event loop.
 
     Raises:
         CleaningAbortedError: the log changed.
@@ -72,7 +70,7 @@ def replace(
         raise CleaningAbortedError
     with task.paths() as paths:
         paths.clear()
-    stem = segment_stem(log.path, cleaned.base_offset)
+    stem = path_stem(log.path, cleaned.base_offset)
     for segment in old:
         log_directory.delete_later(segment.mark_deleted(), log.config.file_delete_delay_ms)
     for suffix in cleaned.suffixes:

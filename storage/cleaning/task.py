@@ -1,10 +1,10 @@
-"""One pass of compaction over one log, for those who may have to stop it.
+"""Lets the event loop abort a pass of compaction over a log.
 
-The pass runs in a thread of its own while the log is appended to and read. What changes the log under it
-(truncation, deletion, a move to another directory, a topic that is no longer compacted) calls `abort` first,
-on the event loop. From then on the pass touches no path in the partition's directory: each such step holds
-the lock and checks whether the pass was aborted. A path may mean another log a moment later: that of a topic
-of the same name. The pass may still read and write what it has open; nobody will see it.
+The pass runs in a thread of its own while the log is appended to and read. Other changes of the log
+(truncation, deletion, a move to another directory, a topic that is no longer compacted) first call `abort` on
+the event loop. From then on the pass uses no path in the partition's directory, since the path may soon be
+that of another log, of a new topic with the same name. So each step that uses a path holds the lock, and
+checks whether the pass was aborted. The pass may still read and write its open files, without effect.
 
 Source: LogCleanerManager.abortCleaning.
 """
@@ -19,11 +19,11 @@ from kafkapy.storage.disk.files import FileSystem
 
 
 class CleaningAbortedError(Exception):
-    """The pass was stopped; the log is as it was."""
+    """The pass was aborted, and has not changed the log."""
 
 
 class CleaningTask:
-    """Whether a pass may go on."""
+    """The files of a pass that are not the log's yet, and whether it was aborted."""
 
     __slots__ = ("_aborted", "_files", "_lock", "_paths")
 
@@ -32,10 +32,7 @@ class CleaningTask:
         self._aborted = threading.Event()
         self._lock = threading.Lock()
         self._paths: list[str] = []
-        """Files that the pass has made and that are not the log's yet.
-
-        They are in the order in which they are removed.
-        """
+        """The files that the pass has created and that are not the log's yet, in the order of removal."""
 
     @property
     def aborted(self) -> bool:
@@ -47,25 +44,25 @@ class CleaningTask:
             raise CleaningAbortedError
 
     def wait(self, seconds: float) -> None:
-        """Do nothing for a while.
+        """Wait for so many seconds.
 
-        Raises CleaningAbortedError, at once if the pass is aborted meanwhile.
+        Raises CleaningAbortedError as soon as the pass is aborted.
         """
         if self._aborted.wait(seconds):
             raise CleaningAbortedError
 
     @contextmanager
     def paths(self) -> Iterator[list[str]]:
-        """Hold the paths in the partition's directory, and yield the list of the files made.
+        """Hold the lock for the use of paths, and yield the list of the created files.
 
-        Meanwhile the paths keep their meaning. Raises CleaningAbortedError.
+        Meanwhile the partition's directory stays the same. Raises CleaningAbortedError.
         """
         with self._lock:
             self.check()
             yield self._paths
 
     def abort(self) -> None:
-        """Stop the pass, and remove what it has made, before this returns. On the event loop.
+        """Abort the pass and remove its files. Call this on the event loop.
 
         Raises:
             OSError: the disk failed.
@@ -74,21 +71,11 @@ class CleaningTask:
             self._aborted.set()
             self._remove()
 
-    def remove_leftovers(self) -> None:
-        """Remove what the pass has made and what did not become the log's: the pass failed.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        with self._lock:
-            if not self._aborted.is_set():
-                self._remove()
-
     def _remove(self) -> None:
         """Remove the files, the `.log` file last.
 
-        Recovery completes a swap as long as that file is there. Without it, it would put the index files of
-        the swap in the place of the log's own.
+        Recovery completes a swap as long as that file exists. Without it, it would replace the log's index
+        files by those of the swap.
         """
         for path in self._paths:
             self._files.unlink(path)

@@ -1,6 +1,6 @@
-"""A limit on what all cleaner threads read and write.
+"""Limits the bytes that all cleaner threads read and write.
 
-It is `log.cleaner.io.max.bytes.per.second`.
+The limit is `log.cleaner.io.max.bytes.per.second`.
 
 Source: Throttler.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from kafkapy.storage.cleaning.task import CleaningTask
 
 _STEP_SECONDS = 1.0
-"""How long a thread waits at once: the rate may change meanwhile."""
+"""The longest single wait of a thread, since the rate may change meanwhile."""
 
 
 class Throttle:
@@ -27,24 +27,24 @@ class Throttle:
         self._clock = clock
         self._lock = threading.Lock()
         self._free_at = 0.0
-        """When everything that was let through so far is paid for."""
+        """The time when all bytes so far are within the rate."""
 
     def set_rate(self, bytes_per_second: float) -> None:
-        """Change the rate, at once: what was let through at another rate no longer counts."""
+        """Change the rate. Bytes that passed at another rate no longer count."""
         with self._lock:
             rate = max(bytes_per_second, 1.0)
             if rate != self._rate:
                 self._rate, self._free_at = rate, 0.0
 
     def reserve(self, nbytes: int) -> float:
-        """Let `nbytes` through; return after how many seconds the next may follow."""
+        """Count `nbytes`; return the seconds after which more bytes are within the rate."""
         with self._lock:
             now = self._clock()
             self._free_at = max(self._free_at, now) + nbytes / self._rate
             return self._free_at - now
 
     def pass_through(self, nbytes: int, task: CleaningTask) -> None:
-        """Wait until so many more bytes are within the rate. Raises CleaningAbortedError."""
+        """Count `nbytes`, and wait until they are within the rate. Raises CleaningAbortedError."""
         task.check()
         left = self.reserve(nbytes)
         while left > 0.001:

@@ -1,11 +1,11 @@
-"""Batches of aborted transactions, and markers that nobody needs any more.
+"""Finds batches of aborted transactions, and markers that are no longer needed.
 
-A walk over the log in order of offsets finds them.
+It follows a walk over the log in offset order.
 
-The records of an aborted transaction are removed. Its marker stays as long as a batch of it does (an empty
-one that keeps a producer's sequence number): a consumer that has seen the transaction begin waits for its
-end. The marker of a committed transaction stays as long as there are records of it. A marker without its
-batches has no use; it is removed after a delete horizon, as a tombstone is.
+The records of an aborted transaction are removed. Its marker is kept as long as one of its batches is (an
+empty one that keeps a producer's sequence number): a consumer that has read the start of the transaction
+waits for its end. The marker of a committed transaction is kept as long as it has batches. A marker without
+batches is not needed, and is removed after a delete horizon, like a tombstone.
 
 Source: CleanedTransactionMetadata.
 """
@@ -21,23 +21,23 @@ from kafkapy.storage.log.txn_index import AbortedTxn
 
 
 class CleanedTransactions:
-    """The transactions that are open at the offset the walk has reached."""
+    """The transactions that are open at the offset of the walk."""
 
     __slots__ = ("_aborted", "_ahead", "_committed", "_seen")
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
-        """`aborted` are all that have records in the offsets to be walked over."""
+        """`aborted` are all aborted transactions with records in the offsets of the walk."""
         self._ahead = [(txn.first_offset, txn) for txn in aborted]
         heapq.heapify(self._ahead)
         self._aborted: dict[int, AbortedTxn] = {}
-        """By producer id: those that began, and whose marker was not seen yet."""
+        """By producer id: the aborted transactions that have begun and not ended."""
         self._seen: set[int] = set()
-        """Producer ids of those of which there was a batch."""
+        """The producer ids of those that have batches."""
         self._committed: set[int] = set()
-        """Producer ids of transactions that were not aborted, and of which there was a batch."""
+        """The producer ids of other transactions that have batches."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch of records belongs to an aborted transaction, and may be removed."""
+        """Whether a batch belongs to an aborted transaction, so that its records may be removed."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -48,9 +48,9 @@ class CleanedTransactions:
         return False
 
     def end(self, header: BatchHeader, batch: memoryview) -> tuple[bool, AbortedTxn | None]:
-        """Whether nobody needs this control batch any more, and the transaction it aborts.
+        """Whether a control batch is no longer needed, and the transaction that it aborts.
 
-        The transaction is the aborted one whose marker it is, and of which there are batches.
+        The transaction is None if it was not aborted, or has no batches.
 
         Raises:
             DecodeError: the batch cannot be read.

@@ -1,4 +1,4 @@
-"""What the steps of a pass share: its plan, its buffer, and how it reads segments."""
+"""The state that the steps of a pass share, and the reading of segments in chunks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kafkapy.storage.cleaning.pace import Pace
 from kafkapy.storage.cleaning.plan import CleaningLimits, CleaningPlan, CleaningStats, SourceSegment
 from kafkapy.storage.cleaning.task import CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
+from kafkapy.storage.disk.file_names import LOG_SUFFIX, file_name, path_stem
 from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.batches import BadBatchError
-from kafkapy.storage.log.segment import LOG_SUFFIX, segment_stem
 
 CHUNK = 1 << 20
-"""What is read at once."""
+"""The bytes that are read at once."""
 
 
 class Workspace:
-    """The workspace of one pass. One thread uses it at a time."""
+    """The shared state of one pass. Only one thread at a time may use it."""
 
     __slots__ = (
         "_throttle",
@@ -54,12 +54,9 @@ class Workspace:
         self.stats = CleaningStats()
         self.buffer = memoryview(bytearray(CHUNK))
         self.last_offsets: dict[int, int] = {}
-        """The offset of the last batch of each producer that is still known.
-
-        That batch holds its sequence number.
-        """
+        """The last offset of each known producer. The batch there has its last sequence number."""
         self.marker_epochs: dict[int, int] = {}
-        """The epoch of each producer that is known by a marker alone."""
+        """The epoch of each producer without such a batch, known by a marker alone."""
         for producer_id, entry in plan.producers.items():
             last_offset = entry.last_offset
             if last_offset < 0:
@@ -75,16 +72,16 @@ class Workspace:
         self.pace.begin()
 
     def moved(self, nbytes: int) -> None:
-        """Note that so much was read or written, and wait as long as throttle and pace say.
+        """Count bytes read or written, and wait for the throttle and the pace.
 
-        The pace gives way to others who want to get on. Raises CleaningAbortedError.
+        Raises CleaningAbortedError.
         """
         self._throttle.pass_through(nbytes, self.task)
         self.pace.rest(self.task)
 
     def stem(self, base_offset: int) -> str:
-        """The path of a segment's files up to the suffix."""
-        return segment_stem(self.plan.directory, base_offset)
+        """The path of a segment's files without the suffix."""
+        return path_stem(self.plan.directory, base_offset)
 
     def open(self, segment: SourceSegment) -> File:
         """The `.log` file of a segment; the caller releases it. Raises CleaningAbortedError."""
@@ -99,7 +96,7 @@ class Workspace:
 
 
 class SegmentChunks:
-    """Reads a segment by chunks that begin with a batch."""
+    """Reads a segment in chunks that begin with a batch."""
 
     __slots__ = ("_file", "_position", "_segment", "_workspace", "at", "buffer", "filled", "started_at")
 
@@ -111,16 +108,16 @@ class SegmentChunks:
         """The position in the file of the buffer's first byte."""
         self.buffer = workspace.buffer
         self.at = self.filled = 0
-        """The position in the buffer, between batches; and its end."""
+        """The position in the buffer, between two batches; and the end of the bytes in it."""
         self.started_at = 0
 
     @property
     def ends_segment(self) -> bool:
-        """Whether the buffer ends where the segment does."""
+        """Whether the buffer holds the end of the segment."""
         return self._position + self.filled == self._segment.size
 
     def more(self) -> bool:
-        """Read on from the batch that was not complete; False at the end of the segment."""
+        """Read on from the last incomplete batch; return False at the end of the segment."""
         workspace, size = self._workspace, self._segment.size
         self._position += self.at
         left = size - self._position
@@ -139,17 +136,17 @@ class SegmentChunks:
         return True
 
     def _grow(self) -> None:
-        """Enlarge the buffer: the batch at its start is larger than it is."""
+        """Enlarge the buffer, since the batch at its start does not fit."""
         length = int.from_bytes(self.buffer[8:12], "big", signed=True)
         size = length + LOG_OVERHEAD
         if length < HEADER_SIZE - LOG_OVERHEAD or size > self._segment.size - self._position:
             raise self.bad(f"a batch of {size} bytes passes the end of the file")
         if size <= len(self.buffer):
-            raise self.bad("a batch that is not whole")
+            raise self.bad("an incomplete batch")
         self.buffer = self._workspace.buffer = memoryview(bytearray(size))
 
     def special(self, stop: int) -> tuple[memoryview, BatchHeader]:
-        """The batch at which the compiled walk stopped. Raises BadBatchError if there is none."""
+        """The batch at which a walk stopped. Raises BadBatchError if it is not a special one."""
         found, header = look(self.buffer, self.at, self.filled)
         if stop != SPECIAL or header is None or found != SPECIAL:
             magic = self.buffer[self.at + 16]
@@ -158,5 +155,5 @@ class SegmentChunks:
 
     def bad(self, what: str) -> BadBatchError:
         return BadBatchError(
-            self._position + self.at, f"segment {self._segment.base_offset:020d}{LOG_SUFFIX}: {what}"
+            self._position + self.at, f"segment {file_name(self._segment.base_offset, LOG_SUFFIX)}: {what}"
         )

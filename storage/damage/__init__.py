@@ -1,1 +1,1 @@
-"""Damage: bytes that are no batch any more, found, noted and served around."""
+"""Damage: how bytes that are no valid batch any more are found, noted and handled."""

@@ -1,10 +1,10 @@
 """Damage in a segment: bytes that were batches once, and the offsets that lay there.
 
 Damage is found when bytes are checked: by recovery (below the recovery point, where everything was on disk
-once) and by the check of what is read for the first time (first_read.py). Such a range is noted. The file
-stays as it is, and nothing is truncated. Readers get what lies before and after it, and CORRUPT_MESSAGE for
-an offset within. That is the error on which clients neither skip records nor retry silently: they tell the
-application, with the offset, and it may seek past the range.
+once) and when bytes are read for the first time (first_read.py). The damaged range is noted. The file is not
+changed. Readers get the records before and after the range, and CORRUPT_MESSAGE for an offset in it. On this
+error clients neither skip records nor retry silently: they report the offset to the application, which may
+seek past the range.
 
 Format: `damaged-offsets` in the partition's directory, text as Kafka's checkpoints ("0\\n", the number of
 lines, the lines), a line for each range:
@@ -13,10 +13,10 @@ lines, the lines), a line for each range:
 
 Positions are bytes of the segment's `.log` file; both ends are exclusive. A range without bytes stands for
 offsets at the lost end of a file. One without offsets stands for bytes between two batches that follow each
-other. Apache Kafka does not look at the file. Lines whose segment is gone mean nothing.
+other. Apache Kafka does not read the file. Lines whose segment no longer exists are ignored.
 
-Crash story: the file is replaced as a unit. Without it the ranges are found again when they are read, except
-the lost end of a log that went on after it. So recovery puts the file on disk before the log is served.
+Crash story: the file is replaced atomically. If it is lost, the ranges are found again when they are read,
+except the lost end of a log that has records after it. So recovery syncs the file before the log is served.
 """
 
 from __future__ import annotations
@@ -42,11 +42,15 @@ class DamagedRange(NamedTuple):
     first_offset: int
     end_offset: int
 
+    def ends_below(self, offset: int) -> bool:
+        """Return whether a log that is truncated at `offset` still has the complete range."""
+        return self.first_offset < offset and self.end_offset <= offset
+
 
 class DamagedOffsetsError(KafkaError):
-    """An offset that is lost was read.
+    """A reader asked for a damaged offset.
 
-    The damage is known already, and was logged once: there is no reason to log it again.
+    The damage is known and was logged when it was found, so it is not logged again.
     """
 
     def __init__(self, path: str, damaged: DamagedRange) -> None:
@@ -55,11 +59,11 @@ class DamagedOffsetsError(KafkaError):
             f"Offsets {damaged.first_offset} to {damaged.end_offset - 1} of {path} are damaged.",
         )
         self.end_offset = damaged.end_offset
-        """Where a reader can go on."""
+        """The offset at which a reader can continue."""
 
 
 def good_runs(damage: Iterable[DamagedRange], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The parts between two positions that hold batches."""
+    """Yield the parts between two positions that hold batches."""
     for damaged in damage:
         if damaged.position >= end:
             break
@@ -73,7 +77,7 @@ def good_runs(damage: Iterable[DamagedRange], start: int, end: int) -> Iterator[
 
 
 def holding(damage: Iterable[DamagedRange], offset: int) -> DamagedRange | None:
-    """The range in which an offset is lost."""
+    """Return the range that holds an offset, or None."""
     for damaged in damage:
         if damaged.first_offset <= offset < damaged.end_offset:
             return damaged
@@ -81,7 +85,7 @@ def holding(damage: Iterable[DamagedRange], offset: int) -> DamagedRange | None:
 
 
 def joined(damage: Iterable[DamagedRange]) -> tuple[DamagedRange, ...]:
-    """The ranges in order, each once; one that grew replaces what it was."""
+    """Return the ranges in order, each once; a range that grew replaces its shorter version."""
     result: list[DamagedRange] = []
     for damaged in sorted(set(damage), key=lambda each: (each.position, -each.end_position)):
         if (
@@ -94,7 +98,7 @@ def joined(damage: Iterable[DamagedRange]) -> tuple[DamagedRange, ...]:
 
 
 def load_damage(files: FileSystem, directory: str) -> dict[int, tuple[DamagedRange, ...]]:
-    """The known damage of a log, by the base offset of the segment."""
+    """Return the noted damage of a log, by the base offset of the segment."""
     path = f"{directory}/{DAMAGED_OFFSETS}"
     try:
         lines = read_numbers(files, path, columns=5)
@@ -112,7 +116,7 @@ def load_damage(files: FileSystem, directory: str) -> dict[int, tuple[DamagedRan
 def save_damage(
     files: FileSystem, directory: str, damage: dict[int, tuple[DamagedRange, ...]], *, durable: bool
 ) -> None:
-    """Replace the file; without damage there is none.
+    """Replace the file, or remove it if there is no damage.
 
     Raises:
         OSError: the disk failed.
@@ -126,11 +130,11 @@ def save_damage(
 
 
 def report(partition_directory: str, segment_path: str, damaged: DamagedRange, reason: str) -> None:
-    """Tell the operator what is lost and what to do."""
+    """Log what is lost and what the operator can do."""
     logger.error(
-        "Offsets %d to %d of %s are damaged: bytes %d to %d of %s (%s). Nothing is cut: what lies before and "
-        "behind is served; readers of these offsets get CORRUPT_MESSAGE and can go on at offset %d. Restore "
-        "the file from a backup with the broker stopped, and remove %s/%s; or leave it to retention.",
+        "Offsets %d to %d of %s are damaged: bytes %d to %d of %s (%s). The records before and after them "
+        "are served; readers of these offsets get CORRUPT_MESSAGE and can continue at offset %d. Restore the "
+        "file from a backup with the broker stopped, and remove %s/%s; or leave it to retention.",
         *(damaged.first_offset, damaged.end_offset - 1, partition_directory.rpartition("/")[2]),
         *(damaged.position, damaged.end_position, segment_path, reason, damaged.end_offset),
         *(partition_directory, DAMAGED_OFFSETS),

@@ -1,18 +1,23 @@
-"""A survey of a segment: which bytes are batches, and which are damage.
+"""A survey of a segment: which bytes are good batches, and which are damaged.
 
-It looks at the batches as if for the first time. A batch is good when its CRC-32C is right and what the CRC
-does not cover fits the batches around it:
+A batch is good if its CRC-32C is right, and if the fields that the CRC does not cover fit the batches before
+and after it:
 
-    baseOffset      not below the end of the batch before; the batch after does not begin within this one
-    batchLength     a wrong one gives a wrong CRC
-    leader epoch    between those of the batch before and of the batch after
+    baseOffset      not below the end of the batch before; the batch after does not begin inside this one
+    batchLength     no check is needed: a wrong length gives a wrong CRC
+    leader epoch    between those of the batch before and the batch after
     magic           2
 
-After a bad batch the next good one is looked for: where the bad one's length says it is, else at every byte.
-So damage is as small as the batches that it hit. Offsets may be missing between two good batches: compaction
-removes them.
+If two batches overlap, the one that begins where the batch before ended is right. Otherwise a single offset
+that became too high would turn all batches after it into damage. Leader epochs rise along a log. But some
+logs have other epochs out of order, so an epoch is checked only if those of its neighbours are in order.
 
-Memory is bounded by the chunk, or by the largest batch if that is larger.
+After a bad batch the survey looks for the next good one: first at the end that the bad batch's length gives,
+then at every byte. So the damage is no larger than the batches that were hit. If the length is right, a batch
+inside the value of a record is not taken for a batch of the log. Offsets may be missing between two good
+batches, because compaction removes them.
+
+The memory used is one chunk, or the largest batch if that is larger.
 """
 
 from __future__ import annotations
@@ -31,38 +36,47 @@ _CHUNK: Final = 128 << 10
 _ONE_BATCH: Final = 4 << 10
 _SEARCHED: Final = 1 << 20
 _PER_BATCH: Final = 1024
-"""The bytes that can be checked in the time that finding a batch takes."""
+"""To find a batch takes as long as to check so many bytes."""
 
 _HEAD: Final = struct.Struct("!qiibI h i")
 """baseOffset, batchLength, partitionLeaderEpoch, magic, crc, attributes, lastOffsetDelta."""
 
 _CRC_FROM: Final = 21
-"""The CRC covers a batch from here, the attributes, to its end."""
+"""The CRC covers a batch from here (its attributes) to its end."""
 
+_LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
 _NO_EPOCH: Final = -1
 _LEAST: Final = HEADER_SIZE - LOG_OVERHEAD
 
 
 class Survey(NamedTuple):
-    """What was found in a part of a segment."""
+    """The result of a survey of a part of a segment."""
 
     end: int
-    """The position up to which it was checked, after a batch or damage."""
+    """The position up to which it was checked; a batch or damage ends there."""
     end_offset: int
-    """The least offset that comes there."""
+    """The least offset that may follow."""
     leader_epoch: int
     """The leader epoch of the last good batch."""
     damage: list[DamagedRange]
     reason: str
-    """What is wrong with the first bad batch."""
+    """What is wrong with the first bad batch; empty if there is none."""
 
 
-class _Seen(NamedTuple):
+class _Batch(NamedTuple):
     position: int
     end: int
     base_offset: int
     end_offset: int
+    leader_epoch: int
+
+
+class _End(NamedTuple):
+    """What is known about the end of a segment."""
+
+    position: int
+    offset: int
     leader_epoch: int
 
 
@@ -75,99 +89,115 @@ def survey(
     base_offset: int,
     expected: int,
     end_offset: int,
-    leader_epoch: int = -1,
+    leader_epoch: int = _NO_EPOCH,
     enough: int = 1 << 62,
     end_is_known: bool = True,
-    sure_to: int = -1,
-    end_epoch: int = -1,
+    end_epoch: int = _NO_EPOCH,
 ) -> Survey:
     """Check a segment of `size` bytes from `start`, where a batch should begin, to its end.
 
-    The check stops earlier once `enough` bytes are known and the last of them is good. A batch counts as at
+    The check stops earlier at the end of a good batch if `enough` bytes were checked. A batch counts as at
     least _PER_BATCH bytes.
 
     Args:
-        expected: the least offset that may lie at `start`.
-        leader_epoch: the leader epoch before that, -1 if unknown.
-        end_is_known: no batch reaches above `end_offset`.
-        sure_to: everything below this offset was written once, -1 for `end_offset`.
-        end_epoch: the highest leader epoch of a last batch below that, -1 if unknown.
-        end_offset: the offset after the segment; what is lost at its end reaches up to there.
+        expected: the least offset that may be at `start`.
+        end_offset: the segment once had records up to this offset. If the end is damaged, the damage extends
+            to it.
+        leader_epoch: the leader epoch before `start`, -1 if unknown.
+        end_is_known: whether no batch has offsets at or above `end_offset`.
+        end_epoch: the highest leader epoch below `end_offset`, -1 if unknown.
 
     Raises:
         OSError: the disk failed.
     """
+    highest = base_offset + MAX_RELATIVE_OFFSET + 1
+    if end_is_known:
+        highest = min(highest, end_offset)
     file.acquire()
     try:
-        highest = end_offset if end_is_known else base_offset + MAX_RELATIVE_OFFSET + 1
-        look = _Look(files, file, size, base_offset, highest)
-        look.sure_to, look.end_epoch = end_offset if sure_to < 0 else sure_to, end_epoch
-        return _survey(look, start, size, expected, end_offset, leader_epoch, enough)
+        batches = _Batches(files, file, size, base_offset, highest)
+        end = _End(size, end_offset, end_epoch)
+        return _survey(batches, start, end, expected, leader_epoch, enough)
     finally:
         file.release()
 
 
 def _survey(
-    look: _Look, start: int, size: int, expected: int, end_offset: int, leader_epoch: int, enough: int
+    batches: _Batches, start: int, end: _End, expected: int, leader_epoch: int, enough: int
 ) -> Survey:
-    start, expected, leader_epoch, enough = look.run(start, expected, leader_epoch, enough)
     bad_from: int | None = None
     damage: list[DamagedRange] = []
     reason = ""
-    position, left = start, enough
-    batch, why = look.at(position) if position < size else (None, "")
+    position, size = start, end.position
+    batch = batches.at(position)
     while position < size:
-        following: _Seen | None = None
-        why_not = ""
-        if batch is not None:
-            if batch.end < size:
-                following, why_not = look.at(batch.end)
-            why = look.against(batch, leader_epoch, following, expected)
+        if batch is None:
+            following, why = None, batches.reason
+        else:
+            following = batches.at(batch.end)
+            why = _misfit(batch, expected, leader_epoch, following, end)
         if batch is not None and not why:
             if bad_from is not None:
                 damage.append(DamagedRange(bad_from, position, expected, batch.base_offset))
                 bad_from = None
-            left -= max(batch.end - position, _PER_BATCH)
-            position, expected, leader_epoch = (
-                batch.end,
-                batch.end_offset,
-                max(leader_epoch, batch.leader_epoch),
-            )
-            if left <= 0:
+            enough -= max(batch.end - position, _PER_BATCH)
+            position, expected = batch.end, batch.end_offset
+            leader_epoch = max(leader_epoch, batch.leader_epoch)
+            batch = following
+            if enough <= 0:
                 break
-            batch, why = following, why_not
             continue
         reason = reason or f"{why} at byte {position}"
         if bad_from is None:
             bad_from = position
         if batch is not None:
-            position, batch, why = batch.end, following, why_not
+            position, batch = batch.end, following
         else:
-            batch = look.next_from(position, expected)
-            position, why = (size, "") if batch is None else (batch.position, "")
+            batch = batches.next_from(position)
+            position = size if batch is None else batch.position
     if bad_from is not None:
-        damage.append(DamagedRange(bad_from, size, expected, max(end_offset, expected)))
-        expected = max(end_offset, expected)
+        end_offset = max(end.offset, expected)
+        damage.append(DamagedRange(bad_from, size, expected, end_offset))
+        expected = end_offset
     return Survey(min(position, size), expected, leader_epoch, damage, reason)
 
 
-def starts_at(files: FileSystem, file: File, position: int, size: int, base_offset: int, offset: int) -> bool:
-    """Whether a good batch begins at `position` of a segment, at or below `offset`.
+def _misfit(batch: _Batch, expected: int, leader_epoch: int, following: _Batch | None, end: _End) -> str:
+    """Return what is wrong with the fields that the CRC does not cover; "" if nothing is."""
+    if batch.base_offset < expected:
+        return f"base offset {batch.base_offset}, but {expected} is the lowest possible"
+    if expected < end.offset < batch.base_offset:
+        return f"base offset {batch.base_offset}, but {end.offset} is the highest possible"
+    epoch_after = _NO_EPOCH
+    if following is not None:
+        if batch.base_offset != expected <= following.base_offset < batch.end_offset:
+            return f"base offset {batch.base_offset}, but the batch reaches above the next one's base offset"
+        epoch_after = following.leader_epoch
+    elif batch.end_offset <= end.offset:
+        epoch_after = end.leader_epoch
+    epoch = batch.leader_epoch
+    in_order = 0 <= leader_epoch <= epoch_after
+    if in_order and epoch != _NO_EPOCH and not leader_epoch <= epoch <= epoch_after:
+        return f"leader epoch {epoch} between {leader_epoch} and {epoch_after}"
+    return ""
 
-    The segment has `size` bytes.
+
+def starts_at(files: FileSystem, file: File, position: int, size: int, base_offset: int, offset: int) -> bool:
+    """Return whether a good batch begins at `position` with a base offset up to `offset`.
+
+    The segment has `size` bytes and the base offset `base_offset`.
     """
     file.acquire()
     try:
         highest = base_offset + MAX_RELATIVE_OFFSET + 1
-        look = _Look(files, file, size, base_offset, highest, _ONE_BATCH)
-        batch, _ = look.at(position)
+        batch = _Batches(files, file, size, base_offset, highest, _ONE_BATCH).at(position)
     finally:
         file.release()
     return batch is not None and batch.base_offset <= offset
 
 
-class _Look:
-    """Reads batches of one file, in chunks."""
+class _Batches:
+    """Reads batches of one file in chunks, and checks each without its neighbours."""
 
     def __init__(
         self,
@@ -183,125 +213,67 @@ class _Look:
         self._size = size
         self._base_offset = base_offset
         self._end_offset = end_offset
-        self.sure_to = end_offset
-        self.end_epoch = _NO_EPOCH
         self._buffer = memoryview(bytearray(min(chunk, size)))
         self._filled = 0
         self._chunk_at = 0
+        self.reason = ""
+        """Why there was no good batch at the last position that was read."""
 
-    def _bytes(self, position: int, nbytes: int) -> memoryview:
-        """`nbytes` bytes from `position`, or fewer at the end of the file.
-
-        They are valid until the next call.
-        """
+    def _load(self, position: int, nbytes: int) -> int:
+        """Load `nbytes` bytes from `position` into the buffer; return where they are in it."""
         at = position - self._chunk_at
         if at < 0 or at + nbytes > self._filled:
             if nbytes > len(self._buffer):
                 self._buffer = memoryview(bytearray(nbytes))
-            wanted = min(len(self._buffer), self._size - position)
-            self._filled = self._files.read_into(self._file, self._buffer[:wanted], position)
+            self._filled = min(len(self._buffer), self._size - position)
+            chunk = self._buffer[: self._filled]
+            read = self._files.read_into(self._file, chunk, position)
+            chunk[read:] = bytes(len(chunk) - read)
             self._chunk_at, at = position, 0
-        return self._buffer[at : min(at + nbytes, self._filled)]
+        return at
 
-    def run(self, position: int, expected: int, epoch: int, enough: int) -> tuple[int, int, int, int]:
-        """Pass good batches as long as nothing looks wrong: the fast twin of `at` and `against`.
-
-        Returns where those go on, just before the last batch that was passed. That batch may be the one that
-        is wrong when the next one looks wrong.
-        """
-        before = position, expected, epoch, enough
-        while position < self._size and enough > 0:
-            head = self._bytes(position, _HEAD.size)
-            if len(head) < _HEAD.size:
-                break
-            base_offset, length, its_epoch, magic, crc, _, delta = _HEAD.unpack(head)
-            end_offset = base_offset + delta + 1
-            if (
-                magic != MAGIC
-                or length < _LEAST
-                or position + LOG_OVERHEAD + length > self._size
-                or base_offset < expected
-                or expected < self.sure_to < base_offset
-                or its_epoch < epoch
-                or delta < 0
-                or end_offset > self._end_offset
-                or end_offset - self._base_offset > MAX_RELATIVE_OFFSET
-                or crc32c(self._bytes(position, LOG_OVERHEAD + length)[_CRC_FROM:]) != crc
-            ):
-                break
-            before = position, expected, epoch, enough
-            position += LOG_OVERHEAD + length
-            enough -= max(LOG_OVERHEAD + length, _PER_BATCH)
-            expected, epoch = end_offset, its_epoch
-        return before
-
-    def at(self, position: int) -> tuple[_Seen | None, str]:
-        """The batch at `position` as far as it can be judged alone, or why there is none."""
-        if not 0 <= position < self._size:
-            return None, "outside of the file"
-        head = self._bytes(position, _HEAD.size)
-        if len(head) < _HEAD.size:
-            return None, "the file ends inside a batch header"
-        base_offset, length, epoch, magic, crc, _, delta = _HEAD.unpack(head)
-        end = position + LOG_OVERHEAD + length
+    def at(self, position: int) -> _Batch | None:
+        """Return the good batch at `position`; if there is none, return None and set `reason`."""
+        if position + _HEAD.size > self._size:
+            self.reason = "the file ends inside a batch header"
+            return None
+        head = _HEAD.unpack_from(self._buffer, self._load(position, _HEAD.size))
+        base_offset, length, epoch, magic, crc, _, delta = head
+        end, end_offset = position + LOG_OVERHEAD + length, base_offset + delta + 1
+        # The CRC is checked last: a search tries many positions where no batch begins.
         if magic != MAGIC:
-            return None, f"message format {magic}"
-        if length < _LEAST or end > self._size:
-            return None, f"a batch of {length} bytes"
-        batch = self._bytes(position, end - position)
-        if len(batch) < end - position or crc32c(batch[_CRC_FROM:]) != crc:
-            return None, "the CRC is wrong"
-        if epoch < _NO_EPOCH:
-            return None, f"leader epoch {epoch}"
-        last_offset = base_offset + delta
-        if base_offset < self._base_offset or delta < 0 or last_offset >= self._end_offset:
-            return None, f"offsets {base_offset} to {last_offset}"
-        if last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
-            return None, f"offset {last_offset} is too far from the base offset"
-        return _Seen(position, end, base_offset, last_offset + 1, epoch), ""
+            self.reason = f"unknown message format {magic}"
+        elif length < _LEAST or end > self._size:
+            self.reason = f"impossible batch length {length}"
+        elif delta < 0 or not self._base_offset <= base_offset < end_offset <= self._end_offset:
+            self.reason = f"impossible offsets {base_offset} to {end_offset - 1}"
+        elif epoch < _NO_EPOCH:
+            self.reason = f"impossible leader epoch {epoch}"
+        else:
+            at = self._load(position, end - position)
+            if crc32c(self._buffer[at + _CRC_FROM : at + end - position]) == crc:
+                return _Batch(position, end, base_offset, end_offset, epoch)
+            self.reason = "the CRC is wrong"
+        return None
 
-    def against(self, batch: _Seen, known_epoch: int, following: _Seen | None, expected: int) -> str:
-        """What is wrong with the fields of a batch that its CRC does not cover; "" if nothing."""
-        if batch.base_offset < expected:
-            return f"offset {batch.base_offset} where {expected} is next"
-        if expected < self.sure_to < batch.base_offset:
-            return f"offset {batch.base_offset} where {self.sure_to} is next at most"
-        if following is not None:
-            # Of two that overlap, the one that goes on where the batch before ended is right.
-            if batch.base_offset != expected <= following.base_offset < batch.end_offset:
-                return f"offset {batch.base_offset}, and {following.base_offset} follows"
-            return self._epoch_against(batch.leader_epoch, known_epoch, following.leader_epoch)
-        if batch.end == self._size and batch.end_offset <= self.sure_to:
-            return self._epoch_against(batch.leader_epoch, known_epoch, self.end_epoch)
-        return ""
-
-    def _epoch_against(self, epoch: int, before: int, behind: int) -> str:
-        """A leader epoch that is not between its neighbours', if those are in order.
-
-        Epochs rise. But a directory may have been through anything, so neighbours that fall prove nothing.
-        """
-        if _NO_EPOCH not in (before, epoch) and before <= behind and not before <= epoch <= behind:
-            return f"leader epoch {epoch} between {before} and {behind}"
-        return ""
-
-    def next_from(self, position: int, expected: int) -> _Seen | None:
-        """The first batch after the bad one at `position`; None if there is none."""
-        head = self._bytes(position, LOG_OVERHEAD)
-        if len(head) == LOG_OVERHEAD:
-            behind = position + LOG_OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
-            if position < behind < self._size:
-                batch, _ = self.at(behind)
-                if batch is not None and batch.base_offset >= expected:
-                    return batch
+    def next_from(self, position: int) -> _Batch | None:
+        """Return the first good batch after the bad one at `position`; None if there is none."""
+        if position + LOG_OVERHEAD <= self._size:
+            at = self._load(position, LOG_OVERHEAD) + _LENGTH_AT
+            length = int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
+            batch = self.at(position + LOG_OVERHEAD + length) if length > 0 else None
+            if batch is not None:
+                return batch
         position += 1
         while position + HEADER_SIZE <= self._size:
-            piece = bytes(self._bytes(position, min(_SEARCHED, self._size - position)))
+            nbytes = min(_SEARCHED, self._size - position)
+            at = self._load(position, nbytes)
+            piece = bytes(self._buffer[at : at + nbytes])
             found = piece.find(MAGIC, _MAGIC_AT)
             while found >= 0:
-                candidate = position + found - _MAGIC_AT
-                batch, _ = self.at(candidate)
-                if batch is not None and batch.base_offset >= expected:
+                batch = self.at(position + found - _MAGIC_AT)
+                if batch is not None:
                     return batch
                 found = piece.find(MAGIC, found + 1)
-            position += max(len(piece) - _MAGIC_AT, 1)
+            position += max(nbytes - _MAGIC_AT, 1)
         return None

@@ -1,11 +1,11 @@
-"""Saving the leader epochs of many logs in the background: no acknowledgement waits.
+"""Saves the leader epochs of many logs in the background, so that no acknowledgement waits.
 
-After a restart each log that is written has a new leader epoch, and so a `leader-epoch-checkpoint` to
-replace. One file costs two syncs. Many files of a directory share two syncs of the whole file system: one
+After a restart, each log that is written gets a new leader epoch, so its `leader-epoch-checkpoint` has to be
+replaced. One file costs two syncs. Many files in a log directory share two syncs of the file system: one
 before the renames and one after them.
 
 Crash story: a file is renamed when its content is on disk. The recovery points that rely on it are written
-when its name is on disk.
+when its new name is on disk.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from functools import partial
 from typing import Final, NamedTuple, ParamSpec
 
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
-from kafkapy.storage.disk.files import TEMPORARY, is_disk_full, is_exhausted
+from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
+from kafkapy.storage.disk.files import is_disk_full, is_exhausted
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.partition_log import PartitionLog
 
 MANY: Final = 10
-"""From this many files of a directory on, they share two syncs of its file system."""
+"""The least number of files in a log directory that share two syncs of its file system."""
 
 P = ParamSpec("P")
 
@@ -35,11 +36,11 @@ class EpochSave(NamedTuple):
     path: str
     content: bytes
     recovery_point: int
-    """The recovery point of the log, should this not be saved."""
+    """The recovery point of the log if the save fails."""
 
 
 def begin_saves(logs: Iterable[PartitionLog]) -> list[EpochSave]:
-    """What is to be saved of these logs. `save` follows."""
+    """The saves that these logs need. Call `save` with them next."""
     saves = []
     for log in logs:
         recovery_point = log.recovery_point
@@ -80,18 +81,20 @@ def _save(directory: LogDirectory, saves: list[EpochSave]) -> list[EpochSave]:
         write = partial(files.write_atomically, durable=directory.durable)
         return [each for each in saves if _attempt(each, write, each.path, each.content)]
     written = [
-        each for each in saves if _attempt(each, files.write_file, each.path + TEMPORARY, each.content)
+        each for each in saves if _attempt(each, files.write_file, each.path + TEMPORARY_SUFFIX, each.content)
     ]
     if not written:
         return []
     files.sync_file_system(directory.path)
-    renamed = [each for each in written if _attempt(each, files.rename, each.path + TEMPORARY, each.path)]
+    renamed = [
+        each for each in written if _attempt(each, files.rename, each.path + TEMPORARY_SUFFIX, each.path)
+    ]
     files.sync_file_system(directory.path)
     return renamed
 
 
 def _attempt(each: EpochSave, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
-    """Take a step of a save; False if the log was deleted or has moved, or there is no room.
+    """Run a step of a save; return False if the log was deleted or moved, or space is lacking.
 
     Raises:
         OSError: the disk failed.
@@ -103,7 +106,7 @@ def _attempt(each: EpochSave, call: Callable[P, None], *args: P.args, **kwargs: 
     except (OSError, MemoryError) as error:
         if not is_disk_full(error) and not is_exhausted(error):
             raise
-        # It only means that after a crash more of the log is recovered.
+        # Only more of the log is recovered after a crash.
         logger.info("The leader epochs of %s are saved later: %s", each.log.topic_partition, error)
         return False
     return True

@@ -1,69 +1,59 @@
-"""Moving a log to another log directory: a copy that catches up, and takes the log's place.
+"""Moves a log to another log directory, by a copy that catches up and replaces the log.
 
     <other log dir>/<topic>-<partition>.<32 hex>-future/    the copy, until it takes over
         .kafkapy_replaces                                   from shortly before it takes over until the old
                                                             log is gone: the old log's path
 
-The copy reads the log as a consumer does, piece by piece, and follows its end. When nothing is missing and
-all of the copy is synced, it takes over between two requests: its directory is renamed to the log's own name,
-and the log in memory is replaced. What is written from then on is acknowledged only after the copy's last
-piece and its new name are synced and the old directory is renamed to `-delete`.
+The copy reads the log as a consumer does, in pieces, and follows its end. When it has all records, and they
+are synced, it takes over between two requests: its directory gets the log's name, and the log in memory is
+replaced. Later records are acknowledged only after the last piece of the copy and its new name are synced and
+the old directory is renamed to `-delete`.
 
-Crash story, by where it happens:
+Crash story, by the time of the crash:
 
-- while the copy catches up: both directories are there at the next start, and copying goes on.
-- between the two renames: two directories bear the log's name, and one of them has `.kafkapy_replaces`. Up to
-  the moment of the first rename both had the same records, and only the copy was written since. So the log
-  with the higher last leader epoch (if they are equal, with the higher end) is the one that has all that was
-  acknowledged (`newer`); the other is deleted. A leader epoch counts the starts of the broker. So this also
-  holds if one of the directories was offline for some time.
-- after the second rename: a mark without an old log means nothing, and is removed.
+- while the copy catches up: both directories exist at the next start, and copying goes on.
+- between the two renames: two directories have the log's name, and one of them has `.kafkapy_replaces`. At
+  the first rename both had the same records, and only the copy was written after it. So the log with the
+  higher last leader epoch (if they are equal, with the higher log end offset) has all acknowledged records
+  (`newer`), and the other one is deleted. The leader epoch rises at each start of the broker, so this is also
+  right if one of the directories was offline for some time.
+- after the second rename: a mark without an old log has no meaning, and is removed.
 
-Apache Kafka renames in this order too, but refuses to start in the second case and leaves the choice to the
-operator.
+Apache Kafka renames in this order too, but in the second case it refuses to start and leaves the choice to
+the operator.
 
-Threads: whatever looks at the log runs in the event loop's thread; `write`, `sync` and `mark` run in any one
-thread at a time. Nobody else uses the copy.
+Threads: methods that use the log run on the event loop. `write`, `sync` and `mark` run in any thread, one at
+a time. Only this class uses the copy.
 
 Source: KIP-113, ReplicaAlterLogDirsThread, LogManager.replaceCurrentWithFutureLog.
 """
 
 from __future__ import annotations
 
-import uuid
 from typing import Final
 
-from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.files import FileSlice, FileSystem
 from kafkapy.storage.log.partition_log import PartitionLog
 
 REPLACES: Final = ".kafkapy_replaces"
 
 PIECE_BYTES: Final = 1 << 20
-"""What is read and written at once."""
+"""The bytes that are read and written at once."""
 
 SYNC_BYTES: Final = 64 << 20
-"""What is written between two syncs: the last one should not take long."""
-
-_MAX_NAME = 255
-
-
-def future_name(topic_partition: TopicPartition) -> str | None:
-    """The name of a directory for a copy; None if the topic's name is too long for that."""
-    name = f"{topic_partition}.{uuid.uuid4().hex}-future"
-    return name if len(name) <= _MAX_NAME else None
+"""The bytes that are written between two syncs, so that the last one does not take long."""
 
 
 def newer(one: PartitionLog, other: PartitionLog) -> PartitionLog:
     """The one of two logs of a partition that has all records.
 
-    One of them was about to replace the other.
+    One of them was about to replace the other when the broker stopped.
     """
     return max(one, other, key=lambda log: (log.leader_epochs.latest_epoch, log.log_end_offset))
 
 
 def is_marked(files: FileSystem, log: PartitionLog) -> bool:
-    """Whether a log was made to replace another one, which may still be there."""
+    """Whether a log was made to replace another one, which may still exist."""
     return files.exists(f"{log.path}/{REPLACES}")
 
 
@@ -79,7 +69,7 @@ def unmark(files: FileSystem, log: PartitionLog, *, durable: bool) -> None:
 
 
 class FutureLog:
-    """The copy of a log that is to take the log's place."""
+    """A copy that is going to replace its log."""
 
     def __init__(self, source: PartitionLog, copy: PartitionLog) -> None:
         self.source = source
@@ -88,10 +78,10 @@ class FutureLog:
         self._unsynced_bytes = 0
 
     def resume(self) -> None:
-        """Truncate what the copy has and the log has not: they were apart for some time.
+        """Truncate the records that the copy has and the log has not, after a pause of the copying.
 
-        Of a compacted log nothing is kept: tombstones may be gone since, and the copy may hold what they
-        deleted.
+        If the log is compacted, the copy begins again: the log may have lost tombstones, whose deleted
+        records the copy may still have.
 
         Raises:
             StorageError: the disk failed.
@@ -106,15 +96,15 @@ class FutureLog:
             if epoch == latest:
                 copy.truncate_to(end)
                 break
-            # The log knows nothing of that epoch, so it cannot hold what the copy has of it.
+            # The log does not know that epoch, so it has none of its records.
             copy.truncate_to(first_offset if epoch < 0 else min(first_offset, end))
         else:
             copy.truncate_fully_and_start_at(source.log_start_offset)
-        self._generation = generation  # last: if no descriptor was free, the truncation is tried again
+        self._generation = generation  # last, so that a truncation that failed is tried again
         self.hand_over()
 
     def next_piece(self) -> FileSlice | None:
-        """The batches after the end of the copy, to be written and released; None if it has all.
+        """The next batches for the copy, to be written and released; None if it has all.
 
         Raises:
             KafkaError: CORRUPT_MESSAGE, the log is damaged.
@@ -123,11 +113,12 @@ class FutureLog:
         source, copy = self.source, self.copy
         if source.generation != self._generation:
             self.resume()
-        start, end = source.log_start_offset, source.log_end_offset
+        start = source.log_start_offset
         if copy.log_end_offset < start:
             copy.truncate_fully_and_start_at(start)
             self.hand_over()
-        read = source.read(copy.log_end_offset, PIECE_BYTES, upper_bound=end)
+        read = source.read(copy.log_end_offset, PIECE_BYTES, upper_bound=source.log_end_offset)
+        end = source.log_end_offset  # the read may have met damage, and truncated the log
         if read is not None:
             if copy.size == 0:
                 self._begin_with(read.slice)
@@ -140,7 +131,7 @@ class FutureLog:
         return None
 
     def _begin_with(self, piece: FileSlice) -> None:
-        """Let the copy begin with the batch that holds its first offset, and not within it."""
+        """Let the copy begin at the base offset of its first batch, if that is lower."""
         source, copy = self.source, self.copy
         files = source.log_directory.files
         head = source.guarded("reading", lambda: files.read_at(piece.file, 8, piece.position))
@@ -150,14 +141,15 @@ class FutureLog:
             self.hand_over()
 
     def hand_over(self) -> None:
-        """Let another thread go on.
+        """Close the copy's files, before another thread uses it.
 
-        The loop might close again what it has opened, perhaps while the other thread uses it (open_files.py).
+        Otherwise the event loop might close files that it has opened while the other thread uses them
+        (open_files.py).
         """
         self.copy.close_files()
 
     def write(self, piece: FileSlice) -> None:
-        """Append a piece, which has valid batches or is refused.
+        """Append a piece to the copy.
 
         Raises:
             KafkaError: CORRUPT_MESSAGE, the log is damaged.
@@ -177,7 +169,7 @@ class FutureLog:
             self.sync()
 
     def sync(self) -> None:
-        """Put all of the copy on disk.
+        """Sync the copy.
 
         Raises:
             StorageError: the disk failed.
@@ -186,7 +178,7 @@ class FutureLog:
         self.copy.flush()
 
     def mark(self) -> None:
-        """Note on disk what the copy replaces, before it does.
+        """Note on disk which log the copy is going to replace.
 
         Raises:
             StorageError: the disk failed, or is full.
@@ -197,12 +189,12 @@ class FutureLog:
         copy.guarded("marking", lambda: files.write_atomically(path, content))
 
     def take_over(self, path: str) -> None:
-        """Become the log, at `path`, between two of its appends.
+        """Make the copy the log, at `path`, between two appends.
 
-        The copy has the same records, and takes over all that is known of them.
+        The copy has the same records, and takes the state of the log.
 
         Raises:
-            OSError: the renaming failed; the copy is still one.
+            OSError: the rename failed, and nothing has changed.
         """
         source, copy = self.source, self.copy
         directory = copy.log_directory

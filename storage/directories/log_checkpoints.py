@@ -1,38 +1,139 @@
-"""What the checkpoint files of all log directories say, and are to say: offsets of logs.
+"""The checkpoint files of all log directories, with offsets of their logs.
 
-A directory has one file of each kind (offset_checkpoint.py). For logs that are not served (damaged ones) what
-the file said stays. Everything is called from the event loop's thread, except the function that `prepare`
-returns.
+A directory has one file of each kind. Entries of logs that are not served (damaged ones) are kept. Everything
+is called on the event loop, except the returned functions, which write the files and may run in any thread.
 
-Crash story: a log start offset is written after a high watermark that reaches it. A crash may take unsynced
-records, the log start offset among them: recovery then believes the offset, and gives none twice.
+Two writes of a file may overlap: a periodic one in a worker thread, and one that a truncation or a new log
+needs at once. The newer one wins: offsets that were collected earlier are not written after it.
+
+Crash story: a file is replaced atomically (files.py). On a full disk the write may use the reserve. If that
+is used up too, the old file is kept, and recovery reads more than necessary. A log start offset is written
+after a high watermark that is not below it. If a crash takes unsynced records below the log start offset,
+recovery uses that offset, so that no offset is given twice.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Protocol
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.epoch_saves import begin_saves, save
-from kafkapy.storage.directories.offset_checkpoint import CHECKPOINTS, CLEANER_OFFSETS, OffsetCheckpoint
-from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    OFFSET_CHECKPOINTS,
+    RECOVERY_POINTS,
+    CorruptCheckpointError,
+    read_offsets,
+    write_offsets,
+)
+from kafkapy.storage.disk.files import DiskFullError, StorageError, is_disk_full
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
 
+class OffsetCheckpoint:
+    """One checkpoint file, with offsets by partition."""
+
+    __slots__ = ("_directory", "_latest", "_lock", "_path", "_prepared", "_unsure", "_written_as", "written")
+
+    def __init__(self, directory: LogDirectory, name: str) -> None:
+        """Read the file.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._directory = directory
+        self._path = f"{directory.path}/{name}"
+        self._lock = threading.Lock()
+        self._prepared = 0
+        self._latest: dict[TopicPartition, int] = {}
+        """The offsets that were prepared last."""
+        self._written_as = 0
+        self._unsure = False
+        """Whether the file may differ from `written`, because a write failed or it was damaged."""
+        self.written: dict[TopicPartition, int] = {}
+        """The offsets in the file."""
+        try:
+            self.written = read_offsets(directory.files, self._path)
+        except CorruptCheckpointError as error:
+            logger.warning("Going on without a checkpoint: %s", error)
+            self._unsure = True
+        self._latest = self.written
+
+    def mentions(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition has an offset in the file, or in the last prepared write."""
+        return topic_partition in self.written or topic_partition in self._latest
+
+    def mentions_any(self, topic_partitions: Set[TopicPartition]) -> bool:
+        """Whether it mentions one of many."""
+        return not (
+            self.written.keys().isdisjoint(topic_partitions)
+            and self._latest.keys().isdisjoint(topic_partitions)
+        )
+
+    def share_names(self, names: dict[TopicPartition, TopicPartition]) -> None:
+        """Use the partition objects in `names`, and add new ones there, to save memory."""
+        self.written = {names.setdefault(tp, tp): offset for tp, offset in self.written.items()}
+
+    def write(self, offsets: dict[TopicPartition, int]) -> None:
+        """Replace the content.
+
+        Raises:
+            StorageError: the disk is full, or failed.
+        """
+        self.prepare(offsets)()
+
+    def prepare(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
+        """A function that replaces the content. Any thread may call it.
+
+        It does nothing if newer content was written before. It raises as `write`.
+        """
+        self._prepared += 1
+        number, self._latest = self._prepared, offsets
+
+        def write() -> None:
+            with self._lock:
+                if number > self._written_as:
+                    if offsets != self.written or self._unsure:
+                        self._replace(offsets)
+                    self.written = offsets  # even if equal, since its keys are the objects of the logs
+                    self._written_as = number
+
+        return write
+
+    def prepare_changes(self, changes: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        """Prepare a write of the offsets that were prepared last, with these changes."""
+        return self.prepare({**self._latest, **changes})
+
+    def _replace(self, offsets: dict[TopicPartition, int]) -> None:
+        directory = self._directory
+        self._unsure = True
+        try:
+            directory.space.with_reserve(
+                lambda: write_offsets(directory.files, self._path, offsets, durable=directory.durable)
+            )
+        except OSError as error:
+            if is_disk_full(error):
+                raise DiskFullError(directory.path, f"{self._path} was not replaced: {error}") from error
+            raise directory.failed(f"writing {self._path}", error) from error
+        self._unsure = False
+
+
 class HostedLogs(Protocol):
-    """The logs that the checkpoints are about (log_manager.py)."""
+    """The logs of the checkpoints (log_manager.py)."""
 
     def all_logs(self) -> Iterator[PartitionLog]:
         """Every log, and the copies of logs that move."""
 
     def damaged_in(self, directory: LogDirectory) -> Iterator[TopicPartition]:
-        """The partitions whose logs are in a directory and are not served."""
+        """The partitions in a directory whose logs are damaged and not served."""
 
 
 class LogCheckpoints:
@@ -48,21 +149,17 @@ class LogCheckpoints:
         Raises:
             OSError: the disk failed.
         """
-        self._files[directory] = {name: OffsetCheckpoint(directory, name) for name in CHECKPOINTS}
+        self._files[directory] = {name: OffsetCheckpoint(directory, name) for name in OFFSET_CHECKPOINTS}
         return self._files[directory]
 
     def on_disk(self, directory: LogDirectory, name: str) -> Mapping[TopicPartition, int]:
-        """What a file says."""
+        """The offsets in a file."""
         return self._files[directory][name].written
 
-    def mention(self, directory: LogDirectory, topic_partition: TopicPartition) -> bool:
-        """Whether a file of the directory says anything about the partition."""
-        return any(topic_partition in each.written for each in self._files[directory].values())
-
     def known_end(self, topic_partition: TopicPartition) -> tuple[LogDirectory | None, int]:
-        """How far a partition once reached, at least, and where it was.
+        """The directory of a partition, and the lowest possible log end offset that it had.
 
-        It is 0 if nothing is said of it.
+        The offset is 0 if no file has one.
         """
         ends = [
             (directory, files[name].written.get(topic_partition, 0))
@@ -72,7 +169,7 @@ class LogCheckpoints:
         return max(ends, key=lambda each: each[1], default=(None, 0))
 
     def forget(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
-        """Drop what is said about a deleted log, so that a new one does not get it after a crash.
+        """Remove the offsets of a deleted log, so that a new one does not get them after a crash.
 
         Raises:
             StorageError: the disk is full, or failed.
@@ -80,6 +177,18 @@ class LogCheckpoints:
         for name, file in self._files[directory].items():
             if file.mentions(topic_partition):
                 self._prepare(directory, name)()
+
+    def prepare_without(self, deleted: Set[TopicPartition]) -> Callable[[], None]:
+        """Collect the offsets for the files that mention deleted partitions.
+
+        Returns the function that writes them.
+        """
+        return _all_of(
+            self._prepare(directory, name)
+            for directory, files in self._files.items()
+            for name, file in files.items()
+            if directory.error is None and file.mentions_any(deleted)
+        )
 
     def before_truncation(self, directory: LogDirectory) -> None:
         """Write the recovery points of a directory, before one of its logs is truncated.
@@ -89,7 +198,7 @@ class LogCheckpoints:
         self._files[directory][RECOVERY_POINTS].write(self._offsets(directory, RECOVERY_POINTS))
 
     def prepare(self, name: str) -> Callable[[], None]:
-        """Collect what the files of this name are to say; return the function that writes them."""
+        """Collect the offsets for the files of this name; return the function that writes them."""
         return _all_of(self._prepare(directory, name) for directory in self._files if directory.error is None)
 
     def _prepare(self, directory: LogDirectory, name: str) -> Callable[[], None]:
@@ -103,7 +212,7 @@ class LogCheckpoints:
     def _after_high_watermarks(
         self, directory: LogDirectory, logs: Iterable[PartitionLog], write_log_starts: Callable[[], None]
     ) -> Callable[[], None]:
-        """Have log start offsets written after the high watermarks that they lack on disk."""
+        """Have log start offsets written after the high watermarks that must be on disk first."""
         file = self._files[directory][HIGH_WATERMARKS]
         lacking = {
             log.topic_partition: log.high_watermark
@@ -163,7 +272,7 @@ class LogCheckpoints:
         return self._after_high_watermarks(directory, logs, write)
 
     def save_leader_epochs(self) -> None:
-        """Save the leader epochs of all logs, here and now, as far as possible."""
+        """Save the leader epochs of all logs in the calling thread, as far as possible."""
         for directory in self._files:
             save(directory, begin_saves(self._logs_in(directory)))
 
@@ -196,7 +305,7 @@ class LogCheckpoints:
                 if log.cleaned_offset is not None
             }
         else:
-            # What was said once stays: a crash may bring back segments whose removal is not on disk yet.
+            # Entries are kept: a crash may bring back segments whose removal is not on disk yet.
             written = self._files[directory][name].written
             offsets = {
                 log.topic_partition: log.log_start_offset
@@ -219,7 +328,7 @@ def _all_of(writes: Iterable[Callable[[], None]]) -> Callable[[], None]:
             try:
                 each()
             except StorageError as error:
-                # A checkpoint that is out of date only makes the next recovery longer.
+                # An old checkpoint only makes the next recovery longer.
                 logger.error("%s", error.message)
 
     return write

@@ -1,15 +1,14 @@
-"""Opening all logs when a broker starts.
+"""Loads all logs when a broker starts.
 
-They are found in the log directories, and loaded by a few threads for each, so that a slow disk does not
-delay another. If many logs of a directory are recovered, what was accepted of them is synced with one call
-for the whole file system, before any is served. A sync or four for each log would take longer than all the
-rest.
+Each log directory has its own threads, so that a slow disk does not delay another one. If many logs in a
+directory are recovered, one sync of the file system puts their recovered parts on disk, before any is served.
+One to four syncs for each log would take longer than everything else.
 
     <topic>-<partition>                     a log
-    <topic>-<partition>.<32 hex>-future     a copy of one that lies in another directory (future_log.py)
-    <topic>-<partition>.<32 hex>-delete     a deleted one
+    <topic>-<partition>.<32 hex>-future     a copy of a log in another directory (future_log.py)
+    <topic>-<partition>.<32 hex>-delete     a deleted log, which is removed later
 
-Anything else is not Kafka's, and is left alone.
+All other directories are ignored.
 
 Source: LogManager.loadLogs, LocalLog.parseTopicPartitionName.
 """
@@ -17,28 +16,32 @@ Source: LogManager.loadLogs, LocalLog.parseTopicPartitionName.
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import chain
 from queue import SimpleQueue
 from typing import Final, NamedTuple
 
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.directories.directory_names import DELETED_NAME, LOG_NAME
-from kafkapy.storage.directories.offset_checkpoint import CHECKPOINTS, OffsetCheckpoint
-from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN, take_clean_shutdown
+from kafkapy.storage.directories.log_checkpoints import OffsetCheckpoint
+from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN, OFFSET_CHECKPOINTS, take_clean_shutdown
+from kafkapy.storage.disk.directory_names import DirectoryKind, parse_directory_name
 from kafkapy.storage.disk.files import StorageError, is_exhausted
 from kafkapy.storage.disk.log_directory import Clock, LogDirectory
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.recovery.recovery import LogOffsets, load_log
+from kafkapy.storage.recovery.repairs import Listener, nobody
 
 logger = logging.getLogger(__name__)
 
+NewPool = Callable[[int, str], Executor]
+"""Makes a pool with this number of threads, which have this name."""
+
 Progress = Callable[[int, int], None]
-"""Called with the number of logs loaded so far and of all logs."""
+"""Called with the number of logs loaded so far, and the number of all logs."""
 
 _KRAFT_METADATA = "__cluster_metadata"
 
@@ -47,17 +50,17 @@ _REPORT_EVERY_MS: Final = 3000
 _RETRY_SECONDS: Final = 0.25
 
 _ATTEMPTS: Final = 120
-"""How often a log is loaded that meets a lack of descriptors or memory.
+"""How often the load of a log is tried if descriptors or memory are lacking.
 
-Then the start ends: without the log its directory must not be served.
+Then the start fails: without the log, its directory must not be served.
 """
 
 MANY: Final = 200
-"""From this many recovered logs of a directory on, they are synced at once."""
+"""The least number of recovered logs in a directory that are synced at once."""
 
 
 class LoadJob(NamedTuple):
-    """A log to open, and what is known of it."""
+    """A log to load, and its checkpointed offsets."""
 
     directory: LogDirectory
     topic_partition: TopicPartition
@@ -71,16 +74,25 @@ class LogLoading:
     """The logs of some log directories, while they are loaded."""
 
     def __init__(
-        self, defaults: LogConfig, clock: Clock, *, threads_per_dir: int, producer_expiration_ms: int
+        self,
+        defaults: LogConfig,
+        clock: Clock,
+        *,
+        threads_per_dir: int,
+        producer_expiration_ms: int,
+        new_pool: NewPool = ThreadPoolExecutor,
     ) -> None:
         self._defaults = defaults
         self._clock = clock
         self._threads_per_dir = threads_per_dir
         self._producer_expiration_ms = producer_expiration_ms
+        self._new_pool = new_pool
         self._jobs: dict[LogDirectory, deque[LoadJob]] = {}
+        self._recovered: list[LogDirectory] = []
+        """The directories whose names may not be on disk: they are synced before a log is served."""
 
     def find(self, directory: LogDirectory, checkpoints: Mapping[str, OffsetCheckpoint]) -> None:
-        """Find the logs in a directory. The mark of a clean stop is gone when this returns.
+        """Find the logs in a directory, and remove its mark of a clean stop.
 
         Raises:
             OSError: the disk failed.
@@ -90,23 +102,26 @@ class LogLoading:
         names: dict[TopicPartition, TopicPartition] = {}
         for checkpoint in checkpoints.values():
             checkpoint.share_names(names)
-        points, starts, watermarks, cleaned = (checkpoints[name].written for name in CHECKPOINTS)
+        points, starts, watermarks, cleaned = (checkpoints[name].written for name in OFFSET_CHECKPOINTS)
         jobs: deque[LoadJob] = deque()
         for entry in files.scan(directory.path):
             if not entry.is_dir():
                 continue
-            if DELETED_NAME.fullmatch(entry.name):
+            name = parse_directory_name(entry.name)
+            if name is not None and name.kind is DirectoryKind.DELETED:
                 directory.delete_later([entry.path], self._defaults.file_delete_delay_ms)
                 continue
-            match = LOG_NAME.fullmatch(entry.name)
-            if match is None or match["topic"] == _KRAFT_METADATA:
+            if (
+                name is None
+                or name.kind is DirectoryKind.STRAY
+                or name.topic_partition.topic == _KRAFT_METADATA
+            ):
                 logger.info("%s is no log of this broker and is left alone.", entry.path)
                 continue
-            tp = TopicPartition(sys.intern(match["topic"]), int(match["partition"]))
-            tp = names.get(tp, tp)
+            tp = names.get(name.topic_partition, name.topic_partition)
             known = (each.get(tp, 0) for each in (points, starts, watermarks, cleaned))
             offsets = LogOffsets(*known)
-            jobs.append(LoadJob(directory, tp, entry.path, offsets, clean, match["future"] is not None))
+            jobs.append(LoadJob(directory, tp, entry.path, offsets, clean, name.kind is DirectoryKind.FUTURE))
         if jobs:
             how = "after a clean stop" if clean else "after an unclean stop: recovering"
             logger.info("Loading %s logs from %s %s", f"{len(jobs):,}", directory.path, how)
@@ -114,13 +129,20 @@ class LogLoading:
                 directory.durable and not clean and len(jobs) >= MANY and files.can_sync_file_system
             )
             self._jobs[directory] = jobs
+            if directory.durable and not clean:
+                self._recovered.append(directory)
+
+    @property
+    def jobs(self) -> Iterator[LoadJob]:
+        """The logs that were found and are still to be loaded."""
+        return chain.from_iterable(self._jobs.values())
 
     def run(self, progress: Progress | None = None) -> Iterator[tuple[LoadJob, PartitionLog | Exception]]:
-        """Load what was found; yield each log as it is ready, or why it cannot be served."""
+        """Load the logs; yield each one when it is loaded, or the error if it cannot be served."""
         total = sum(map(len, self._jobs.values()))
         started_ms = reported_ms = self._clock.now_ms()
         outcomes: SimpleQueue[tuple[LoadJob, PartitionLog | BaseException]] = SimpleQueue()
-        pools = [ThreadPoolExecutor(self._threads_per_dir, "kafkapy-recovery") for _ in self._jobs]
+        pools = [self._new_pool(self._threads_per_dir, "kafkapy-recovery") for _ in self._jobs]
         try:
             for pool, jobs in zip(pools, self._jobs.values(), strict=True):
                 for _ in range(min(self._threads_per_dir, len(jobs))):
@@ -149,7 +171,7 @@ class LogLoading:
     def _load_each(
         self, jobs: deque[LoadJob], outcomes: SimpleQueue[tuple[LoadJob, PartitionLog | BaseException]]
     ) -> None:
-        """Load one log after the other until none is left."""
+        """Load the next log until none is left."""
         while True:
             try:
                 job = jobs.popleft()
@@ -165,12 +187,14 @@ class LogLoading:
             if directory.error is None:
                 try:
                     directory.sync_at_once()
+                    if directory in self._recovered:
+                        directory.sync_names()
                 except StorageError:
                     if directory.error is None:
                         raise
 
     def _load(self, job: LoadJob) -> PartitionLog:
-        """Load a log; if descriptors or memory are lacking, wait for some."""
+        """Load a log. If descriptors or memory are lacking, wait and try again."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._load_with_room(job)
@@ -182,9 +206,15 @@ class LogLoading:
         return self._load_with_room(job)
 
     def _load_with_room(self, job: LoadJob) -> PartitionLog:
-        return job.directory.space.with_reserve(lambda: self._load_once(job))
+        return job.directory.space.with_reserve(lambda: self.load_once(job))
 
-    def _load_once(self, job: LoadJob) -> PartitionLog:
+    def load_once(self, job: LoadJob, listener: Listener = nobody) -> PartitionLog:
+        """Load a log; call `listener` for each repair that removes records.
+
+        Raises:
+            CorruptLogError: the log is damaged and cannot be served.
+            OSError: the disk failed.
+        """
         return load_log(
             job.directory,
             job.path,
@@ -193,4 +223,5 @@ class LogLoading:
             offsets=job.offsets,
             clean=job.clean,
             producer_expiration_ms=self._producer_expiration_ms,
+            listener=listener,
         )

@@ -5,18 +5,17 @@
         recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
         <topic>-<partition>/                    a log
         <topic>-<partition>.<32 hex>-future/    a copy that will replace a log in another directory
-        <topic>-<partition>.<32 hex>-delete/    a deleted one, gone after file.delete.delay.ms
+        <topic>-<partition>.<32 hex>-delete/    a deleted log, removed after file.delete.delay.ms
 
-`.kafka_cleanshutdown` says that every log was closed in order. It is removed, on disk too, before the first
-write. If it was missing, every log is recovered from its recovery point. A log that is damaged below that
-point stays offline, and its directory gets no marker until that is settled: with a marker the damage would be
-served.
+`.kafka_cleanshutdown` says that every log was closed cleanly. A start removes it, and syncs that, before the
+first write. If it is missing, every log is recovered from its recovery point. While a directory has a log
+that cannot be served, it gets no such file, so that the next start recovers the log again.
 
-A log directory that fails takes its own logs offline and no others; `on_directory_failure` is called. Files
-and directories that are not Kafka's are left alone.
+If a log directory fails, its own logs go offline and no others, and `on_directory_failure` is called. Other
+files and directories are ignored.
 
-Threads: everything is called from the event loop's thread, except `open`, `load` and `close` (no other call
-meanwhile), `delete_expired_files`, and the functions that `checkpoint_*` return.
+Threads: everything is called on the event loop, except `open`, `load` and `close` (with no other call
+meanwhile), `delete_expired_files`, and the functions that `checkpoint_*` and `sync_deletions` return.
 
 Source: LogManager.
 """
@@ -25,38 +24,44 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
-from kafkapy.storage.directories.directory_names import deleted_name, stray_name
 from kafkapy.storage.directories.future_log import is_marked, newer, unmark
-from kafkapy.storage.directories.identity import Identity, identity_of
+from kafkapy.storage.directories.identity import (
+    Identity,
+    are_empty,
+    find_missing,
+    identity_of,
+    mark_shared,
+)
 from kafkapy.storage.directories.log_checkpoints import LogCheckpoints
-from kafkapy.storage.directories.log_loading import MANY, LoadJob, LogLoading, Progress
+from kafkapy.storage.directories.log_loading import MANY, LoadJob, LogLoading, NewPool, Progress
 from kafkapy.storage.directories.log_moves import LogMoves
-from kafkapy.storage.directories.offset_checkpoint import CLEANER_OFFSETS
-from kafkapy.storage.directories.siblings import Siblings
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     write_clean_shutdown,
 )
+from kafkapy.storage.disk.directory_names import deleted_name, stray_name
 from kafkapy.storage.disk.files import CorruptLogError, FileSystem, StorageError, is_exhausted
 from kafkapy.storage.disk.log_directory import Clock, Durability, LogDirectory, LogDirectoryError
 from kafkapy.storage.disk.open_files import OpenFiles, share_descriptors
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.log.new_log import adopt_topic_id, create_log, make_files, rotted
+from kafkapy.storage.log.new_log import adopt_topic_id, create_log, is_damaged_id, make_files
 from kafkapy.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
 _MAX_PREFERRED = 10_000
-"""How many directories are remembered for missing partitions: a client may name any."""
+"""The most missing partitions whose directories are remembered: a client may name any partition."""
 
 
 class LogManager:
@@ -74,14 +79,15 @@ class LogManager:
         producer_expiration_ms: int = 86_400_000,
         check_on_first_read: bool = True,
         max_open_files: int | None = None,
+        new_pool: NewPool = ThreadPoolExecutor,
     ) -> None:
         self.files = files or FileSystem()
         self.files.open_files = OpenFiles(share_descriptors(max_open_files).log_files)
         self.clock = clock
         self.defaults = defaults
-        """The settings of a log until it is given its topic's."""
+        """The settings of a log until it gets those of its topic."""
         self.on_directory_failure: Callable[[StorageError], None] = _nobody
-        """Called when a log directory goes offline, in whichever thread found out."""
+        """Called when a log directory goes offline, in the thread that met the error."""
         self.directories = [
             LogDirectory(str(Path(path).absolute()), files=self.files, clock=clock, durability=durability)
             for path in log_dirs
@@ -89,21 +95,26 @@ class LogManager:
         for directory in self.directories:
             directory.check_on_first_read = check_on_first_read
         self.recovery_threads_per_dir = recovery_threads_per_dir
-        """How many logs of one directory are loaded at a time."""
+        """The number of logs of one directory that are loaded at a time."""
+        self._new_pool = new_pool
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.moves = LogMoves(self)
         self._preferred: dict[TopicPartition, LogDirectory] = {}
-        """Where partitions that do not exist yet are to be made."""
+        """The directories in which missing partitions are to be created."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
-        """New logs whose files are not made yet, as far as is known."""
+        """The new logs whose files are not known to exist yet."""
         self._damaged: dict[TopicPartition, tuple[LogDirectory, CorruptLogError]] = {}
         """Logs that are not served."""
         self.checkpoints = LogCheckpoints(self)
+        self.were_empty = False
+        """Whether nothing was in the directories when they were opened."""
         self.missing_dirs: list[str] = []
-        """Directories this broker had at its last start that are no longer named, or not there."""
+        """The directories of this broker's last start that are missing, or left out of log.dirs."""
         self._with_deletions: set[LogDirectory] = set()
-        """Where logs were deleted since `sync_deletions`."""
+        """The directories in which logs were deleted since the last `sync_deletions`."""
+        self._deleted: set[TopicPartition] = set()
+        """The partitions that were deleted since then, whether they had a log or not."""
         self._loaded = False
 
     @property
@@ -113,12 +124,12 @@ class LogManager:
 
     @property
     def offline_dirs(self) -> list[Path]:
-        """Log directories that failed, or are missing."""
+        """The log directories that failed, or are missing."""
         failed = [directory.path for directory in self.directories if directory.error is not None]
         return [Path(path) for path in (*failed, *self.missing_dirs)]
 
     def directory_of(self, file: Path) -> LogDirectory | None:
-        """The log directory that a file lies in; None if it lies elsewhere."""
+        """The log directory of a file; None if it is elsewhere."""
         parent = str(file.absolute().parent)
         return next((each for each in self.directories if each.path == parent), None)
 
@@ -126,7 +137,7 @@ class LogManager:
         """The log of a partition; None if there is none.
 
         Raises:
-            StorageError: it is there and cannot be served.
+            StorageError: it exists and cannot be served.
         """
         log = self._logs.get(topic_partition)
         if log is None and topic_partition in self._damaged:
@@ -136,7 +147,7 @@ class LogManager:
     # --- loading --------------------------------------------------------------------------------------------
 
     def open(self) -> Identity:
-        """Lock the log directories and learn whose they are.
+        """Lock the log directories, and read which broker they belong to.
 
         Raises:
             LogDirectoryError: a directory is in use, or they belong to several brokers.
@@ -152,18 +163,21 @@ class LogManager:
                 _require_offline(directory, directory.failed("opening it", error))
         identity = identity_of(each for each in self.directories if each.error is None)
         try:
-            siblings = Siblings(self.directories)
+            self.were_empty = are_empty(self.directories)
+            self.missing_dirs = find_missing(self.directories)
         except OSError as error:
             if is_exhausted(error):
                 raise self.directories[0].exhausted("opening the log directories", error) from error
             raise StorageError(self.directories[0].path, f"opening the log directories: {error}") from error
-        siblings.introduce()
-        self.missing_dirs = siblings.missing
         self._require_a_directory()
         return identity
 
-    def load(self, cluster_id: str, node_id: int, progress: Progress | None = None) -> None:
-        """Open every log, and repair what a crash left. This takes its time.
+    def load(
+        self, cluster_id: str, node_id: int, progress: Progress | None = None, *, shared: bool = False
+    ) -> None:
+        """Load every log, and recover it if the last stop was not clean. This may take long.
+
+        `shared` says whether the broker shares its metadata with others.
 
         Raises:
             LogDirectoryError: a directory belongs to another broker.
@@ -174,9 +188,11 @@ class LogManager:
             self.clock,
             threads_per_dir=self.recovery_threads_per_dir,
             producer_expiration_ms=self._producer_expiration_ms,
+            new_pool=self._new_pool,
         )
         for directory in self.directories:
             if directory.error is None:
+                mark_shared(directory, shared=shared)
                 try:
                     directory.claim(node_id=node_id, cluster_id=cluster_id)
                     loading.find(directory, self.checkpoints.read(directory))
@@ -205,7 +221,7 @@ class LogManager:
         if other is log:
             log.log_directory.log_count += 1
         elif job.is_future:
-            self.discard(log)  # A crash came between its deletion and the next copy: one is enough.
+            self.discard(log)  # A crash undid the deletion of an earlier copy.
         else:
             self._choose(other, log)
 
@@ -213,7 +229,7 @@ class LogManager:
         """Note a log that cannot be served."""
         if isinstance(error, CorruptLogError):
             if job.is_future:
-                logger.error("%s is a copy, and is made anew.", job.path)
+                logger.error("%s is a damaged copy, and is made again.", job.path)
                 self._rename_deleted(job.directory, job.topic_partition, job.path)
             else:
                 self._damaged[job.topic_partition] = (job.directory, error)
@@ -223,7 +239,7 @@ class LogManager:
             raise error
 
     def _choose(self, one: PartitionLog, other: PartitionLog) -> None:
-        """Keep one of two logs of a partition: a crash came while one was to replace the other."""
+        """Keep one of two logs of a partition, after a crash while one replaced the other."""
         ids = {one.topic_id, other.topic_id} - {None}
         if is_marked(self.files, one) == is_marked(self.files, other) or len(ids) > 1:
             raise LogDirectoryError(
@@ -232,21 +248,19 @@ class LogManager:
             )
         kept = newer(one, other)
         old = other if kept is one else one
-        logger.info(
-            "%s goes on in %s; %s is what it was moved from.", kept.topic_partition, kept.path, old.path
-        )
+        logger.info("%s was moved to %s; removing the old log %s.", kept.topic_partition, kept.path, old.path)
         self._logs[kept.topic_partition] = kept
         kept.log_directory.log_count += kept is other
         old.log_directory.log_count -= kept is other
         self.discard(old)
 
     def _settle_moves(self) -> None:
-        """Remove the marks of logs whose predecessor is certainly gone."""
+        """Remove the marks of logs whose old log is certainly gone."""
         for topic_partition in self._damaged.keys() & self._logs.keys():
-            # The damaged one may hold what this one has not.
+            # The damaged log may have records that this one has not.
             log = self._logs.pop(topic_partition)
             log.log_directory.log_count -= 1
-            logger.error("%s is not served either: there is another, damaged log.", log.path)
+            logger.error("%s is not served: another log of the partition is damaged.", log.path)
         if not self.offline_dirs:
             for log in self._logs.values():
                 if is_marked(self.files, log):
@@ -255,26 +269,35 @@ class LogManager:
     # --- creating and deleting ------------------------------------------------------------------------------
 
     def create(
-        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, new: bool = False
+        self,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        *,
+        new: bool = False,
+        refilled: bool = False,
     ) -> PartitionLog:
-        """The log of a partition: the one that is there, or a new one.
+        """The log of a partition: the existing one, or a new one.
 
-        A new one goes to the directory with the fewest logs. Its files are made later (new_log.py): with its
-        first append, or by `make_files` of what `without_files` returns.
+        A new log goes to the preferred directory, or to the one with the fewest logs. Its files are created
+        later (new_log.py): by its first append, or by `make_files` with the logs of `without_files`.
 
-        A log with another topic id was left by a deleted topic of the same name, or came from elsewhere: it
-        is set aside. `new` says that the partition cannot exist yet; otherwise none is made while a log
-        directory that may hold it is offline.
+        A log with another topic id is that of a deleted topic of the same name, or came from elsewhere. It is
+        set aside. `new` says that the partition cannot exist yet. Otherwise no log is created while a log
+        directory that may have it is offline.
+
+        A partition whose directory somebody removed gets a new log only if it will be `refilled` from another
+        broker.
 
         Raises:
-            StorageError: the disk failed, or the log is there and cannot be served.
+            StorageError: the disk failed, or the log exists and cannot be served.
         """
         log = self.get(topic_partition)
         if log is not None:
             log.config = config
             if log.topic_id == topic_id or topic_id == ZERO_UUID:
                 return log
-            if log.topic_id is None or rotted(log.topic_id, topic_id):
+            if log.topic_id is None or is_damaged_id(log.topic_id, topic_id):
                 log.guarded("noting the topic id of", partial(adopt_topic_id, log, topic_id))
                 return log
             self._set_aside(log, topic_id)
@@ -283,11 +306,17 @@ class LogManager:
             raise StorageError(offline[0], f"{topic_partition} may be in {offline[0]}, which is offline.")
         known_in, known_end = self.checkpoints.known_end(topic_partition)
         if known_in is not None and known_end > 0 and not new and log is None:
-            raise StorageError(
-                known_in.path,
-                f"{topic_partition} is gone from {known_in.path}, where it had offsets up to {known_end - 1}:"
-                " put its directory back, or delete the topic.",
-            )
+            if refilled:
+                logger.warning(
+                    "%s is gone from %s, where it had offsets up to %d: it is fetched from its leader again.",
+                    *(topic_partition, known_in.path, known_end - 1),
+                )
+            else:
+                raise StorageError(
+                    known_in.path,
+                    f"{topic_partition} is gone from {known_in.path}, where it had offsets up to"
+                    f" {known_end - 1}: put its directory back, or delete the topic.",
+                )
         preferred = self._preferred.pop(topic_partition, None)
         directory = self._next_directory() if preferred is None or preferred.error else preferred
         log = self.create_in(directory, str(topic_partition), topic_partition, topic_id, config)
@@ -295,11 +324,11 @@ class LogManager:
         return log
 
     def without_files(self, most: int) -> list[PartitionLog]:
-        """Some logs whose files are to be made."""
+        """At most `most` logs whose files have to be created."""
         return list(islice(self._without_files.values(), most))
 
     def have_files(self, logs: Iterable[PartitionLog]) -> None:
-        """Note that the files of these logs are made, or never will be."""
+        """Note that the files of these logs are created, or given up."""
         for log in logs:
             if self._without_files.get(log.topic_partition) is log:
                 del self._without_files[log.topic_partition]
@@ -307,13 +336,13 @@ class LogManager:
                 log.new_files = None
 
     def remember_producers(self, expiration_ms: int) -> None:
-        """Set after what time an idle producer is forgotten, in present and future logs."""
+        """Set the time after which an idle producer is forgotten, in existing and new logs."""
         self._producer_expiration_ms = expiration_ms
         for log in (*self._logs.values(), *self.moves.copies.values()):
             log.producers.expiration_ms = expiration_ms
 
     def add(self, log: PartitionLog) -> None:
-        """Let `log` be its partition's, in the place of another if need be."""
+        """Make `log` the log of its partition."""
         log.producers.expiration_ms = self._producer_expiration_ms
         self._logs[log.topic_partition] = log
 
@@ -325,7 +354,7 @@ class LogManager:
         topic_id: Uuid,
         config: LogConfig,
     ) -> PartitionLog:
-        """A new log, or the copy of one, whose files are not made yet."""
+        """A new log, or the copy of one, whose files are not created yet."""
         directory.require_online()
         self.checkpoints.forget(directory, topic_partition)
         directory.log_count += 1
@@ -345,7 +374,7 @@ class LogManager:
         return min(online, key=lambda directory: directory.log_count)
 
     def prefer(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
-        """Make the partition there, should it come to exist."""
+        """Remember the directory in which to create a partition that does not exist yet."""
         self._preferred[topic_partition] = directory
         if len(self._preferred) > _MAX_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
@@ -372,15 +401,19 @@ class LogManager:
             directory.require_online()
             self._rename_deleted(directory, topic_partition, f"{directory.path}/{topic_partition}")
         self._damaged.pop(topic_partition, None)
+        self._deleted.add(topic_partition)
 
     def sync_deletions(self) -> Callable[[], None]:
-        """The function that puts the deletions so far on disk, in any thread.
+        """A function that syncs the deletions so far. Any thread may call it.
 
-        Until then a crash may bring the logs back, and they must not be forgotten. The function raises
-        StorageError: a disk failed, or no file can be opened.
+        Until then a crash may bring the logs back, or leave checkpoints that mention them: a later partition
+        of the name would be taken for one whose directory is gone. The function raises StorageError if a disk
+        failed, or a file cannot be opened.
         """
         asked = [(each, each.names.ask()) for each in self._with_deletions if each.durable and not each.error]
+        write_checkpoints = self.checkpoints.prepare_without(self._deleted)
         self._with_deletions.clear()
+        self._deleted.clear()
 
         def sync() -> None:
             for directory, number in asked:
@@ -388,27 +421,30 @@ class LogManager:
                     directory.names.sync(number)
                 except OSError as error:
                     raise directory.failed("syncing deletions", error) from error
+            write_checkpoints()
 
         return sync
 
     def discard(self, log: PartitionLog) -> None:
-        """Let the files of a log be removed.
+        """Have the files of a log removed.
 
         Raises:
             StorageError: the disk failed.
         """
         log.abandon()
         if not self._give_up_files(log):
-            log.moved_to(self._rename_deleted(log.log_directory, log.topic_partition, log.path, log.config))
+            path = self._rename_deleted(log.log_directory, log.topic_partition, log.path, log.config)
+            log.forget_unwritten()
+            log.moved_to(path)
 
     def _give_up_files(self, log: PartitionLog) -> bool:
-        """Make sure that a log that is removed gets no files any more; False if it has them."""
+        """Keep the files of a removed log from being created; return False if they exist."""
         if self._without_files.get(log.topic_partition) is log:
             del self._without_files[log.topic_partition]
         return log.new_files is not None and log.new_files.give_up()
 
     def _set_aside(self, log: PartitionLog, topic_id: Uuid) -> None:
-        """Set aside a log that is not that of its topic."""
+        """Set aside a log whose topic id is not that of its topic."""
         directory = log.log_directory
         directory.require_online()
         log.abandon()
@@ -423,6 +459,7 @@ class LogManager:
             log.moved_to(self._renamed(directory, log.path, name))
         directory.log_count -= 1
         del self._logs[log.topic_partition]
+        self.checkpoints.forget(directory, log.topic_partition)
 
     def _rename_deleted(
         self,
@@ -431,7 +468,7 @@ class LogManager:
         path: str,
         config: LogConfig | None = None,
     ) -> str:
-        """Give the directory of a log a name of what is to be removed later; return the new path.
+        """Rename the directory of a log to `-delete`, have it removed later; return the new path.
 
         Raises:
             StorageError: the disk failed.
@@ -442,7 +479,7 @@ class LogManager:
         return target
 
     def _renamed(self, directory: LogDirectory, path: str, name: str) -> str:
-        """Give the directory of a log another name; return the new path.
+        """Rename the directory of a log; return the new path.
 
         Raises:
             StorageError: the disk failed.
@@ -455,47 +492,44 @@ class LogManager:
         return target
 
     def delete_expired_files(self, now_ms: int) -> int:
-        """Remove the files and directories whose delay is over, in any thread; return how many."""
+        """Remove files and directories whose delay is over; return their number.
+
+        Any thread may call this.
+        """
         return sum(directory.delete_expired(now_ms) for directory in self.directories)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 
     def checkpoint_recovery_points(self) -> Callable[[], None]:
-        """Note what is on disk, so that a restart after a crash need not look there.
-
-        The function that is returned writes it, in any thread, and the leader epochs before it.
-        """
+        """Collect the recovery points and leader epochs; return the function that writes them."""
         return self.checkpoints.prepare_recovery_points()
 
     def checkpoint_log_start_offsets(self) -> Callable[[], None]:
-        """Note the log start offsets that are not those of a first segment.
-
-        The function that is returned writes them.
-        """
+        """Collect the log start offsets; return the function that writes them."""
         return self.checkpoints.prepare(LOG_START_OFFSETS)
 
     def checkpoint_log_starts_of(self, logs: Iterable[PartitionLog]) -> Callable[[], None]:
-        """Note the log start offsets of these logs, besides those of the others.
+        """Collect the log start offsets of these logs; return the function that writes them.
 
-        The function that is returned writes them.
+        The entries of other logs are kept.
         """
         return self.checkpoints.prepare_log_starts(logs)
 
     def log_start_on_disk(self, log: PartitionLog) -> int:
-        """The offset below which the log has nothing after a crash."""
+        """The offset below which the log has no records after a crash."""
         written = self.checkpoints.on_disk(log.log_directory, LOG_START_OFFSETS)
         return max(written.get(log.topic_partition, 0), log.segments.first.base_offset)
 
     def checkpoint_high_watermarks(self) -> Callable[[], None]:
-        """Note the high watermarks. The function that is returned writes them."""
+        """Collect the high watermarks; return the function that writes them."""
         return self.checkpoints.prepare(HIGH_WATERMARKS)
 
     def checkpoint_cleaner_offsets(self) -> Callable[[], None]:
-        """Note how far each log was compacted. The function that is returned writes that."""
+        """Collect the cleaner offsets; return the function that writes them."""
         return self.checkpoints.prepare(CLEANER_OFFSETS)
 
     def recovery_point_on_disk(self, log: PartitionLog) -> int:
-        """The offset below which the next start does not look at the log, whatever happens."""
+        """The offset below which recovery does not read the log."""
         written = self.checkpoints.on_disk(log.log_directory, RECOVERY_POINTS)
         return written.get(log.topic_partition, 0)
 
@@ -505,7 +539,7 @@ class LogManager:
         yield from self._logs.values()
 
     def damaged_in(self, directory: LogDirectory) -> Iterator[TopicPartition]:
-        """The partitions whose logs are in a directory and are not served."""
+        """The partitions in a directory whose logs are damaged and not served."""
         return (tp for tp, (damaged_in, _) in self._damaged.items() if damaged_in is directory)
 
     def _directory_failed(self, _: LogDirectory, error: StorageError) -> None:
@@ -514,13 +548,15 @@ class LogManager:
     # --- closing --------------------------------------------------------------------------------------------
 
     def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
-        """Close every log and, if all went well, mark the stop as clean.
+        """Close every log and, without errors, mark the stop as clean.
 
-        Without `clean` the directories are only unlocked, as a crash would leave them: for data that is
-        deleted next.
+        Without `clean` nothing more is written, for data that is deleted next: the files are only closed.
         """
         if self._loaded and clean:
             self._close_logs(broker_epoch)
+        for log in self.all_logs():
+            log.forget_unwritten()
+            log.close_files()
         for directory in self.directories:
             directory.close()
         self.files.open_files.close()
@@ -540,7 +576,7 @@ class LogManager:
                     log.close()
                 except StorageError as error:
                     failed.add(directory.path)
-                    logger.error("%s is not closed in order: %s", log.topic_partition, error.message)
+                    logger.error("%s was not closed cleanly: %s", log.topic_partition, error.message)
         for directory in self.directories:
             if directory.error is not None or directory not in self.checkpoints:
                 continue
@@ -558,17 +594,17 @@ class LogManager:
                         )
                     )
             except (OSError, StorageError) as error:
-                logger.error("%s is not closed in order: %s", directory.path, error)
+                logger.error("%s was not closed cleanly: %s", directory.path, error)
 
 
 def _require_offline(directory: LogDirectory, error: StorageError) -> None:
-    """Make sure that a directory whose logs are not all known is offline.
+    """Raise `error` unless the directory is offline.
 
-    The next start would take what was not loaded for clean. Raises `error` if the directory is online.
+    An online directory would get the mark of a clean stop, though not all of its logs were loaded.
     """
     if directory.error is None:
         raise error
 
 
 def _nobody(_: StorageError) -> None:
-    """Do nothing: nobody listens."""
+    """Do nothing."""

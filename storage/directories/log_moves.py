@@ -1,7 +1,7 @@
-"""The moves of logs to other directories: copies, and the logs that they have replaced.
+"""The copies that move logs to other directories, and the logs that they have replaced.
 
-What a move is, and what a crash leaves of it, is in future_log.py. Everything is called from the event loop's
-thread, except the function that `delete_replaced` returns.
+future_log.py describes moves, and crashes during them. Everything is called on the event loop, except the
+function that `delete_replaced` returns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
-from kafkapy.storage.directories.future_log import FutureLog, future_name, unmark
+from kafkapy.storage.directories.future_log import FutureLog, unmark
+from kafkapy.storage.disk.directory_names import future_name
 from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.log_config import LogConfig
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class MovingLogs(Protocol):
-    """The logs that move (log_manager.py)."""
+    """The parts of the log manager that moves use (log_manager.py)."""
 
     @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]:
@@ -31,7 +32,7 @@ class MovingLogs(Protocol):
 
     @property
     def offline_dirs(self) -> Sequence[Path]:
-        """Log directories that failed, or are missing."""
+        """The log directories that failed, or are missing."""
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         """The log of a partition; None if there is none."""
@@ -47,21 +48,21 @@ class MovingLogs(Protocol):
         """A new log in a directory."""
 
     def add(self, log: PartitionLog) -> None:
-        """Let `log` be its partition's."""
+        """Make `log` the log of its partition."""
 
     def discard(self, log: PartitionLog) -> None:
-        """Let the files of a log be removed."""
+        """Have the files of a log removed."""
 
 
 class LogMoves:
-    """What a log manager has besides the logs that are served."""
+    """The logs of a log manager that are not served: copies and replaced logs."""
 
     def __init__(self, manager: MovingLogs) -> None:
         self._manager = manager
         self.copies: dict[TopicPartition, PartitionLog] = {}
-        """Copies that are to replace logs, in other directories than theirs."""
+        """The copies that are going to replace logs, in other directories than theirs."""
         self.replaced: dict[TopicPartition, PartitionLog] = {}
-        """Logs that a copy has replaced, until their directories are renamed."""
+        """The logs that a copy has replaced, until their directories are renamed."""
 
     def __iter__(self) -> Iterator[PartitionLog]:
         yield from self.copies.values()
@@ -92,12 +93,12 @@ class LogMoves:
         except KafkaError:
             directory.log_count -= 1
             raise
-        log.stop_cleaning()  # It is read from its start on, and stays as it is until the copy has all of it.
+        log.stop_cleaning()  # The log must not be compacted until the copy has all of it.
         self.copies[topic_partition] = future
         return future
 
     def promote(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
-        """Let the copy be the log if the log itself is gone: its disk was replaced meanwhile.
+        """Make the copy the log if the log itself is gone, because its disk was replaced.
 
         Raises:
             StorageError: the disk failed.
@@ -107,7 +108,7 @@ class LogMoves:
             return
         path = f"{copy.log_directory.path}/{topic_partition}"
         logger.warning(
-            "%s is nowhere; its copy %s, which ends at offset %d, takes its place.",
+            "The log of %s is gone; its copy %s, which ends at offset %d, replaces it.",
             *(topic_partition, copy.path, copy.log_end_offset),
         )
         try:
@@ -120,7 +121,7 @@ class LogMoves:
         manager.add(copy)
 
     def delete_copy(self, topic_partition: TopicPartition) -> None:
-        """Delete the copy of a log; one in a directory that is offline stays there.
+        """Delete the copy of a log. In an offline directory its files are kept.
 
         Raises:
             StorageError: the disk failed.
@@ -132,10 +133,10 @@ class LogMoves:
                 self._manager.discard(future)
 
     def take_over(self, move: FutureLog) -> None:
-        """Put the copy in the log's place. The old log keeps its directory until `delete_replaced`.
+        """Replace the log by its copy. The old log keeps its directory until `delete_replaced`.
 
         Raises:
-            StorageError: the disk failed; nothing has changed.
+            StorageError: the disk failed, and nothing has changed.
         """
         copy, topic_partition = move.copy, move.copy.topic_partition
         try:
@@ -147,10 +148,10 @@ class LogMoves:
         del self.copies[topic_partition]
 
     def delete_replaced(self, topic_partition: TopicPartition) -> Callable[[], None]:
-        """Let the old log be removed: the new one is on disk.
+        """Have the old log removed, as the new one is on disk.
 
-        The function that is returned puts that on disk, in any thread. A directory that fails here keeps the
-        old log; the next start removes it.
+        The returned function syncs that; any thread may call it. If the directory fails, the next start
+        removes the old log.
         """
         old, log = self.replaced.pop(topic_partition), self._manager.logs[topic_partition]
         directory = old.log_directory
@@ -159,9 +160,9 @@ class LogMoves:
             try:
                 self._manager.discard(old)
             except StorageError as error:
-                logger.error("%s stays: %s", old.path, error.message)
-        else:
-            old.close_files()
+                logger.error("%s was not removed: %s", old.path, error.message)
+        old.forget_unwritten()
+        old.close_files()
 
         def settle() -> None:
             if directory.error is None:
@@ -169,6 +170,6 @@ class LogMoves:
                     directory.files.sync_directory(directory.path)
                     unmark(log.log_directory.files, log, durable=True)
                 except OSError as error:
-                    logger.error("%s stays marked as a log that was moved: %s", log.path, error)
+                    logger.error("%s is still marked as a log that was moved: %s", log.path, error)
 
         return settle

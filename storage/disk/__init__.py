@@ -1,1 +1,1 @@
-"""The disk: file operations, descriptors, space, log directories and their small files."""
+"""The disk: file operations, descriptors, space, names, log directories and small files."""

@@ -1,30 +1,32 @@
-"""The small files that carry a broker over a restart, byte for byte Apache Kafka's.
+"""The small files that a broker reads at a restart, in Apache Kafka's formats.
 
 In a log directory:
 
     recovery-point-offset-checkpoint    everything below these offsets is on disk
     log-start-offset-checkpoint         log start offsets that are not a first segment's base offset
     replication-offset-checkpoint       high watermarks
+    cleaner-offset-checkpoint           everything below these offsets was compacted
     meta.properties                     cluster id, broker or node id, directory id
     .kafka_cleanshutdown                JSON with the broker epoch; says that every log was closed and synced
 
 In a partition's directory:
 
-    leader-epoch-checkpoint             where each leader epoch began
+    leader-epoch-checkpoint             the start offset of each leader epoch
     partition.metadata                  "version: 0\\ntopic_id: <22 characters of URL-safe base64>"
 
 A checkpoint is text: "0\\n" (its version), "<count>\\n", then a line for each entry: "topic partition
 offset\\n" or "epoch start-offset\\n".
 
 Crash story: each is written as a temporary file, synced and renamed, and the directory is synced. So a crash
-leaves the old file or the new one. None of them may keep a broker from starting. A file that cannot be
-understood raises CorruptCheckpointError, and the reader falls back:
+leaves the old file or the new one. A damaged file must not keep the broker from starting: reading it raises
+CorruptCheckpointError, and the caller uses instead:
 
     recovery points       recover every log from its start
     log start offsets     the base offset of the first segment
-    high watermarks       the log start offset; where no other replica has a say, the end of the recovered log
+    high watermarks       the log start offset; without other replicas, the end of the recovered log
+    cleaner offsets       compact every log from its start
     meta.properties       the ids of the metadata store, and a new directory id
-    .kafka_cleanshutdown  none needed: only its existence counts; its content is the broker epoch at best
+    .kafka_cleanshutdown  nothing, since only its existence counts
     leader epochs         the epochs in the batch headers of the log (each batch carries its own)
     partition.metadata    the topic id of the metadata store
 
@@ -49,6 +51,8 @@ from kafkapy.storage.disk.properties import format_properties, parse_properties
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+OFFSET_CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -60,9 +64,9 @@ _BLANKS = re.compile(r"\s+", re.ASCII)
 
 
 class CorruptCheckpointError(ValueError):
-    """A file that is not what Kafka writes; `path` says which.
+    """The file at `path` is not in Kafka's format.
 
-    The reader decides what to do without it.
+    The caller decides what to do without it.
     """
 
     def __init__(self, path: str, reason: str) -> None:
@@ -125,9 +129,7 @@ def format_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def read_numbers(files: FileSystem, path: str, *, columns: int) -> list[tuple[int, ...]]:
-    """The lines of a checkpoint that holds nothing but numbers.
-
-    None if the file is missing or empty.
+    """The lines of a checkpoint with only numbers; no lines if the file is missing or empty.
 
     Raises:
         CorruptCheckpointError: the file is damaged.
@@ -143,7 +145,7 @@ def read_numbers(files: FileSystem, path: str, *, columns: int) -> list[tuple[in
 
 
 def format_numbers(lines: Iterable[Sequence[int]]) -> bytes:
-    """The content of such a checkpoint."""
+    """The content of a checkpoint with only numbers."""
     return _format_entries([" ".join(map(str, line)) for line in lines])
 
 
@@ -185,10 +187,10 @@ def write_partition_metadata(files: FileSystem, path: str, topic_id: Uuid, *, du
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Whose log directory this is.
+    """The cluster and broker to which a log directory belongs.
 
-    Version 0 is ZooKeeper mode (broker.id), 1 is KRaft (node.id). `others` keeps the keys this broker does
-    not know, so that rewriting the file loses nothing.
+    Version 0 is ZooKeeper mode (broker.id), 1 is KRaft (node.id). `others` has the keys that this class does
+    not know, so that rewriting the file keeps them.
     """
 
     version: int = 0
@@ -199,20 +201,20 @@ class MetaProperties:
 
 
 class UnknownVersionError(CorruptCheckpointError):
-    """A version that this release does not know, or one damaged digit."""
+    """The version is unknown to this release, or a digit of it is damaged."""
 
     def __init__(self, path: str, version: int, meta: MetaProperties) -> None:
         super().__init__(path, f"unknown version {version}")
         self.meta = meta
-        """What the file says as far as it is known."""
+        """The known properties of the file."""
 
 
 def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
     """The file's content; None if it is missing.
 
     Raises:
-        UnknownVersionError: it is of an unknown version.
-        CorruptCheckpointError: the file is damaged, empty, or lacks what its version requires.
+        UnknownVersionError: the file has an unknown version.
+        CorruptCheckpointError: the file is damaged or empty, or lacks a key that its version requires.
         OSError: the disk failed.
     """
     text = _read_text(files, path)
@@ -270,7 +272,7 @@ def write_clean_shutdown(files: FileSystem, path: str, broker_epoch: int, *, dur
 def take_clean_shutdown(files: FileSystem, path: str) -> bool:
     """Whether the last stop was clean.
 
-    The marker is removed, on disk too: it says nothing of this run.
+    The marker is removed, and that is synced, as it does not apply to this run.
 
     Raises:
         OSError: the disk failed.
@@ -308,7 +310,7 @@ def _read_text(files: FileSystem, path: str) -> str | None:
 def _read_entries(files: FileSystem, path: str) -> list[str]:
     """The lines after version and count.
 
-    A missing or empty file has none: Kafka makes these files empty.
+    A missing or empty file has none: Kafka creates these files empty.
     """
     text = _read_text(files, path)
     if not text:

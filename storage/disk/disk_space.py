@@ -1,17 +1,17 @@
-"""Room on the disk of a log directory: who may still write when it runs out.
+"""The free space on the disk of a log directory, and who may write when it runs out.
 
-Two things keep the broker able to work on a full disk:
+Two things let the broker work on a full disk:
 
-- A free-space limit. When less than that is free, Produce requests of clients are refused
-  (KAFKA_STORAGE_ERROR) before they write. The rest of the space is for `__consumer_offsets`, transaction
-  markers, checkpoints and indexes.
-- A reserve, because other programs do not know the limit: `.kafkapy_reserve` in the log directory, a file of
-  real blocks, kept with durability=fsync. When a write of the broker's own finds the disk full, the file is
-  emptied and the write tried again. It is filled again when there is space. Apache Kafka looks at directories
-  only, so it does not see the file. The file may be deleted at any time.
+- A free-space limit. Below it, Produce requests of clients are refused (KAFKA_STORAGE_ERROR) before they
+  write. The rest of the space is for `__consumer_offsets`, transaction markers, checkpoints and indexes.
+- A reserve, since other programs do not know the limit: `.kafkapy_reserve` in the log directory, a file of
+  real blocks, kept with durability=fsync. If one of the broker's own writes finds the disk full, the file is
+  emptied and the write is tried again. The file is filled again when there is space. Apache Kafka ignores it,
+  and it may be deleted at any time.
 
-The state is looked up (statvfs) about every second of appends, when the appends since could have used up what
-was free, and with every append while the disk is full. So writes resume by themselves when space returns.
+The free space is looked up (statvfs) when an append comes a second or more after the last look, or when
+appends may have used up half of the space above the limit. So clients can write again soon after space is
+freed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 RESERVE_FILE = ".kafkapy_reserve"
 T = TypeVar("T")
 
-_MAX_FLOOR = 64 << 20
+_MAX_LIMIT = 64 << 20
 _MAX_RESERVE = 16 << 20
 _LOOK_EVERY_MS = 1000
 _REMEDY = (
@@ -37,15 +37,15 @@ _REMEDY = (
 
 
 class DiskSpace:
-    """The space under one log directory."""
+    """The free space of one log directory."""
 
     __slots__ = (
         "_admitted",
         "_directory",
         "_files",
         "_look_at_ms",
-        "floor",
         "full",
+        "limit",
         "reserve_bytes",
         "reserved",
     )
@@ -54,15 +54,15 @@ class DiskSpace:
         self._files = files
         self._directory = directory
         total = files.total_bytes(directory)
-        self.floor = min(_MAX_FLOOR, total // 50)
-        """Free bytes below which clients may not write."""
+        self.limit = min(_MAX_LIMIT, total // 50)
+        """The free-space limit: with fewer free bytes, clients may not write."""
         self.reserve_bytes = min(_MAX_RESERVE, total // 64) if keep_reserve else 0
         reserve = f"{directory}/{RESERVE_FILE}"
         self.reserved = self.reserve_bytes > 0 and files.exists(reserve) and files.size(reserve) > 0
-        """The reserve file holds its blocks."""
+        """Whether the reserve file has its blocks."""
         self.full = False
         self._admitted = 0
-        """Bytes that clients may append before the next look."""
+        """The bytes that clients may append before the next look."""
         self._look_at_ms = 0
 
     def admit(self, nbytes: int, now_ms: int) -> bool:
@@ -74,23 +74,23 @@ class DiskSpace:
         return not self.full
 
     def look(self, now_ms: int) -> None:
-        """Find out how much is free."""
+        """Look up the free space, and set the state from it."""
         free = self._files.free_bytes(self._directory)
         self._look_at_ms = now_ms + _LOOK_EVERY_MS
-        self._admitted = max((free - self.floor) // 2, 0)
-        if free < self.floor:
+        self._admitted = max((free - self.limit) // 2, 0)
+        if free < self.limit:
             if not self.full:
                 logger.error(
                     "The disk of %s is full: %d bytes are free, less than the %d kept for the broker itself. "
                     "Producers are refused (KAFKA_STORAGE_ERROR), consumers go on. %s",
-                    *(self._directory, free, self.floor, _REMEDY),
+                    *(self._directory, free, self.limit, _REMEDY),
                 )
             self.full = True
             return
         if self.full:
             logger.info("The disk of %s has space again: %d bytes are free.", self._directory, free)
         self.full = False
-        if self.reserve_bytes and not self.reserved and free > 2 * self.floor + self.reserve_bytes:
+        if self.reserve_bytes and not self.reserved and free > 2 * self.limit + self.reserve_bytes:
             self._fill_reserve()
 
     def _fill_reserve(self) -> None:
@@ -104,16 +104,16 @@ class DiskSpace:
             self.reserved = True
         except OSError as error:
             logger.warning("No space is reserved in %s: %s", self._directory, error)
-            # The disk became full meanwhile. Half a reserve would be lost space.
+            # The disk became full meanwhile. An incomplete reserve would waste space.
             self._files.truncate(file, 0)
         finally:
             file.release()
 
     def with_reserve(self, write: Callable[[], T]) -> T:
-        """Call `write`; call it again if it finds the disk full and there is a reserve.
+        """Call `write`; if the disk is full, release the reserve and call it again.
 
         Raises:
-            OSError: of the last call.
+            OSError: the error of the last call.
         """
         try:
             return write()
@@ -123,7 +123,7 @@ class DiskSpace:
         return write()
 
     def release_reserve(self) -> bool:
-        """Give the reserve to a write that found the disk full; False if it is gone already."""
+        """Empty the reserve file, as the disk is full; return False if it is empty already."""
         self._look_at_ms = 0
         if not self.reserved:
             return False

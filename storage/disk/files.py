@@ -1,22 +1,21 @@
-"""The only place that touches the disk: the file operations of the storage layer.
+"""The file operations of the storage layer, which uses the disk only through them.
 
-Each is a method of `FileSystem`. A test replaces it with one that fails, tears or loses writes. Nothing else
-here opens, writes, syncs or renames. Index files too are read and written with pread and pwrite, not mapped:
-a store into a mapped page on a full disk is a SIGBUS that ends the process, where pwrite gives ENOSPC, and a
-mapped store would bypass `FileSystem`.
+Each is a method of `FileSystem`. Tests replace it with one that fails, tears or loses writes. Index files are
+read and written with pread and pwrite too, not mapped: on a full disk, a store into a mapped page ends the
+process with SIGBUS, but pwrite returns ENOSPC. A mapped store would also bypass `FileSystem`.
 
-A `File` counts its users. The log holds one reference. Each `FileSlice` that waits in an outbound queue and
-each running flush hold another. The descriptor closes with the last one, so retention may delete a segment
-whose bytes are still being sent. Counts change on the event loop only.
+A `File` counts its references. The log has one. Each `FileSlice` in an outbound queue and each running flush
+has another. The last release closes the descriptor, so retention may delete a segment whose bytes are still
+being sent. Counts change on the event loop only.
 
-Crash story: nothing is on disk before `sync_data` of the file and `sync_directory` of its directory have
-returned. A failed sync is never repeated: the kernel may have dropped the dirty pages and call the next one a
-success.
+Crash story: a file is on disk only after `sync_data` of the file and `sync_directory` of its directory. A
+failed sync is never repeated: the kernel may have dropped the dirty pages, and the next sync would succeed
+without them.
 
-Exhaustion: a lack of descriptors, threads or memory (`is_exhausted`) is no failure of a disk. An operation
-that meets it leaves nothing, and raises ExhaustedError (log_directory.py). It is tried again: by the client,
-which gets KAFKA_STORAGE_ERROR or COORDINATOR_NOT_AVAILABLE, or by the broker's next round. A lack takes no
-directory offline, and needs no restart.
+Exhaustion: a lack of descriptors, threads or memory (`is_exhausted`) is no failure of a disk. The operation
+leaves nothing and raises ExhaustedError (log_directory.py). The client, which gets KAFKA_STORAGE_ERROR or
+COORDINATOR_NOT_AVAILABLE, tries again, or the broker does in its next round. A lack takes no directory
+offline, and needs no restart.
 """
 
 from __future__ import annotations
@@ -29,12 +28,14 @@ import os
 import shutil
 import struct
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
 from kafkapy.storage.disk.open_files import UNBOUNDED
 
 Buffer = bytes | bytearray | memoryview
@@ -52,12 +53,9 @@ _COPY_CHUNK = 1 << 20
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _PAGE = 4096
 _LOOKED_AT = 128 << 10
-"""The distance between the pages that are looked for: what Linux reads ahead at once."""
+"""The distance between the pages that are checked: the bytes that Linux reads ahead at once."""
 
 _LOADED_AT_ONCE = 256 << 10
-
-TEMPORARY = ".tmp"
-"""The suffix of a file's name until it is complete."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
@@ -69,7 +67,7 @@ _F_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
 
 
 class StorageError(KafkaError):
-    """A disk failed: the request gets KAFKA_STORAGE_ERROR. `log_dir` says which log directory."""
+    """A disk failed, and the request gets KAFKA_STORAGE_ERROR. `log_dir` is its log directory."""
 
     def __init__(self, log_dir: str | Path, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
@@ -77,14 +75,14 @@ class StorageError(KafkaError):
 
 
 class TransientStorageError(StorageError):
-    """The same operation may succeed later: nothing is wrong with the disk.
+    """The disk has not failed, so the same operation may succeed later.
 
-    It left nothing behind, and the log directory stays online.
+    The failed operation has changed nothing, and the log directory stays online.
     """
 
 
 class DiskFullError(TransientStorageError):
-    """No space is left; the log directory takes writes again when there is some."""
+    """The disk is full. The log directory takes writes again when there is space."""
 
 
 class ExhaustedError(TransientStorageError):
@@ -92,21 +90,29 @@ class ExhaustedError(TransientStorageError):
 
 
 class CorruptLogError(StorageError):
-    """A log is damaged where it was already on disk. It stays as it is and is not served."""
+    """A log is damaged below its recovery point. It is not changed and not served."""
+
+
+class NotCachedError(Exception):
+    """A read would have waited for the disk (`FileSystem.cached_only`).
+
+    `slice` has the bytes that are needed. The caller loads it, reads again, and releases it.
+    """
+
+    def __init__(self, wanted: FileSlice) -> None:
+        super().__init__()
+        self.slice = wanted
 
 
 class SyncFailedError(OSError):
-    """A sync failed; there is no second try, whatever the reason.
+    """A sync failed. It must not be tried again, whatever the reason.
 
-    The kernel may have dropped what was to be synced.
+    The kernel may have dropped the data.
     """
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether no space, or no quota, is left.
-
-    What was to be written was not. It may be when there is space again.
-    """
+    """Whether no space, or no quota, is left, so that a write may succeed later."""
     return (
         isinstance(error, OSError)
         and error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -122,7 +128,7 @@ def is_out_of_descriptors(error: OSError) -> bool:
 def is_exhausted(error: BaseException) -> bool:
     """Whether the process, or the system, lacks descriptors, threads or memory.
 
-    That says nothing about the disk, and it passes: an operation that met it is tried again later.
+    That says nothing about the disk, and is temporary: the operation is tried again later.
     """
     if isinstance(error, OSError):
         return error.errno in _EXHAUSTED and not isinstance(error, SyncFailedError)
@@ -131,7 +137,7 @@ def is_exhausted(error: BaseException) -> bool:
 
 
 def what_is_lacking(error: BaseException) -> str:
-    """What `is_exhausted` found, and what to do about it."""
+    """The resource that is lacking, and what to do about it, for a message."""
     if isinstance(error, OSError) and is_out_of_descriptors(error):
         return f"{error.strerror}. Raise the limit of open files (ulimit -n)."
     if isinstance(error, RuntimeError):
@@ -146,7 +152,7 @@ def _libc() -> ctypes.CDLL:
 
 
 class File:
-    """An open file and the number of its users."""
+    """An open file and the number of references to it."""
 
     __slots__ = ("_references", "fd")
 
@@ -155,16 +161,48 @@ class File:
         self._references = 1
 
     def acquire(self) -> File:
-        """Count one user more."""
+        """Add a reference."""
         self._references += 1
         return self
 
     def release(self) -> None:
-        """Count one user less; the last one closes the file."""
+        """Remove a reference; the last one closes the file."""
         self._references -= 1
         if self._references == 0:
-            os.close(self.fd)
-            self.fd = -1
+            self._close()
+
+    def _close(self) -> None:
+        os.close(self.fd)
+        self.fd = -1
+
+
+class HasSize(Protocol):
+    """The result of a stat of a file."""
+
+    @property
+    def st_size(self) -> int:
+        """The number of bytes."""
+
+
+class DirectoryEntry(Protocol):
+    """An entry of a directory: os.DirEntry, or that of a file system in memory."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+
+    @property
+    def path(self) -> str:
+        """The path of the directory, and the name."""
+
+    def is_dir(self) -> bool:
+        """Whether it is a directory."""
+
+    def is_file(self) -> bool:
+        """Whether it is a file."""
+
+    def stat(self) -> HasSize:
+        """Raises OSError."""
 
 
 class FileSlice:
@@ -204,8 +242,19 @@ class FileSlice:
                 return
             position += count
 
+    def read_cached(self) -> memoryview | None:
+        """The bytes; None if some of them may have to be read from the disk."""
+        if _NOWAIT is None:
+            return None
+        data = memoryview(bytearray(self.nbytes))
+        try:
+            count = os.preadv(self.file.fd, [data], self.position, _NOWAIT)
+        except OSError:  # what is wrong with the file is found by whoever reads it
+            return None
+        return data if count == self.nbytes else None
+
     def read(self) -> bytes:
-        """The bytes themselves, for a connection that must see them (TLS) and for tests.
+        """The bytes, for connections that cannot use sendfile (TLS) and for tests.
 
         Raises:
             OSError: the disk failed, or the file ended early.
@@ -219,7 +268,7 @@ class FileSlice:
         return data
 
     def release(self) -> None:
-        """Let the file close. Safe to call again."""
+        """Release the file. May be called again."""
         if not self._released:
             self._released = True
             self.file.release()
@@ -229,17 +278,45 @@ class FileSystem:
     """The operations of the storage layer on a real disk. Each raises OSError."""
 
     open_files = UNBOUNDED
-    """Lists the files that stay open, so that they stay few."""
+    """The list of open files, which limits their number."""
+
+    _hurried: int | None = None
+    """The thread whose reads do not wait for the disk."""
+
+    @contextlib.contextmanager
+    def cached_only(self) -> Iterator[None]:
+        """Have reads of this thread raise NotCachedError if they would wait for the disk."""
+        self._hurried = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._hurried = None
+
+    @contextlib.contextmanager
+    def waiting_for_disk(self) -> Iterator[None]:
+        """Have reads of this thread wait for the disk, inside of `cached_only` as well."""
+        hurried = self._is_hurried
+        if hurried:
+            self._hurried = None
+        try:
+            yield
+        finally:
+            if hurried:
+                self._hurried = threading.get_ident()
+
+    @property
+    def _is_hurried(self) -> bool:
+        return self._hurried is not None and self._hurried == threading.get_ident()
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading and writing; `create` makes the file if it is missing."""
+        """Open a file for reading and writing. With `create`, create it if it is missing."""
         return File(self._descriptor(path, os.O_RDWR | (os.O_CREAT if create else 0)))
 
     def _descriptor(self, path: str, flags: int) -> int:
         return self._with_room(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
 
     def _with_room(self, opens: Callable[[], T]) -> T:
-        """Call `opens`; while no descriptor is left for it, close something else."""
+        """Call `opens`; while no descriptor is left, close another file and try again."""
         while True:
             try:
                 return opens()
@@ -249,7 +326,7 @@ class FileSystem:
 
     @contextlib.contextmanager
     def _opened(self, path: str, flags: int) -> Iterator[int]:
-        """A descriptor for a moment."""
+        """Open a descriptor for the duration of a block."""
         fd = self._descriptor(path, flags)
         try:
             yield fd
@@ -258,12 +335,18 @@ class FileSystem:
             self.open_files.refill()
 
     def create(self, path: str) -> None:
-        """Make an empty file, or empty the one that is there."""
+        """Create an empty file, or empty an existing one."""
         with self._opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
             pass
 
     def read_at(self, file: File, nbytes: int, position: int) -> bytes:
-        """Up to `nbytes` bytes; fewer only at the end of the file."""
+        """Up to `nbytes` bytes; fewer only at the end of the file.
+
+        Raises:
+            NotCachedError: inside of `cached_only`.
+        """
+        if self._is_hurried:
+            self._require_cached(file, nbytes, position)
         data = os.pread(file.fd, nbytes, position)
         if len(data) == nbytes or not data:
             return data
@@ -275,7 +358,13 @@ class FileSystem:
         return b"".join(parts)
 
     def read_into(self, file: File, buffer: memoryview, position: int) -> int:
-        """Fill `buffer`; return the bytes read, fewer than asked only at the end of the file."""
+        """Fill `buffer`; return the bytes read, fewer than asked only at the end of the file.
+
+        Raises:
+            NotCachedError: inside of `cached_only`.
+        """
+        if self._is_hurried:
+            self._require_cached(file, len(buffer), position)
         got = 0
         while got < len(buffer):
             count = os.preadv(file.fd, [buffer[got:]], position + got)
@@ -284,10 +373,14 @@ class FileSystem:
             got += count
         return got
 
-    def begin_to_read(self, file: File, position: int, nbytes: int) -> bool:
-        """Whether bytes of a file can be had without waiting for the disk.
+    def _require_cached(self, file: File, nbytes: int, position: int) -> None:
+        if not is_cached(file, position, nbytes):
+            raise NotCachedError(FileSlice(file, position, nbytes))
 
-        If not, the disk begins to read them.
+    def begin_to_read(self, file: File, position: int, nbytes: int) -> bool:
+        """Whether bytes of a file can be read without waiting for the disk.
+
+        If not, the kernel begins to read them.
         """
         cached = is_cached(file, position, nbytes)
         if not cached and hasattr(os, "posix_fadvise"):
@@ -324,7 +417,7 @@ class FileSystem:
             self.write_at(file, [bytes(size)], 0)
 
     def sync_data(self, file: File) -> None:
-        """Put the file's data, and its size, on disk. Raises SyncFailedError."""
+        """Sync the file's data and size to disk. Raises SyncFailedError."""
         try:
             if _F_FULLFSYNC is not None:
                 fcntl.fcntl(file.fd, _F_FULLFSYNC)
@@ -339,17 +432,14 @@ class FileSystem:
     """Whether `sync_file_system` exists here."""
 
     def sync_file_system(self, path: str) -> None:
-        """Put on disk everything that was written to the file system of the directory `path`.
-
-        It does not matter who wrote it.
-        """
+        """Sync everything in the file system of the directory `path`, by whomever it was written."""
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
             if _libc().syncfs(fd) != 0:
                 code = ctypes.get_errno()
                 raise SyncFailedError(code, os.strerror(code), path)
 
     def sync_path(self, path: str) -> None:
-        """Put on disk what was written to a file that is not open here."""
+        """Sync a file that is not open."""
         file = self.open(path)
         try:
             self.sync_data(file)
@@ -357,7 +447,7 @@ class FileSystem:
             file.release()
 
     def sync_directory(self, path: str) -> None:
-        """Put the names in a directory on disk."""
+        """Sync the names in a directory."""
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
             _fsync(fd)
 
@@ -369,10 +459,10 @@ class FileSystem:
         os.link(source, target)
 
     def copy(self, source: str, target: str) -> int | None:
-        """Make `target` a copy of a file, on disk when this returns.
+        """Copy a file to `target`, and sync it.
 
-        Returns the bytes that were written for it; None if the file system could have the two share their
-        blocks (btrfs, XFS). Holes stay holes: Kafka's index files are 10 MiB of them.
+        Returns the number of bytes written; None if the two files share their blocks (btrfs, XFS). Holes
+        remain holes: the active segment's index files are holes of 10 MiB.
         """
         with (
             self._opened(source, os.O_RDONLY) as reading,
@@ -407,7 +497,7 @@ class FileSystem:
                     raise
                 self._with_room(lambda: shutil.rmtree(path))
 
-    def scan(self, path: str) -> list[os.DirEntry[str]]:
+    def scan(self, path: str) -> Sequence[DirectoryEntry]:
         """The entries of a directory, by name."""
         with self._with_room(lambda: os.scandir(path)) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -420,16 +510,20 @@ class FileSystem:
     def size(self, path: str) -> int:
         return os.stat(path).st_size
 
+    def size_of(self, file: File) -> int:
+        """The size of an open file, which may have been renamed or removed."""
+        return os.fstat(file.fd).st_size
+
     def modified_ms(self, path: str) -> int:
-        """When the file last changed, in milliseconds since 1970."""
+        """The time when the file last changed, in milliseconds since 1970."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, file: File, modified_ms: int) -> None:
-        """Make the file look as if it had last changed then."""
+        """Set the time when the file last changed, in milliseconds since 1970."""
         os.utime(file.fd, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def free_bytes(self, path: str) -> int:
-        """How many bytes an unprivileged process may still write to the file system of `path`."""
+        """The bytes that an unprivileged process may still write to the file system of `path`."""
         stat = os.statvfs(path)
         return stat.f_bavail * stat.f_frsize
 
@@ -447,16 +541,16 @@ class FileSystem:
         """Replace a file so that a crash leaves the old content or the new, never a part.
 
         `durable` syncs the file before the rename and the directory after it. Without it the file system
-        decides the order of the two on disk; a reader must then bear an empty file after a power cut.
+        decides their order on disk, and the file may be empty after a power loss.
         """
-        temporary = path + TEMPORARY
+        temporary = path + TEMPORARY_SUFFIX
         self.write_file(temporary, data, durable=durable)
         self.rename(temporary, path)
         if durable:
             self.sync_directory(os.path.dirname(path))
 
     def write_file(self, path: str, data: Buffer, *, durable: bool = False) -> None:
-        """Write a file whose name does not count yet, and sync it if `durable`.
+        """Write a temporary file, and sync it if `durable`.
 
         If that fails, no file is left.
         """
@@ -474,11 +568,11 @@ class FileSystem:
     def lock(self, path: str) -> File:
         """Take the lock that Apache Kafka takes on `.lock`, until the file is released.
 
-        Kafka's is a POSIX record lock. This is an open-file-description lock where there is one: it excludes
-        a JVM's lock as a plain POSIX lock does, and a second broker of this same process too.
+        Kafka's is a POSIX record lock. On Linux this is an open-file-description lock: it excludes a JVM's
+        lock as a POSIX lock does, and also a second broker in this process.
 
         Raises:
-            BlockingIOError: somebody holds it.
+            BlockingIOError: another broker has the lock.
         """
         file = self.open(path, create=True)
         try:
@@ -496,10 +590,10 @@ class FileSystem:
 
 
 def is_cached(file: File, position: int, nbytes: int) -> bool:
-    """Whether bytes of a file can probably be had without waiting for the disk.
+    """Whether bytes of a file can probably be read without waiting for the disk.
 
-    The kernel says at once of a page whether it has it (RWF_NOWAIT); some pages are asked for. True if it
-    does not say (macOS, some file systems).
+    A read with RWF_NOWAIT fails if a page is not in the page cache; some of the pages are tried. True if the
+    system does not support it (macOS, some file systems).
     """
     if _NOWAIT is None:
         return True
@@ -509,7 +603,7 @@ def is_cached(file: File, position: int, nbytes: int) -> bool:
             os.preadv(file.fd, [bytearray(1)], at, _NOWAIT)
             if at >= last:
                 return True
-            # A reader that goes on has had the first page already, whatever comes after it.
+            # A sequential reader has read the first page already, so the second is checked too.
             at = min(at + (_PAGE if at == position else _LOOKED_AT), last)
     except BlockingIOError:
         return False
@@ -518,7 +612,7 @@ def is_cached(file: File, position: int, nbytes: int) -> bool:
 
 
 def _fsync(fd: int) -> None:
-    """Put all of a file, or the names in a directory, on disk."""
+    """Sync a file, or the names in a directory."""
     try:
         os.fsync(fd)
     except OSError as error:
@@ -526,7 +620,7 @@ def _fsync(fd: int) -> None:
 
 
 def _clone(reading: int, writing: int) -> bool:
-    """Let two files share their blocks (ioctl FICLONE); False if the file system cannot."""
+    """Let two files share their blocks (ioctl FICLONE); return False if that is not possible."""
     if sys.platform != "linux":
         return False
     try:
@@ -539,7 +633,7 @@ def _clone(reading: int, writing: int) -> bool:
 
 
 def _copy_data(reading: int, writing: int) -> int:
-    """Copy what is not a hole; return how many bytes that was."""
+    """Copy everything but holes; return the number of bytes copied."""
     size = os.fstat(reading).st_size
     position = written = 0
     while position < size:
@@ -558,7 +652,7 @@ def _copy_data(reading: int, writing: int) -> int:
 
 
 def _next_data(fd: int, position: int, size: int) -> tuple[int, int]:
-    """Where the next data of a file begins and ends; (size, size) if only a hole is left."""
+    """The start and end of the next data in a file; (size, size) if only a hole is left."""
     try:
         start = os.lseek(fd, position, os.SEEK_DATA)
         return start, os.lseek(fd, start, os.SEEK_HOLE)

@@ -1,15 +1,12 @@
-"""One of the broker's log directories: a disk, as far as the broker can tell.
+"""One of the broker's log directories, which fails as a unit.
 
-It fails as a unit or not at all.
+An error of the disk takes the directory and all its logs offline until the broker restarts; logs in other
+directories are not affected. This is Apache Kafka's LogDirFailureChannel. A failed sync is such an error, and
+is never tried again. A lack of space, descriptors, threads or memory is not (files.py). Apache Kafka takes
+that for a failed disk too.
 
-An error of the disk takes the directory offline until the broker restarts, and with it every log in it; logs
-in other directories go on. This is Apache Kafka's LogDirFailureChannel. A failed sync counts as such an error
-and is never tried again. A lack of space does not, and neither does one of descriptors, threads or memory
-(files.py). Apache Kafka's broker takes those for failed disks too.
-
-`durability` says what the broker promises. With "fsync" every name this directory gets is synced before a
-record in it counts as flushed. With "os" nothing waits for the disk; what is synced, is synced in the
-background.
+With `durability` "fsync", the name of a file is synced before a record in it counts as flushed. With "os",
+nothing waits for the disk: syncs run in the background.
 """
 
 from __future__ import annotations
@@ -46,13 +43,13 @@ LOCK_FILE = ".lock"
 _COMPLAIN_EVERY_MS = 5000
 
 _UUID_LENGTH = 22
-"""Characters of a generated cluster id: 16 random bytes in base64."""
+"""The length of a generated cluster id: 16 random bytes in base64."""
 
 Durability = Literal["fsync", "os"]
 
 
 class LogDirectoryError(Exception):
-    """This broker must not use the directory; the message says why and what to do."""
+    """This broker must not use the directory. The message says why and what to do."""
 
 
 class Clock(Protocol):
@@ -71,7 +68,7 @@ class PendingDeletion:
 
 
 class LogDirectory:
-    """What the logs of one directory share."""
+    """The state that the logs of one directory share."""
 
     __slots__ = (
         "_complain_at_ms",
@@ -99,7 +96,7 @@ class LogDirectory:
         self.clock = clock
         self.durable = durability == "fsync"
         self.check_on_first_read = True
-        """Whether what was on disk when a log was loaded is checked when it is read.
+        """Whether bytes that were on disk when a log was loaded are checked on their first read.
 
         See first_read.py.
         """
@@ -108,31 +105,27 @@ class LogDirectory:
         self.on_failure: Callable[[LogDirectory, StorageError], None] = _ignore
         """Called once, when the directory goes offline."""
         self.before_truncation: Callable[[LogDirectory], None] = _ignore
-        """Called when a log's flushed offset was lowered below its recovery point.
+        """Called after a log's flushed offset was lowered, and before the log is truncated.
 
-        The log is truncated there afterwards: a checkpoint that says more than the log holds would look like
-        a loss after a crash.
+        It lowers the checkpointed recovery point. Otherwise records would seem to be lost after a crash.
         """
         self.deletions: list[PendingDeletion] = []
         self.syncs_at_once = False
-        """Whether logs that are recovered, or closed, are synced together.
-
-        They need not be synced one by one then: `sync_at_once` follows.
-        """
+        """Whether recovered or closed logs are synced together, by `sync_at_once`."""
         self.log_count = 0
-        """The number of logs and copies here: a new one goes where there are fewest."""
+        """The number of logs and copies. A new one goes to the directory with the fewest."""
         self._complain_at_ms = 0
-        """When a lack is logged again: every client meets it."""
+        """The time when a lack is logged again, as every client may meet it."""
         self._space: DiskSpace | None = None
         self._lock: File | None = None
         self.meta = MetaProperties()
-        """Whose directory this is, once it is open."""
+        """The broker and cluster of the directory, after `open`."""
         self.names = SharedSync(files, path)
-        """Puts the names of its logs on disk."""
+        """Syncs the names of its logs."""
         self._written: MetaProperties | None = None
 
     def open(self) -> None:
-        """Make the directory if it is missing, lock it, and read whose it is.
+        """Create the directory if it is missing, lock it, and read its meta.properties.
 
         Raises:
             LogDirectoryError: another broker uses it.
@@ -161,7 +154,7 @@ class LogDirectory:
             self.meta = self._written or MetaProperties()
 
     def claim(self, *, node_id: int, cluster_id: str) -> None:
-        """Make sure that the directory belongs to this broker; if nothing says so, write it.
+        """Check that the directory belongs to this broker, and write that to meta.properties.
 
         Raises:
             LogDirectoryError: it belongs to another broker or cluster.
@@ -169,7 +162,7 @@ class LogDirectory:
         """
         meta = self.meta
         for name, found, own in (("cluster", meta.cluster_id, cluster_id), ("broker", meta.node_id, node_id)):
-            if found not in (None, own) and not has_rotted(found, own):
+            if found not in (None, own) and not is_damaged_id(found, own):
                 raise LogDirectoryError(
                     f"{self.path} belongs to {name} {found}, and this is {name} {own}. Choose another "
                     "directory, or correct the settings."
@@ -194,10 +187,10 @@ class LogDirectory:
         return space
 
     def sync_at_once(self) -> None:
-        """Sync all that was not synced since `syncs_at_once` was set.
+        """Sync everything that was written since `syncs_at_once` was set.
 
         Raises:
-            ExhaustedError: it is still to be done.
+            ExhaustedError: a descriptor or memory was lacking. Call this again.
             StorageError: the disk failed, and the directory is offline.
         """
         if self.syncs_at_once:
@@ -207,9 +200,24 @@ class LogDirectory:
                 raise self.failed("syncing all logs", error) from error
             self.syncs_at_once = False
 
+    def sync_names(self) -> None:
+        """Sync the names of the logs.
+
+        The name of a new log is synced with its first flush. If the process dies before that, the log and its
+        name stay, and a flush after the next start knows nothing of a name that is still to be synced.
+
+        Raises:
+            ExhaustedError: a descriptor or memory was lacking. Call this again.
+            StorageError: the disk failed, and the directory is offline.
+        """
+        try:
+            self.names.sync(self.names.ask())
+        except OSError as error:
+            raise self.failed("syncing the names of its logs", error) from error
+
     @property
     def syncs_each(self) -> bool:
-        """Whether a small file is to be synced as it is written."""
+        """Whether each small file is synced when it is written."""
         return self.durable and not self.syncs_at_once
 
     def require_online(self) -> None:
@@ -220,8 +228,8 @@ class LogDirectory:
     def failed(self, what: str, cause: Exception) -> StorageError:
         """Take the directory offline because `what` failed; return the error to raise.
 
-        It stays online if the process lacked something, or if the disk is only full: a TransientStorageError
-        is returned then.
+        If only a resource of the process is lacking, or `cause` is a TransientStorageError, the directory
+        stays online, and a TransientStorageError is returned.
         """
         if isinstance(cause, TransientStorageError):
             return cause
@@ -239,7 +247,7 @@ class LogDirectory:
         return error
 
     def exhausted(self, what: str, cause: BaseException) -> ExhaustedError:
-        """The error to raise because `what` met a lack (`is_exhausted`). Any thread may call this."""
+        """The error to raise after a lack (`is_exhausted`) during `what`. Any thread may call it."""
         message = f"{what}: {what_is_lacking(cause)}"
         now_ms = self.clock.now_ms()
         if now_ms >= self._complain_at_ms:
@@ -248,12 +256,12 @@ class LogDirectory:
         return ExhaustedError(self.path, message)
 
     def delete_later(self, paths: list[str], delay_ms: int) -> None:
-        """Remove `paths` when readers have had `delay_ms` to let go of them."""
+        """Remove `paths` after `delay_ms`, so that readers can finish."""
         if paths:
             self.deletions.append(PendingDeletion(self.clock.now_ms() + delay_ms, paths))
 
     def delete_expired(self, now_ms: int) -> int:
-        """Remove what `delete_later` put off, if the delay is over; return how many paths.
+        """Remove the paths of `delete_later` whose delay is over; return their number.
 
         Any thread may call this.
         """
@@ -271,10 +279,10 @@ class LogDirectory:
         return removed
 
 
-def has_rotted(found: object, own: object) -> bool:
-    """Whether an id in a file is this one, shortened or with some characters damaged.
+def is_damaged_id(found: object, own: object) -> bool:
+    """Return whether an id in a file is `own`, truncated or with some damaged characters.
 
-    This is for generated ids only: two of those never come so close.
+    This works for generated ids only: two of these are never so similar.
     """
     if not isinstance(found, str) or not isinstance(own, str) or len(own) != _UUID_LENGTH:
         return False
@@ -286,11 +294,11 @@ def has_rotted(found: object, own: object) -> bool:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters two texts share from their start."""
+    """The length of the common start of two texts."""
     return next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
 
 
 def _ignore(*_: object) -> None:
-    """Do nothing: nobody listens."""
+    """Do nothing."""

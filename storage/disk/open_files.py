@@ -1,21 +1,21 @@
-"""How many files of logs may be open, and what the other descriptors are for.
+"""Limits the number of open log files, and divides the descriptors of the process.
 
-Sockets and files are descriptors alike, and RLIMIT_NOFILE bounds them all. `share_descriptors` divides them
-between the logs' files, connections (network/connection_limits.py) and the rest, so that none takes what
-another needs. They may run out all the same (the files of answers that nobody reads, ENFILE, a broker in
-somebody's process). Then the operation at hand fails with ExhaustedError, and may succeed later (files.py).
+Sockets and files are both descriptors, limited by RLIMIT_NOFILE. `share_descriptors` divides them between log
+files, connections (network/connection_limits.py) and the rest, so that none takes those of another. They may
+still run out (files of unsent answers, ENFILE, a broker inside another program). Then the operation fails
+with ExhaustedError, and may succeed later (files.py).
 
-A broker may hold many more segments than a process may open files. `.log` and index files open on first use.
-Each open one is listed here. When there are more than `limit`, the one that was not used for longest is
-closed; it opens again on use. It is found as a page cache finds it (second chance): whoever uses its file
-sets `used`, which costs an append or a read no call and no search. The list is gone through from its oldest
-entry, and one that was used since the last look goes to the end of the list instead.
+A broker may have many more segments than a process may open files. `.log` and index files are opened on first
+use, and listed here. If more than `limit` are open, one that was not used for long is closed; it is opened
+again on use. The choice is that of a page cache (second chance): each use of a file sets `used`, which costs
+an append or a read no call and no search. The list is searched from its oldest entry; an entry that was used
+since the last search moves to the end.
 
-Closing is releasing one reference (files.py): a read or a flush that holds another goes on.
+Closing a file releases one reference (files.py), so a read or a flush that has another goes on.
 
-Threads: files are listed only when the thread that serves the logs opens them. Only that thread closes them,
-so that none is closed while another thread uses it. What other threads open (recovery, copies of logs) they
-close themselves.
+Threads: files are listed only if the thread that serves the logs opens them. Only that thread closes them, so
+that none is closed while another thread uses it. Other threads (recovery, copies of logs) close their files
+themselves.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from collections import OrderedDict
 from typing import Final, NamedTuple, Protocol
 
 _OWN: Final = 256
-"""Descriptors for what is neither a log's file nor a connection.
+"""The descriptors that are neither for log files nor for connections.
 
-These are listeners, the metadata, checkpoints, the reserve, and a file of each partition in a flush.
+They are for listeners, the metadata, checkpoints, the reserve, and a file of each partition in a flush.
 """
 
 _OWN_FRACTION: Final = 4
-"""They are at most this part of all."""
+"""They are at most a fourth of all descriptors."""
 
 _RESERVE: Final = 16
-"""Descriptors that are kept open as a reserve.
+"""The descriptors that are kept open as a reserve.
 
-They are given up by threads that find none left: what syncs and what writes checkpoints cannot close the
-files of the thread that serves.
+Threads that find none left close some of them: threads that sync or write checkpoints cannot close the files
+of the thread that serves the logs.
 """
 
 _FEWEST: Final = 16
-"""Files that stay listed however many others are held: one operation needs several at once."""
+"""The files that may always be listed, as one operation needs several at once."""
 
 _UNLIMITED: Final = 1 << 21
-"""What is divided if the process may open as many as it likes."""
+"""The number of descriptors to divide if the process has no limit."""
 
 
 class Shares(NamedTuple):
-    """How many descriptors are for what."""
+    """The numbers of descriptors for log files and for connections."""
 
     log_files: int
     connections: int
@@ -70,7 +70,7 @@ def share_descriptors(log_files: int | None = None) -> Shares:
 
 
 def _limit() -> int:
-    """How many descriptors the process may have."""
+    """The number of descriptors that the process may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
 
@@ -85,7 +85,7 @@ class FileUser(Protocol):
     """The owner of a listed file."""
 
     used: bool
-    """It was used since this was last False."""
+    """Whether the file was used since this was set to False."""
 
     def close_file(self) -> OpenFile | None:
         """Release the file, which opens again on use; return it, if it was open."""
@@ -98,10 +98,10 @@ class OpenFiles:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        """How many files may be open."""
+        """The number of files that may be open."""
         self._users: OrderedDict[FileUser, None] = OrderedDict()
         self._held: list[OpenFile] = []
-        """Files that were closed here and that are still being sent or synced."""
+        """The files that were closed here but are still being sent or synced."""
         self._thread = -1
         self._reserve: list[int] = []
         """The descriptors of the reserve."""
@@ -111,7 +111,7 @@ class OpenFiles:
         return len(self._users)
 
     def serve_this_thread(self) -> None:
-        """List what this thread opens, from now on."""
+        """List the files that this thread opens from now on."""
         self._thread = threading.get_ident()
 
     def opened(self, user: FileUser) -> None:
@@ -126,24 +126,24 @@ class OpenFiles:
                     self._close_one()
 
     def closed(self, user: FileUser) -> None:
-        """Take the file that `user` has closed off the list."""
+        """Remove the file that `user` has closed from the list."""
         self._users.pop(user, None)
 
     @property
     def per_answer(self) -> int:
-        """How many files one answer may hold: no reader must need them all."""
+        """The number of files that one answer may hold, so that no reader takes all of them."""
         return max(self.limit // 4, _FEWEST) if self.limit else _UNLIMITED
 
     @property
     def crowded(self) -> bool:
-        """Whether answers that nobody reads hold as many files as may be open."""
+        """Whether unsent answers hold as many files as may be open."""
         if 0 < self.limit <= len(self._held):
             self._forget_closed()
             return self.limit <= len(self._held)
         return False
 
     def make_room(self) -> bool:
-        """Close something, as there is no descriptor left; False if that frees none.
+        """Close files, as no descriptor is left; return False if that frees none.
 
         The thread that serves the logs closes a quarter of their files. If there are none, and in other
         threads, the reserve is closed.
@@ -157,14 +157,14 @@ class OpenFiles:
     # --- the reserve ----------------------------------------------------------------------------------------
 
     def keep_reserve(self) -> None:
-        """Keep descriptors for threads that find none left, until `close`."""
+        """Keep a reserve of descriptors until `close`."""
         if not self._reserve_size:
             self._reserve_size = min(_RESERVE, _limit() // _RESERVE)
             weakref.finalize(self, _close_all, self._reserve)
         self.refill()
 
     def refill(self) -> None:
-        """Fill the reserve again, as far as that is possible, in any thread."""
+        """Fill the reserve again, as far as possible. Any thread may call this."""
         while len(self._reserve) < self._reserve_size:
             try:
                 self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
@@ -172,7 +172,7 @@ class OpenFiles:
                 return
 
     def close(self) -> None:
-        """Give up the reserve."""
+        """Close the reserve."""
         self._reserve_size = 0
         _close_all(self._reserve)
 
@@ -208,4 +208,4 @@ def _close_all(descriptors: list[int]) -> None:
 
 
 UNBOUNDED = OpenFiles(0)
-"""Lists nothing: for the files of a tool, which opens few."""
+"""It lists no files. It is for tools, which open few."""

@@ -1,4 +1,4 @@
-"""Java's .properties text, as java.util.Properties reads and writes it.
+"""Reads and writes .properties text as java.util.Properties does.
 
 `meta.properties` is such a file:
 
@@ -71,7 +71,7 @@ def _logical_lines(text: str) -> list[str]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Key and value, still escaped."""
+    """The key and value of a line, still escaped."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANKS:
         end += 2 if line[end] == "\\" else 1
@@ -110,7 +110,7 @@ def _escape(text: str, *, key: bool) -> str:
 
 
 def _java_date(seconds: float) -> str:
-    """java.util.Date.toString() in UTC, whatever the locale."""
+    """The text of java.util.Date.toString() in UTC, in any locale."""
     at = time.gmtime(seconds)
     clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
     return f"{_DAYS[at.tm_wday]} {_MONTHS[at.tm_mon - 1]} {at.tm_mday:02} {clock} UTC {at.tm_year}"

@@ -1,8 +1,9 @@
-"""The sync of a directory that many flushes need: one sync serves many.
+"""Syncs of a directory that many flushes share.
 
-It serves all that asked before it began. Each first flush of a new partition has to put the name of its
-directory on disk, and many partitions are new together. A failed sync is final: later ones fail too, since
-the kernel may call the next one a success.
+A sync serves all flushes that asked for it before it began. The first flush of a new partition puts the name
+of the partition's directory on disk, and many partitions may be new at the same time. After a failed sync all
+later ones fail too: the kernel may report success for the next one although data was lost. A lack of
+descriptors is no such failure.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kafkapy.storage.disk.files import FileSystem, is_exhausted
 
 
 class SharedSync:
-    """Syncs one directory for all who ask, in any thread."""
+    """The syncs of one directory, for any thread."""
 
     __slots__ = ("_begun", "_ended", "_failed", "_files", "_lock", "_path")
 
@@ -23,20 +24,20 @@ class SharedSync:
         self._path = path
         self._lock = threading.Lock()
         self._begun = 0
-        """The number of the last sync that was begun."""
+        """The number of the last sync that has begun."""
         self._ended = 0
-        """The number of the last sync that succeeded."""
+        """The number of the last sync that has succeeded."""
         self._failed = False
 
     def ask(self) -> int:
-        """The number of the first sync that covers what the directory holds now."""
+        """The number of the first sync that covers the present names in the directory."""
         return self._begun + 1
 
     def sync(self, number: int) -> None:
-        """Return when that sync, or a later one, has ended; begin it if need be.
+        """Run the sync of this number, unless it or a later one has succeeded.
 
         Raises:
-            OSError: the disk failed, now or before; or no file can be opened, which may pass.
+            OSError: the disk failed, now or earlier; or there is a lack of descriptors.
         """
         with self._lock:
             if self._ended >= number:

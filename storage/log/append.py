@@ -1,10 +1,10 @@
 """Appending to a log: batches that have offsets go to the active segment or a new one.
 
-Order matters. The producers' states are checked before anything is written. The end of the log moves after
-the write, so a batch is visible in full or not at all; epochs, producers and the transaction index follow. A
-write that fails is taken back: the file is truncated. When the disk is full, a client's append is refused
-before it writes. The broker's own appends (internal topics, transaction markers) may use the space kept for
-them (disk_space.py).
+The order of the steps matters. The producers' states are checked before anything is written. The log end
+offset moves after the write, so a batch is visible in full or not at all. Then the leader epochs, the
+producers and the transaction index are updated. If a write fails, the file is truncated to its last batch.
+Below the free-space limit, clients' appends are refused before they write. The broker's own appends (internal
+topics, transaction markers) may use the reserve (disk_space.py).
 
 Source: UnifiedLog.append, LocalLog.roll.
 """
@@ -25,13 +25,14 @@ from kafkapy.storage.log.producers import CachedBatch, ProducerUpdates
 from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches
+from kafkapy.storage.log.verification import Verification
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class AppendInfo:
-    """What became of an append. Its offsets are inclusive."""
+    """The result of an append. Its offsets are inclusive."""
 
     first_offset: int
     last_offset: int
@@ -42,7 +43,7 @@ class AppendInfo:
     records_written: int
     nbytes: int
     duplicate: bool = False
-    """The batch had been appended before: the offsets are those it was given the first time."""
+    """The batch was appended before. The offsets are those of the first time."""
 
 
 class Appender:
@@ -54,12 +55,17 @@ class Appender:
         self._log = log
 
     def append(
-        self, prepared: PreparedBatches, origin: AppendOrigin, log_append_time: int, now_ms: int
+        self,
+        prepared: PreparedBatches,
+        origin: AppendOrigin,
+        log_append_time: int,
+        now_ms: int,
+        verification: Verification | None = None,
     ) -> AppendInfo:
-        """Write batches that have their offsets, and note their epochs and producers.
+        """Write batches that have their offsets, and update the leader epochs and producers.
 
         Raises:
-            KafkaError: they do not fit the state of their producers.
+            KafkaError: the batches do not fit the state of their producers.
             StorageError: the disk is full, or failed.
         """
         batches = prepared.batches
@@ -71,14 +77,16 @@ class Appender:
                 max_timestamp = header.max_timestamp
             if header.producer_id >= 0 and updates is None:
                 pairs = [(each.header, each.marker) for each in batches]
-                updates = self._log.producers.prepare(pairs, origin=origin, now_ms=now_ms)
+                updates = self._log.producers.prepare(
+                    pairs, origin=origin, now_ms=now_ms, verification=verification
+                )
                 if updates is not None and updates.duplicate is not None:
                     return self._duplicate(updates.duplicate, log_append_time)
         first_offset, last_offset = batches[0].header.base_offset, batches[-1].header.last_offset
         privileged = self._log.privileged or origin is AppendOrigin.COORDINATOR
         try:
             if not privileged and not self._log.log_directory.space.admit(prepared.nbytes, now_ms):
-                raise OSError(errno.ENOSPC, "less is free than the broker keeps for itself")
+                raise OSError(errno.ENOSPC, "the free space is below the limit for clients")
             aborts = updates is not None and any(txn.aborted for txn in updates.completed)
             while not self._write(prepared, max_timestamp, aborts, now_ms):
                 if not privileged or not self._log.log_directory.space.release_reserve():
@@ -117,9 +125,9 @@ class Appender:
         )
 
     def _write(self, prepared: PreparedBatches, max_timestamp: int, aborts: bool, now_ms: int) -> bool:
-        """Write to the active segment, or to a new one if the batches do not belong there.
+        """Write to the active segment, or to a new one if the active segment has to be rolled.
 
-        Returns False on a full disk.
+        Return False if the disk is full.
 
         Raises:
             OSError: the disk failed.
@@ -140,17 +148,18 @@ class Appender:
             segment.append(headers, buffers, prepared.nbytes)
         except (OSError, MemoryError) as error:
             if self._log.new_files is None:
-                self._log.segments.active.cut_back()
+                self._log.segments.active.remove_failed_append()
             if not is_disk_full(error):
                 raise
             return False
         return True
 
     def _base_of_next(self, first_offset: int, last_offset: int) -> int:
-        """Where a new segment for these batches begins.
+        """The base offset of a new segment for these batches.
 
-        That is the log end offset, even if compaction has left nothing before the first of them: recovery
-        takes a gap between segments for a loss.
+        It is the log end offset, even if a follower's first batch is above it, as after compaction: recovery
+        takes a gap between segments for lost records. If the last offset would not fit in the segment then,
+        it is the offset of the first batch.
         """
         fits = last_offset - self._log.log_end_offset <= MAX_RELATIVE_OFFSET
         return self._log.log_end_offset if fits else first_offset
@@ -159,8 +168,8 @@ class Appender:
         """Add an aborted transaction to the index of the active segment, which holds its marker.
 
         Raises:
-            StorageError: that failed, and the log directory is offline: the marker is in the log, and without
-                the entry a reader would take the transaction's records for committed ones.
+            StorageError: the write failed, and the log directory is offline. The marker is in the log, and
+                without the entry a reader would take the transaction's records for committed ones.
         """
         txn_index = self._log.segments.active.txn_index
         try:
@@ -171,10 +180,13 @@ class Appender:
             ) from error
 
     def roll(self, first_offset: int) -> Segment:
-        """Close the active segment and start a new one at `first_offset`; an empty one stays.
+        """Close the active segment and start a new one at `first_offset`.
+
+        It begins at the log end offset if that is higher. An empty active segment that begins there already
+        is kept.
 
         Raises:
-            OSError: the active segment stays what it is.
+            OSError: the disk is full, or failed.
         """
         old = self._log.segments.active
         base_offset = max(first_offset, self._log.log_end_offset)
@@ -184,8 +196,8 @@ class Appender:
         old.finish()
         old.trim()
         now_ms = log_directory.clock.now_ms()
-        # This is the last step that may fail: an empty segment that the log does not know would hide records
-        # after a restart.
+        # Nothing may fail between this and `add`: an empty segment that the log does not know would hide
+        # records after a restart.
         segment = Segment.create(log_directory.files, self._log.path, base_offset, self._log.config, now_ms)
         self._log.segments.add(segment)
         self._log.unsynced.segments += (old,)
@@ -199,8 +211,8 @@ class Appender:
         """Save the producers' states; if there are many, the next flush does it.
 
         Raises:
-            OSError: the disk failed. If only space or a descriptor is lacking, no snapshot is taken: a
-                snapshot merely saves time after a crash.
+            OSError: the disk failed. If only space or a descriptor is lacking, no snapshot is taken, as it
+                merely saves time after a crash.
         """
         if len(self._log.producers) > WRITTEN_AT_ONCE:
             pending = self._log.snapshots.begin(self._log.producers)

@@ -1,8 +1,8 @@
 """Walking the batches of a segment file, by their headers or in full.
 
 The file is read in chunks: memory is bounded by the chunk, or by the largest batch where that is larger. Both
-walks hold the file open (open_files.py may close it for its owner). They stop with `BadBatchError` at bytes
-that cannot be a batch. The caller knows what that means: a torn tail, or damage.
+walks hold the file open, even if open_files.py closes it for its owner. They stop with `BadBatchError` at
+bytes that cannot be a batch. The caller decides whether that is a torn tail or damage.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kafkapy.storage.disk.files import Buffer, File, FileSystem
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET
 
 _CHUNK = 1 << 20
-"""What a walk over complete batches reads at once."""
+"""The bytes that a walk over complete batches reads at once."""
 
 _HEADERS_CHUNK = 4096
-"""What a walk over headers reads at once.
+"""The bytes that a walk over headers reads at once.
 
-With the default index interval one read finds any offset.
+With the default index interval, one read finds any offset.
 """
 
 _PREFIX = struct.Struct("!qiib4xhiqq")
@@ -46,7 +46,7 @@ class BadBatchError(ValueError):
 
 
 class BatchPlace(NamedTuple):
-    """Where a batch lies and which offsets it holds."""
+    """The place of a batch in a segment file, and the main fields of its header."""
 
     position: int
     size: int
@@ -63,9 +63,9 @@ def reason_against(
     """Why the batch at `position` of the buffer cannot be a segment's next one; None if it can.
 
     Args:
-        header: the batch's, of magic 2.
+        header: the header of the batch, of magic 2.
         expected: the offset after the previous batch. Compaction may leave a gap.
-        base_offset: the segment's.
+        base_offset: the base offset of the segment.
     """
     if not crc_is_valid(buffer, position, header):
         return "the CRC is wrong"

@@ -1,18 +1,17 @@
-"""The leader epochs of a partition: which one wrote which offsets.
+"""The leader epochs of a partition, each with its first offset.
 
-They answer where an epoch ended (KIP-101, KIP-279).
+They tell where an epoch ended (KIP-101, KIP-279).
 
 Format: `leader-epoch-checkpoint`, one line "epoch start-offset" for the first record of each epoch.
 
 Invariant: epochs and start offsets both rise from entry to entry.
 
-Crash story: every batch carries its epoch, so the part of the log that recovery reads again gives its entries
-again (`assign` of each batch). The file need only be right below the recovery point. So no acknowledgement
-waits for it. It is saved with the recovery points, before them; until then the recovery point in its
-checkpoint stays below what the file lacks (`saved_below`). If a log cannot save its epochs, because the disk
-is full, the next recovery takes longer, and that is all. Truncations need no save at all: a stale entry is
-truncated again when the log is loaded (`truncate_from_start` with the log start offset, `truncate_from_end`
-with the log end offset).
+Crash story: every batch carries its epoch, and recovery assigns the epochs of the batches that it reads. So
+the file has to be right only below the recovery point, and no acknowledgement waits for it. It is saved just
+before the recovery points. Until then the checkpointed recovery point is at most `saved_below`. If the epochs
+cannot be saved because the disk is full, the next recovery takes longer, and nothing else happens.
+Truncations need no save: stale entries are truncated again when the log is loaded (`truncate_from_start` with
+the log start offset, `truncate_from_end` with the log end offset).
 
 Source: LeaderEpochFileCache.
 """
@@ -56,20 +55,20 @@ class LeaderEpochCache:
         self._changes = 0
         """The number of changes."""
         self._saved = 0
-        """How many of them the file has."""
+        """The number of changes that the file has."""
         self._saving: int | None = None
-        """How many the file will have when a save under way has ended, perhaps in another thread."""
+        """The number of changes that the file has after the save under way; None without a save."""
         self._changed_from = _NOWHERE
-        """Where the first change lies that no save has taken."""
+        """The lowest offset that has changed since the last save began."""
         self._saving_from = _NOWHERE
-        """Where the first change lies that a save has taken and not completed."""
+        """The lowest changed offset of a save that has not succeeded yet."""
 
     @classmethod
     def load(cls, files: FileSystem, path: str) -> LeaderEpochCache:
         """The cache that the checkpoint at `path` describes; empty if there is no file.
 
         Raises:
-            CorruptCheckpointError: rebuild it from the log, by `assign` of every batch.
+            CorruptCheckpointError: the file is damaged. Rebuild it from the log, by `assign` for every batch.
             OSError: the disk failed.
         """
         cache = cls()
@@ -84,9 +83,9 @@ class LeaderEpochCache:
         return list(zip(self._epochs, self._offsets, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` wrote the record at `start_offset`; return whether that was news.
+        """Note that `epoch` wrote the record at `start_offset`; return whether the entries changed.
 
-        Older entries that contradict it are dropped: the newest leader is right.
+        Older entries that contradict it are dropped, since the newest leader is right.
         """
         if epoch < 0 or start_offset < 0:
             return False
@@ -111,10 +110,10 @@ class LeaderEpochCache:
         return self._epochs[found - 1] if found else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch`, and where it ended; (-1, -1) for a future epoch.
+        """The largest epoch not above `epoch`, and its end offset; (-1, -1) for a future epoch.
 
         An epoch older than every entry ends where the oldest entry starts: its records are deleted, and a
-        follower that asks must start there.
+        follower has to start there.
         """
         if epoch == UNDEFINED_EPOCH:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -139,7 +138,7 @@ class LeaderEpochCache:
         if covered and (covered > 1 or self._offsets[0] != start_offset):
             self._epochs = self._epochs[covered - 1 :]
             self._offsets = (start_offset, *self._offsets[covered:])
-            self._changes += 1  # The file need not follow: a start truncates it again.
+            self._changes += 1  # No offset needs a save: a start truncates the file's entries again.
 
     def become(self, other: LeaderEpochCache) -> None:
         """Take over the epochs of another cache."""
@@ -171,7 +170,7 @@ class LeaderEpochCache:
         self._changed_from = min(self._changed_from, offset)
 
     def file_holds(self, entries: Sequence[tuple[int, int]], log_start_offset: int) -> None:
-        """Note what the file holds for a log that starts at `start_offset`."""
+        """Note that the file has these entries, for a log that starts at `log_start_offset`."""
         file = LeaderEpochCache()
         for epoch, start_offset in entries:
             file.assign(epoch, start_offset)
@@ -193,7 +192,7 @@ class LeaderEpochCache:
         return format_leader_epochs(self.entries)
 
     def end_save(self, *, saved: bool) -> None:
-        """Note whether the content is on disk or stays unsaved. Any thread may call this."""
+        """Note whether the content was saved. Any thread may call this."""
         if saved and self._saving is not None:
             self._saved, self._saving_from = self._saving, _NOWHERE
         self._saving = None

@@ -1,106 +1,113 @@
-"""Checking what is read for the first time since the broker started.
+"""The check of bytes that are read for the first time since the broker started.
 
-Kafka sends batches without looking at them, so damage in a closed segment reaches consumers, until one of
-them checks the CRC. Here bytes that were on disk when the log was loaded, and that recovery had no reason to
-read, are checked (survey.py) when they are first read. What this process appended itself was checked on its
-way in. So consumers at the end of a log pay nothing. One that reads old records pays once per byte, for all
-consumers: see docs/storage.md for the measured cost. `log.check.on.first.read=false` turns it off.
+Apache Kafka sends batches without checking them, so damage in a closed segment reaches consumers, and not
+all of them check the CRC. This broker checks bytes (survey.py) when they are first read, if they were on disk
+when the log was loaded and recovery did not read them. Batches that it appended itself were checked before.
+So consumers at the end of a log cost nothing more. Old records are checked once, for all consumers;
+docs/storage.md has the measured cost. `log.check.on.first.read=false` turns the check off.
 
-A segment that is missing in the middle of a log is noticed at the end of the one before it, in logs that have
-every offset: those that are not compacted and never were. Compaction leaves gaps between segments; Apache
-Kafka's does, at least.
+A segment that is missing in the middle of a log is noticed at the end of the one before it. This works only
+in logs that were never compacted, since Apache Kafka's compaction leaves gaps between segments.
 
 A read that meets unchecked bytes checks at most a megabyte, and ends there, so that it does not hold the
-event loop longer. If the disk has yet to read the bytes, it checks fewer; the next read finds more of them in
-the page cache. Damage that is found is noted (damage.py) and reported once.
+event loop longer. If the bytes are not in the page cache, it checks fewer, and the next read finds more of
+them there. The log's policy says what is done about damage (policy.py).
 """
 
 from __future__ import annotations
 
-import logging
-import os
 from typing import Final, TypedDict
 
-from kafkapy.storage.damage.damage import DamagedRange, holding, joined, load_damage, report, save_damage
+from kafkapy.storage.damage.damage import DamagedRange, holding
+from kafkapy.storage.damage.policy import DamagePolicy
 from kafkapy.storage.damage.survey import survey
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET
 from kafkapy.storage.log.segment import Segment
-from kafkapy.storage.log.unchecked import CheckedPiece
+from kafkapy.storage.log.unchecked import CheckedRange
 
 _AT_ONCE: Final = 1 << 20
 _COLD_AT_ONCE: Final = 128 << 10
 """The limit for bytes that are not in the page cache."""
 
-logger = logging.getLogger(__name__)
-
 
 class SegmentBounds(TypedDict):
-    """What is known of a segment without reading it; -1 for an unknown leader epoch."""
+    """What is known about a segment without reading it; -1 is an unknown leader epoch."""
 
     first_epoch: int
     end_offset: int
     end_epoch: int
-    whole: bool
+    has_every_offset: bool
     """The log has every offset up to `end_offset`: it was never compacted."""
 
 
 def check_around(
-    segment: Segment, offset: int, *, first_epoch: int, end_offset: int, end_epoch: int, whole: bool
+    segment: Segment,
+    offset: int,
+    policy: DamagePolicy,
+    *,
+    first_epoch: int,
+    end_offset: int,
+    end_epoch: int,
+    has_every_offset: bool,
 ) -> None:
     """Check the part of a segment that holds `offset`, and the index entry that leads there.
 
     Raises:
+        DamageTruncatesError: there is damage, and the log must be truncated there.
         OSError: the disk failed.
     """
     assert segment.unchecked is not None
     if segment.size == 0:
-        _check_end(segment, segment.base_offset, end_offset, whole)
+        _check_end(segment, policy, segment.base_offset, end_offset, has_every_offset)
         return
     _, start = segment.lookup(offset)
     if start < segment.unchecked.size:
         check_from(
             segment,
             start,
+            policy,
             expected=segment.base_offset,
             first_epoch=first_epoch,
             end_offset=end_offset,
             end_epoch=end_epoch,
-            whole=whole,
+            has_every_offset=has_every_offset,
         )
 
 
 def check_from(
     segment: Segment,
     position: int,
+    policy: DamagePolicy,
     *,
     expected: int,
     first_epoch: int,
     end_offset: int,
     end_epoch: int,
-    whole: bool,
-) -> CheckedPiece:
+    has_every_offset: bool,
+) -> CheckedRange:
     """Check a segment from `position`, where a batch begins, unless that was done.
 
-    Returns the checked piece from there on: at least one batch, or the damage up to the next.
+    Return the checked range that begins there: at least one batch, or the damage up to the next batch.
 
     Args:
-        expected: the least offset that may lie there.
+        expected: the least offset that may be there.
         first_epoch: the leader epoch at the beginning of the segment, -1 if unknown.
         end_offset: the offset after the segment.
         end_epoch: the leader epoch there, -1 if unknown.
-        whole: the log has every offset up to `end_offset`.
+        has_every_offset: the log has every offset up to `end_offset`.
 
     Raises:
+        DamageTruncatesError: it is damaged, and the log has to be truncated there.
         OSError: the disk failed.
     """
     unchecked = segment.unchecked
     assert unchecked is not None
-    known = unchecked.piece_at(position)
+    known = unchecked.range_at(position)
     if known is not None:
         return known
-    before = unchecked.piece_before(position)
+    before = unchecked.range_before(position)
     following = min(_AT_ONCE, segment.size - position)
     cached = following <= 0 or segment.files.begin_to_read(segment.file, position, following)
     found = survey(
@@ -118,19 +125,19 @@ def check_from(
     damage = found.damage
     if before is None and damage and damage[0].position == position:
         damage[0] = damage[0]._replace(first_offset=_end_before(segment, damage[0]))
-    if quarantine(segment, damage, found.reason):
+    if policy.found(segment, damage, found.reason):
         segment.rebuild_indexes()
-    piece = CheckedPiece(position, found.end, found.end_offset, found.leader_epoch)
-    unchecked.add(piece)
+    checked = CheckedRange(position, found.end, found.end_offset, found.leader_epoch)
     if found.end == segment.size:
-        _check_end(segment, found.end_offset, end_offset, whole)
-    return piece
+        _check_end(segment, policy, found.end_offset, end_offset, has_every_offset)
+    unchecked.add(checked)  # last, so that a check that failed is repeated
+    return checked
 
 
 def _end_before(segment: Segment, damaged: DamagedRange) -> int:
-    """Where the offsets begin that damage has hit, by the headers before it.
+    """Return the first offset of damage, by the headers of the batches before it.
 
-    What lies before it is good as far as is known, although it is not checked yet.
+    These batches are not checked yet, and are assumed to be good.
     """
     end_offset = damaged.first_offset
     try:
@@ -143,29 +150,30 @@ def _end_before(segment: Segment, damaged: DamagedRange) -> int:
     return min(end_offset, damaged.end_offset)
 
 
-def _check_end(segment: Segment, found: int, end_offset: int, whole: bool) -> None:
-    """Note as damage what is missing at the end of a segment, or after it.
+def _check_end(
+    segment: Segment, policy: DamagePolicy, found: int, end_offset: int, has_every_offset: bool
+) -> None:
+    """Note as damage the offsets that are missing at the end of a segment or after it.
 
-    The end of the segment is missing if its indexes know of more, and the next one begins later. A segment
-    after it is missing if the next one begins later, and nothing else explains that.
-
-    (Compaction leaves such gaps too, but then the indexes end where the segment does.)
+    If the next segment begins later than this one ends, offsets are missing. The end of this segment is
+    missing if its indexes reach further. Otherwise a segment after it is missing, unless the log was
+    compacted: compaction leaves such gaps too, but then the indexes end where the segment does.
     """
     if found >= end_offset:
         return
     size = segment.size
     lost = DamagedRange(size, size, found, end_offset)
-    if segment.cut_short or found < indexed_end(segment):
+    if segment.ends_early or found < indexed_end(segment):
         segment.rebuild_indexes()
-        quarantine(segment, [lost], f"the file ends at byte {size}")
-    elif whole and not _is_thinned(segment):
-        quarantine(segment, [lost], f"the next segment begins at offset {end_offset}: one is missing")
+        policy.found(segment, [lost], f"the file ends at byte {size}")
+    elif has_every_offset and not _was_compacted(segment):
+        policy.found(segment, [lost], f"the next segment begins at offset {end_offset}: one is missing")
 
 
-def _is_thinned(segment: Segment) -> bool:
-    """Whether a segment was compacted after all.
+def _was_compacted(segment: Segment) -> bool:
+    """Return whether a segment was compacted although no checkpoint says so.
 
-    It may have been, by a broker whose cleaner's checkpoint is gone.
+    The checkpoint of the broker that compacted it may be lost.
     """
     expected = segment.base_offset
     try:
@@ -179,31 +187,14 @@ def _is_thinned(segment: Segment) -> bool:
 
 
 def indexed_end(segment: Segment) -> int:
-    """The offset after the last one that the indexes know of, where they can be read.
+    """Return the offset after the last one in the time index.
 
-    The file once reached that far, at least.
+    The file once reached at least that far. If an index cannot be read, the result is the base offset, or the
+    highest possible offset if the file ends before its offset index does.
     """
     try:
         segment.check_indexes()
     except (CorruptIndexError, FileNotFoundError):
-        return segment.base_offset + MAX_RELATIVE_OFFSET if segment.cut_short else segment.base_offset
+        return segment.base_offset + MAX_RELATIVE_OFFSET if segment.ends_early else segment.base_offset
     time_index = segment.time_index
     return time_index.last_offset + 1 if time_index.entries else segment.base_offset
-
-
-def quarantine(segment: Segment, damage: list[DamagedRange], reason: str) -> bool:
-    """Note the `damage` of a segment, also for after a restart; return whether that is news."""
-    new = [damaged for damaged in damage if damaged not in segment.damage]
-    if not new:
-        return False
-    files, directory = segment.files, os.path.dirname(segment.path)
-    segment.damage = joined((*segment.damage, *new))
-    for damaged in new:
-        report(directory, segment.path, damaged, reason)
-    try:
-        known = load_damage(files, directory)
-        # It is not synced: whatever is read again is found again.
-        save_damage(files, directory, {**known, segment.base_offset: segment.damage}, durable=False)
-    except OSError as error:
-        logger.error("The damage of %s is not written down: %s", directory, error)
-    return True

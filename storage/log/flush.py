@@ -1,17 +1,16 @@
 """Putting a log on disk: what is not known to be there yet, and one flush of it.
 
-`UnsyncedFiles` collects, on the event loop, what a flush has to cover besides the active segment: closed
-segments with their indexes (recovery does not look at segments below the recovery point), producer snapshots,
-and the directories that got new names. A record counts as flushed only when a crash cannot take away the name
-of its file either.
+`UnsyncedFiles` collects, on the event loop, the files that a flush has to sync besides the active segment:
+closed segments with their indexes (recovery does not read segments below the recovery point), producer
+snapshots, and directories with new files. A record is flushed only when the name of its file is on disk too.
 
 A `FlushTicket` is one flush: prepared on the event loop, run in a worker thread, completed or aborted on the
-loop. It keeps its files open. What it took from the list is dropped only when the flush has succeeded:
+loop. It keeps its files open. It takes the list, which is dropped only when the flush has succeeded:
 
-- A failed sync is final. It takes the log directory offline and is never tried again. The recovery point
-  stays, so that a restart reads again what the disk may not have taken.
-- Whatever else stops a flush (no descriptor, no memory, no thread) says nothing about the disk. Its list is
-  put back, for the next flush.
+- A failed sync takes the log directory offline and is never tried again. The recovery point does not move, so
+  a restart reads everything that may not be on disk.
+- Any other failure (no descriptor, no memory, no thread) says nothing about the disk. The list is put back
+  for the next flush.
 """
 
 from __future__ import annotations
@@ -39,22 +38,22 @@ class FlushTicket:
     log_directory: LogDirectory
     end_offset: int
     generation: int
-    """The log's count of truncations: if it rises meanwhile, the ticket is worthless."""
+    """The log's count of truncations. If it rises meanwhile, the flush does not move the flushed offset."""
     files: list[File]
     taken: UnsyncedFiles | None = None
-    """What the log's list gave to this flush, if anything."""
+    """The list that this flush took from the log, if it was not empty."""
     paths: tuple[str, ...] = ()
-    """Closed files to sync; one that is gone was replaced by something newer."""
+    """Closed files to sync. A missing one was replaced by a newer one."""
     directories: tuple[str, ...] = ()
     snapshots: tuple[PendingSnapshot, ...] = ()
     """Producer snapshots to write."""
     names_sync: int = 0
-    """Which sync of the log directory covers the partition's name (shared_sync.py)."""
+    """The number of the sync of the log directory that covers the partition's name (shared_sync.py)."""
     abandoned: bool = False
-    """The partition was deleted: its directory may have another name now. Nobody cares."""
+    """The partition was deleted. Missing files are no error: its directory may have another name."""
 
     def cover(self, taken: UnsyncedFiles) -> None:
-        """Sync that too. What becomes of the list meanwhile does not change this flush."""
+        """Sync these files too. Later changes of the list do not change this flush."""
         self.taken, self.paths, self.directories = taken, taken.paths, tuple(taken.directories)
         self.snapshots = taken.snapshots
         self.names_sync = self.log_directory.names.ask()
@@ -63,8 +62,8 @@ class FlushTicket:
         """Sync everything, in any thread.
 
         Raises:
-            StorageError: the disk failed, and nothing of it is tried again. If it is a TransientStorageError,
-                another flush may succeed, as after any other exception.
+            StorageError: the disk failed, and the sync must not be tried again. After a
+                TransientStorageError, or any other exception, another flush may succeed.
         """
         if self.log_directory.syncs_at_once:
             for snapshot in self.snapshots:
@@ -103,24 +102,24 @@ class FlushTicket:
 
 
 class UnsyncedFiles:
-    """What the next flush has to cover besides the active segment.
+    """The files that the next flush has to sync besides the active segment.
 
-    Mostly that is nothing: an empty tuple takes no memory, thousands of empty lists do.
+    Usually there are none, so they are tuples: an empty tuple takes no memory, thousands of empty lists do.
     """
 
     __slots__ = ("_taken", "directories", "paths", "segments", "snapshots")
 
     def __init__(self) -> None:
         self.segments: tuple[Segment, ...] = ()
-        """Closed segments: batches and indexes."""
+        """Closed segments, with their indexes."""
         self.directories: dict[str, None] = {}
-        """Directories that got new names: keys only, as an empty set takes three times the memory."""
+        """Directories with new files, as keys: an empty set takes three times the memory of a dict."""
         self.paths: tuple[str, ...] = ()
         """Small files, closed."""
         self.snapshots: tuple[PendingSnapshot, ...] = ()
-        """Producer snapshots that the flush is to write."""
+        """Producer snapshots that the flush has to write."""
         self._taken: UnsyncedFiles | None = None
-        """What the flush under way took: it is put back unless that flush succeeds."""
+        """The list that the flush under way took. It is put back unless that flush succeeds."""
 
     def __bool__(self) -> bool:
         return bool(self.segments or self.directories or self.paths or self.snapshots)
@@ -128,7 +127,7 @@ class UnsyncedFiles:
     def forget(self, segment: Segment) -> None:
         """Forget a segment that is removed.
 
-        It may be here twice: closed, made active again by a truncation, and closed again.
+        It may be listed twice, if a truncation made it the active one again after it was closed.
         """
         self.segments = tuple(each for each in self.segments if each is not segment)
         if self._taken is not None:
@@ -158,7 +157,7 @@ class UnsyncedFiles:
         return files
 
     def take(self) -> UnsyncedFiles:
-        """Take everything here for a flush; it stays known until `give_up`."""
+        """Take everything for a flush. It is remembered until `give_up` or `put_back`."""
         self.put_back(self._taken)
         taken = self._taken = UnsyncedFiles()
         taken.segments, taken.directories, taken.paths = self.segments, self.directories, self.paths
@@ -167,7 +166,7 @@ class UnsyncedFiles:
         return taken
 
     def give_up(self, taken: UnsyncedFiles | None) -> None:
-        """Drop what was taken: it is on disk."""
+        """Drop the list that a flush took: its files are on disk."""
         if taken is self._taken:
             self._taken = None
         if taken is not None:
@@ -175,7 +174,7 @@ class UnsyncedFiles:
                 snapshot.settle()
 
     def put_back(self, taken: UnsyncedFiles | None) -> None:
-        """Put back what was taken for the next flush: it is not known to be on disk."""
+        """Put back the list that a flush took, for the next one: its files may not be on disk."""
         if taken is not None and taken is self._taken:
             self._taken = None
             self.segments = taken.segments + self.segments

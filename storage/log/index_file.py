@@ -1,17 +1,17 @@
 """The index files of a segment: sorted entries of a fixed size, found by binary search.
 
-This is what the offset index and the time index have in common.
+This is the base of the offset index and the time index.
 
 The file of the active segment is preallocated (a hole) to the largest multiple of the entry size within
 `segment.index.bytes`, on the first append. It is trimmed to its entries when the segment is rolled or closed,
 as Apache Kafka's AbstractIndex does. So the length of a file that was not closed cleanly says nothing about
-its entries; it is then rebuilt from the segment, never trusted. There is no checksum.
+its entries: the index is then rebuilt from the segment. There is no checksum.
 
-Entries are collected and written together: by `write`, or before the file is used for anything else.
+Entries are collected and written together, by `write` or before any other use of the file.
 
 The file is opened on first use, and may be closed at any time between two uses. The file of a new segment is
-made on first use too, or when the segment is closed: making files is what creating a partition costs, and
-many partitions are never written.
+created on first use too, or when the segment is closed: creating files is the main cost of a new partition,
+and many partitions are never written.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from __future__ import annotations
 from kafkapy.storage.disk.files import File, FileSystem
 
 _PAGE = 4096
-"""Below this many bytes the rest of a search is one read."""
+"""A search reads the rest of its range at once when it has at most this many bytes."""
 
 _WARM = 8192
-"""The end of the index in which a search is tried first.
+"""The bytes at the end of the index that a search tries first.
 
-Consumers near the end of the log look there.
+Consumers near the end of the log find their entries there.
 """
 
 
 class CorruptIndexError(ValueError):
-    """The index file cannot be what was written; rebuild it from the segment."""
+    """The index file is damaged. Rebuild it from the segment."""
 
 
 class IndexFile:
@@ -57,9 +57,9 @@ class IndexFile:
         self._missing = new
         self._preallocated = False
         self._unwritten = bytearray()
-        """The last entries, to be written together."""
+        """The last entries, which are not written yet."""
         self._before: tuple[int, int, int] | None = None
-        """The number of entries, and the last one, before those that may be taken back."""
+        """The number of entries, and the fields of the last one, at the last `keep`."""
         self.used = False
         self.path = path
         self.base_offset = base_offset
@@ -81,7 +81,7 @@ class IndexFile:
         return file
 
     def make(self) -> None:
-        """Make the file, if that was put off."""
+        """Create the file, if it does not exist yet."""
         if self._missing:
             self._files.create(self.path)
             self._missing = False
@@ -97,10 +97,14 @@ class IndexFile:
         if size % self.entry_size:
             raise CorruptIndexError(f"{self.path} has {size} bytes, no multiple of {self.entry_size}")
         self.entries = size // self.entry_size
-        self._loaded()
+        try:
+            self._loaded()
+        except BaseException:
+            self.entries = -1  # it is not loaded
+            raise
 
     def load_while_written(self) -> None:
-        """Load a file that another process may be writing: zeros after its entries do not count.
+        """Load a file that is preallocated and may be written meanwhile; zeros are no entries.
 
         Raises:
             CorruptIndexError: the file cannot be right.
@@ -117,7 +121,7 @@ class IndexFile:
         self._loaded()
 
     def do_without(self) -> None:
-        """Treat the file as one without entries."""
+        """Treat the file as if it had no entries."""
         self.entries = 0
         self._loaded()
 
@@ -153,7 +157,7 @@ class IndexFile:
         self.entries += 1
 
     def write(self) -> None:
-        """Write the entries that were appended, to a file that will get more."""
+        """Write the appended entries; preallocate the file first, if it is not."""
         if self._unwritten:
             if not self._preallocated:
                 self._files.truncate(self._handle(), self.max_entries * self.entry_size)
@@ -161,15 +165,15 @@ class IndexFile:
             self._write_unwritten()
 
     def keep(self) -> None:
-        """Keep the entries that were appended: they can no longer be taken back."""
+        """Keep the appended entries: `take_back` no longer removes them."""
         self._before = None
 
     def take_back(self) -> None:
-        """Forget the entries appended since the last `keep`, written or not. Reads nothing."""
+        """Remove the entries appended since the last `keep`, written or not, without a read."""
         if self._before is not None:
             self.entries, *last = self._before
             self._set_last(*last)
-            self._drop_unwritten()
+            self.forget_unwritten()
 
     def _floor(self, target: int, start: int, end: int) -> int:
         """The last slot whose field in bytes `start` to `end` is at most `target`; -1 if none is."""
@@ -200,21 +204,22 @@ class IndexFile:
         self._loaded()
 
     def reset(self) -> None:
-        """Forget all entries, to collect them again; make the file if it is missing."""
-        self._drop_unwritten()
+        """Remove all entries, to collect them again; create the file if it is missing."""
+        self.forget_unwritten()
         self.close()
         self._files.create(self.path)
         self._missing = self._preallocated = False
         self.entries = 0
         self._loaded()
 
-    def _drop_unwritten(self) -> None:
+    def forget_unwritten(self) -> None:
+        """Drop the entries that are not written. `entries` still counts them."""
         self._unwritten = bytearray()
         self._before = None
 
     def forget(self) -> None:
-        """Have no file and no known entries: the index is to be rebuilt."""
-        self._drop_unwritten()
+        """Delete the file and forget the entries: the index has to be rebuilt."""
+        self.forget_unwritten()
         self.close()
         self._files.unlink(self.path)
         self._preallocated = False
@@ -228,7 +233,7 @@ class IndexFile:
             self.keep()
 
     def truncate_file(self) -> None:
-        """Truncate the file after its last entry, whatever its length is."""
+        """Truncate the file after its last entry, even if it is not preallocated."""
         self._files.truncate(self._open(), self.entries * self.entry_size)
         self._preallocated = False
         self.keep()

@@ -1,4 +1,4 @@
-"""What must always hold of a log and its files, checked by reading all of it. For tests."""
+"""The invariants of a log and its files, checked by reading all of it. For tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkapy.storage.log.segment import Segment
 
 
 def check_log(log: LogState) -> None:
-    """Check a log; raises AssertionError."""
+    """Check a log. Raises AssertionError."""
     assert log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset, log
     assert log.flushed_offset <= log.log_end_offset, log
     segments = list(log.segments)
@@ -37,7 +37,7 @@ def _check_segment(segment: Segment, leader_epochs: LeaderEpochCache) -> int:
     for position, batch in segment.batches():
         header = read_header(batch)
         assert crc_is_valid(batch, 0, header), f"{segment}: bad CRC at {position}"
-        # Deleted records take their epochs with them; a crash may bring the records back.
+        # The epochs of deleted records are forgotten; a crash may bring the records back.
         epoch = leader_epochs.epoch_for_offset(header.base_offset)
         assert epoch in (header.partition_leader_epoch, -1), f"{segment}: {header}, not epoch {epoch}"
         assert header.base_offset >= next_offset, f"{segment}: offset {header.base_offset} at {position}"
@@ -59,7 +59,7 @@ def _check_indexes(segment: Segment, starts: dict[int, int], newest_up_to: dict[
         assert offset > last_offset, f"{segment}: index entry {slot} does not rise"
         assert position > last_position, f"{segment}: index entry {slot} does not rise"
         assert position in starts, f"{segment}: index entry {slot} points into a batch"
-        assert starts[position] <= offset, f"{segment}: index entry {slot} points behind its offset"
+        assert starts[position] <= offset, f"{segment}: index entry {slot} points beyond its offset"
         last_offset, last_position = offset, position
     last_timestamp, last_offset = -1, segment.base_offset - 1
     for slot in range(time_index.entries):

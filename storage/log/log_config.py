@@ -1,8 +1,7 @@
-"""The settings of one topic, typed: what storage needs of Kafka's topic configuration.
+"""The settings of one topic that storage needs, with their types.
 
 Names, defaults and valid values are those of Apache Kafka 4.3's LogConfig and TopicConfig. The broker
-validates what a client sends before it reaches this class; `from_mapping` takes the text of every setting and
-trusts it.
+validates the settings of clients first; `from_mapping` takes their texts without a check.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 NEVER = 2**63 - 1
-"""Kafka's way to say that a time or a count has no limit."""
+"""Kafka's value for a time or a count without a limit."""
 
 
 def _boolean(text: str) -> bool:
@@ -25,7 +24,7 @@ def _words(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The settings of a topic that the log obeys.
+    """The settings of a topic that its logs use.
 
     Times are milliseconds, sizes are bytes, and -1 means no limit.
     """
@@ -75,9 +74,9 @@ class LogConfig:
         return self.segment_ms
 
     def random_segment_jitter(self) -> int:
-        """What to take off segment.ms for one segment.
+        """The random time by which one segment rolls earlier than segment.ms.
 
-        So partitions that are created together do not roll together.
+        It keeps partitions that are created together from rolling together.
         """
         if self.segment_jitter_ms == 0:
             return 0
@@ -85,9 +84,9 @@ class LogConfig:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, str]) -> LogConfig:
-        """The configuration that `settings` asks for, with defaults for the rest.
+        """The configuration with these settings, and defaults for the others.
 
-        `settings` maps Kafka's dotted names to text. Settings that storage does not know are left alone.
+        `settings` maps Kafka's dotted names to text. Settings that storage does not use are ignored.
         """
         return cls(
             **{name: parse(settings[key]) for key, name, parse in _SETTINGS if key in settings}  # type: ignore[arg-type]

@@ -1,7 +1,6 @@
-"""The state of a partition's log, which its parts share: what is on disk and in memory.
+"""The state of a partition's log, on disk and in memory, that the parts of the log share.
 
-The parts change it (append.py, truncation.py, retention.py, a compaction). Others see it through
-PartitionLog.
+The parts change it (append.py, truncation.py, retention.py, a compaction). Other code uses PartitionLog.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from kafkapy.storage.log.txn_index import CorruptTransactionIndexError
 logger = logging.getLogger(__name__)
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Internal topics, whose records must be written even when the disk is full for clients."""
+"""The internal topics, whose records are written even below the free-space limit."""
 
 DAMAGE = (BadBatchError, CorruptIndexError, CorruptTransactionIndexError, DecodeError)
-"""What reading a damaged file raises."""
+"""The errors that reading a damaged file raises."""
 
 T = TypeVar("T")
 
@@ -41,24 +40,24 @@ class FilesToMake(Protocol):
     """The files of a new log (new_log.py)."""
 
     is_settled: bool
-    """They are made, or given up."""
+    """Whether the files are created, or given up."""
 
     def make(self) -> None:
-        """Make the files, unless they are made or given up."""
+        """Create the files, unless they are created already or given up."""
 
     def give_up(self) -> bool:
-        """Make sure that the files are never made; False if they are made already."""
+        """Keep the files from being created; return False if they are created already."""
 
 
 class Cleaning(Protocol):
     """A compaction that is under way."""
 
     def abort(self) -> None:
-        """End it without effect."""
+        """End the compaction without effect."""
 
 
 class LogState:
-    """What the parts of a log know of it, and change."""
+    """The state that the parts of a log share and change."""
 
     __slots__ = (
         "abandoned",
@@ -83,6 +82,8 @@ class LogState:
         "ticket",
         "topic_id",
         "topic_partition",
+        "truncated",
+        "unfinished_truncation",
         "unsynced",
     )
 
@@ -106,7 +107,7 @@ class LogState:
         self.topic_id = topic_id
         self.path = path
         self.config = config
-        """It may be replaced at any time; settings act with the next append or retention run."""
+        """It may be replaced at any time. The next append or retention run uses the new settings."""
         self.log_directory = log_directory
         self.segments = segments
         self.leader_epochs = leader_epochs
@@ -121,20 +122,24 @@ class LogState:
         self.reader = LogReader(segments, leader_epochs)
         self.unsynced = UnsyncedFiles()
         self.new_files: FilesToMake | None = None
-        """The files of a new log, until they are made (new_log.py)."""
+        """The files of a new log, until they are created (new_log.py)."""
         self.generation = 0
-        """Counts truncations.
+        """The number of truncations.
 
-        So a flush that ran meanwhile does not vouch for what was truncated and rewritten.
+        If it rises during a flush, the flushed offset stays: offsets may have been truncated and rewritten.
         """
         self.cleaned_offset: int | None = None
-        """Everything below was compacted; None if nothing ever was."""
+        """The offset below which the log was compacted; None if it never was."""
         self.cleaning: Cleaning | None = None
         """The compaction that is under way."""
         self.ticket: FlushTicket | None = None
         """The flush that is under way."""
+        self.truncated: Callable[[], None] | None = None
+        """Called after a truncation: a reader that meets damage may cause one."""
+        self.unfinished_truncation: Callable[[], None] | None = None
+        """What completes a truncation that stopped half-way, because the process lacked something."""
         self.abandoned = False
-        """The partition was deleted: its files may be gone, and there is nothing to keep."""
+        """Whether the partition was deleted. Its files may be gone, and nothing has to be kept."""
 
     @property
     def size(self) -> int:
@@ -143,11 +148,11 @@ class LogState:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of the earliest undecided transaction, at most the high watermark."""
+        """The first offset of the earliest open transaction, at most the high watermark."""
         return max(min(self.producers.first_unstable_offset, self.high_watermark), self.log_start_offset)
 
     def make_files(self) -> None:
-        """Make the files of the log if they are not made yet.
+        """Create the files of the log if they do not exist yet.
 
         Raises:
             StorageError: something else has the directory's name.
@@ -158,19 +163,19 @@ class LogState:
             self.new_files = None
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Let readers see what lies below `offset`, at most the log end offset. Never moves back."""
+        """Raise the high watermark to `offset`, at most to the log end offset. It never falls."""
         offset = min(offset, self.log_end_offset)
         if offset > self.high_watermark:
             self.high_watermark = offset
             self.producers.high_watermark_moved(offset)
 
     def advance_log_start_offset(self, offset: int) -> bool:
-        """Let the log begin at `offset`; return whether that is news.
+        """Raise the log start offset to `offset`; return whether it moved.
 
-        Segments below it are deleted by the next retention run.
+        The next retention run deletes the segments below it.
 
         Raises:
-            KafkaError: OFFSET_OUT_OF_RANGE beyond the high watermark.
+            KafkaError: OFFSET_OUT_OF_RANGE, `offset` is above the high watermark.
         """
         if offset > self.high_watermark:
             raise KafkaError(
@@ -187,7 +192,7 @@ class LogState:
     # --- errors ---------------------------------------------------------------------------------------------
 
     def guarded(self, what: str, call: Callable[[], T]) -> T:
-        """Run `call`, and raise what `translated` knows as KafkaError or StorageError."""
+        """Run `call`, and translate its errors with `translated`."""
         self.log_directory.require_online()
         try:
             return call()
@@ -195,7 +200,7 @@ class LogState:
             raise self.translated(what, error) from error
 
     def translated(self, what: str, error: Exception) -> KafkaError:
-        """The error to answer with.
+        """The KafkaError or StorageError for an error.
 
         An error of the disk takes the log directory offline, unless the disk is only full, or the process has
         reached a limit.
@@ -209,7 +214,7 @@ class LogState:
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition} is damaged: {error}")
 
     def search_failed(self, error: Exception) -> Exception:
-        """What to raise after `error` ended a search."""
+        """The error to raise after `error` ended a search."""
         if isinstance(error, DecompressedSizeError):
             return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{self.topic_partition}: {error}")
         if isinstance(error, (OSError, MemoryError, *DAMAGE)):

@@ -14,17 +14,23 @@ from kafkapy.protocol.records import BatchHeader, decode_records
 
 
 class TransactionMarker(NamedTuple):
-    """The only record of such a batch."""
+    """The fields of the only record of a control batch that ends a transaction."""
 
     aborted: bool
     coordinator_epoch: int
     timestamp: int
+    ends_epoch: bool = False
+    """Whether each transaction has an epoch of its own, which the marker ends (KIP-890).
+
+    The marker's epoch is higher than that of the records then. A log does not say so: only the coordinator
+    that sends the marker does.
+    """
 
 
 def read_marker(header: BatchHeader, batch: memoryview) -> TransactionMarker | None:
-    """The transaction's end that a control batch records.
+    """The transaction marker in a control batch.
 
-    None for an emptied batch or another kind of control.
+    None for a batch without records, or with another kind of control record.
 
     Raises:
         DecodeError: the batch cannot be read.

@@ -1,19 +1,19 @@
-"""New logs, and the files they get.
+"""New logs and their files.
 
     <topic>-<partition>/
         00000000000000000000.log    empty
         partition.metadata          the topic id
 
-A new log is an empty one in memory, which can be read at once. Its files are made by whoever comes first: a
-thread in the background, or an append, which needs them. Making files is what creating a partition costs, up
-to a millisecond each where the file system has just freed many. So a topic's creation is answered as soon as
-the metadata has it, as Apache Kafka does.
+A new log exists only in memory at first, and can be read at once. Its files are created by a thread in the
+background, or by the first append if that comes first. Creating the files is the main cost of a new
+partition, up to a millisecond each if the file system has just freed many. So CreateTopics is answered as
+soon as the topic is in the metadata, as in Apache Kafka.
 
-Nothing is synced here. The names, and `partition.metadata`, are on disk with the first flush of the log,
-which comes before the first record counts as flushed.
+Nothing is synced here. The first flush of the log syncs the names and `partition.metadata`, before any record
+counts as flushed.
 
-Crash story: a crash may leave all of the directory, a part, or nothing. It held no records. The next start
-makes what is missing for the topics that the metadata has.
+Crash story: a crash may leave all of the directory, a part of it, or nothing. It has no records. The next
+start creates the missing files for the topics in the metadata.
 
 Source: LogManager.getOrCreateLog; BrokerMetadataPublisher, which makes logs after the metadata is published.
 """
@@ -27,6 +27,7 @@ from collections.abc import Sequence
 
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from kafkapy.storage.disk.checkpoints import PARTITION_METADATA, write_partition_metadata
+from kafkapy.storage.disk.file_names import LOG_SUFFIX, path_stem
 from kafkapy.storage.disk.files import FileSystem, StorageError, is_disk_full, is_exhausted
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.epochs import LeaderEpochCache
@@ -34,7 +35,7 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.producer_snapshots import ProducerSnapshots
 from kafkapy.storage.log.producers import ProducerStates
-from kafkapy.storage.log.segment import LOG_SUFFIX, Segment, segment_stem
+from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.segments import Segments
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ def create_log(
     *,
     producer_expiration_ms: int,
 ) -> PartitionLog:
-    """An empty log that will be in the new directory `path`. No file is made yet."""
+    """An empty log for the new directory `path`. No file is created yet."""
     files, now_ms = log_directory.files, log_directory.clock.now_ms()
     segment = Segment(files, path, 0, config, size=0, now_ms=now_ms, new=True)
     segment.dirty = config.preallocate
@@ -75,7 +76,7 @@ def create_log(
 
 
 class NewLogFiles:
-    """The files of a new log: not made yet, made, or given up. Any thread may settle it."""
+    """The files of a new log. Any thread may create them or give them up."""
 
     __slots__ = ("_files", "_lock", "_path", "_size", "_topic_id", "is_settled")
 
@@ -84,17 +85,17 @@ class NewLogFiles:
         self._path = path
         self._topic_id = topic_id
         self._size = size
-        """The size of the `.log` file, a hole."""
+        """The size to which the `.log` file is preallocated, as a hole."""
         self._lock = threading.Lock()
         self.is_settled = False
-        """They are made, or given up."""
+        """Whether the files are created, or given up."""
 
     def make(self) -> None:
-        """Make the files, unless they are made or given up.
+        """Create the files, unless they are created already or given up.
 
         Raises:
             StorageError: something else has the directory's name.
-            OSError, MemoryError: the disk failed, or there is no room; nothing is left of them.
+            OSError, MemoryError: the disk failed, or space or memory is lacking. No file is left.
         """
         with self._lock:
             if not self.is_settled:
@@ -107,7 +108,7 @@ class NewLogFiles:
                 try:
                     self._fill()
                 except (OSError, MemoryError):
-                    # They are removed by name: listing a directory takes a descriptor, and there may be none.
+                    # The files are removed by name: listing the directory would take a descriptor.
                     for path in (self._log_file, self._metadata_file):
                         self._files.unlink(path)
                     self._files.remove(self._path)
@@ -116,7 +117,7 @@ class NewLogFiles:
 
     @property
     def _log_file(self) -> str:
-        return segment_stem(self._path, 0) + LOG_SUFFIX
+        return path_stem(self._path, 0) + LOG_SUFFIX
 
     @property
     def _metadata_file(self) -> str:
@@ -135,7 +136,7 @@ class NewLogFiles:
             write_partition_metadata(files, self._metadata_file, self._topic_id, durable=False)
 
     def give_up(self) -> bool:
-        """Make sure that the files are never made; False if they are made already."""
+        """Keep the files from being created; return False if they are created already."""
         with self._lock:
             given_up = not self.is_settled
             self.is_settled = True
@@ -143,12 +144,11 @@ class NewLogFiles:
 
 
 def make_files(logs: Sequence[PartitionLog]) -> tuple[Sequence[PartitionLog], Exception | None]:
-    """Make the files of new logs, in any thread, up to the first that does not fit.
+    """Create the files of new logs, until space, descriptors or memory are lacking.
 
-    That is the first for which there is no room or no descriptor now. Returns the logs before it, and what is
-    lacking.
+    Any thread may call this. A log directory whose disk fails goes offline.
 
-    A log directory whose disk fails goes offline.
+    Returns the logs before the first that failed for such a lack, and its error, or all logs and None.
     """
     for count, log in enumerate(logs):
         files, directory = log.new_files, log.log_directory
@@ -179,9 +179,9 @@ def adopt_topic_id(log: PartitionLog, topic_id: Uuid) -> None:
     log.unsynced.directories[log.path] = None
 
 
-def rotted(found: Uuid, known: Uuid) -> bool:
-    """Whether a topic id on disk is the known one with a byte or two damaged.
+def is_damaged_id(found: Uuid, known: Uuid) -> bool:
+    """Whether a topic id on disk is the known one with one or two damaged bytes.
 
-    No two topics have ids that are so close.
+    The ids of two topics are never so similar, as they are random.
     """
     return 0 < sum(one != other for one, other in zip(found, known, strict=True)) <= 2

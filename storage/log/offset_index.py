@@ -1,4 +1,4 @@
-"""The offset index of a segment: where in the file to start looking for an offset.
+"""The offset index of a segment: the position in the file from which to look for an offset.
 
     relative offset   int32   last offset of the batch at this position, minus the segment's base offset
     position          int32   byte in the .log file where that batch starts

@@ -1,27 +1,27 @@
-"""The log of one partition: record batches in segments, appended only, with its offsets.
+"""The log of one partition: its record batches in segments, and its offsets.
 
     log start offset   <=  last stable offset  <=  high watermark  <=  log end offset
     flushed offset                                                <=  log end offset
 
-Readers see what lies between the log start offset and the high watermark (or the last stable offset).
-Everything below the flushed offset is on disk, its file names included. It is the recovery point, as far as
-the leader epochs are saved. The broker decides who moves the high watermark, and when a flush is due: this
-class neither waits nor schedules.
+Readers see the records from the log start offset to the high watermark (or the last stable offset).
+Everything below the flushed offset is on disk, with the names of its files. The recovery point is the flushed
+offset, or the offset up to which the leader epochs are saved, if that is lower. This class neither waits nor
+schedules: the broker decides when the high watermark moves and when a flush is due.
 
-One thread uses a log, the event loop's. Only `FlushTicket.run` goes elsewhere.
+Only the event loop uses a log. Worker threads run `FlushTicket.run`, `TimestampSearch.run` and the creation
+of new files (new_log.py).
 
 Crash story: batches above the recovery point may be missing or torn after a crash; recovery.py keeps the good
-prefix. An append that fails leaves nothing: the file is truncated to its last batch. If space, descriptors or
-memory are lacking, the append is refused, and the log goes on when there are some again. Any other error of
-the disk takes the whole log directory offline (log_directory.py). A batch is never visible in part: the end
-of the log moves after the write.
+batches before them. After a failed append the file is truncated to its last batch. If space, descriptors or
+memory are lacking, the append is refused, and later appends may succeed. Any other error of the disk takes
+the log directory offline (log_directory.py). A batch is never visible in part: the log end offset moves after
+the write.
 
 Source: UnifiedLog, LocalLog.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +30,7 @@ from typing import TypeVar
 from kafkapy.protocol.compression import MAX_DECOMPRESSED
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP
+from kafkapy.storage.damage.policy import DamagePolicy, DamageTruncatesError
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
 from kafkapy.storage.disk.files import StorageError, release_all
 from kafkapy.storage.log.append import Appender, AppendInfo
@@ -38,10 +39,11 @@ from kafkapy.storage.log.invariants import check_log
 from kafkapy.storage.log.log_reader import LogRead, TimestampOffset
 from kafkapy.storage.log.log_state import DAMAGE, LogState
 from kafkapy.storage.log.retention import ALL, delete_old_segments
-from kafkapy.storage.log.timestamp_search import LogChangedError, TimestampSearch
+from kafkapy.storage.log.timestamp_search import TimestampSearch
 from kafkapy.storage.log.truncation import Truncator
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_batches
+from kafkapy.storage.log.verification import Verification
 
 __all__ = ["AppendInfo", "FlushTicket", "LogRead", "PartitionLog", "TimestampOffset"]
 
@@ -68,51 +70,77 @@ class PartitionLog(LogState):
 
     @property
     def recovery_point(self) -> int:
-        """Where a restart has to begin to look.
+        """The offset from which recovery has to read the log.
 
-        Below it all is on disk, the leader epochs in their checkpoint too.
+        Everything below it is on disk, and its leader epochs are in their checkpoint.
         """
         return min(self.flushed_offset, self.leader_epochs.saved_below)
+
+    def adopt_damage_policy(self, policy: DamagePolicy) -> None:
+        """Use `policy` from now on, for the damage that is known too.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE, the producers' states cannot be read.
+            StorageError: the disk failed.
+        """
+        self.reader.damage_policy = policy
+        policy.adopt(self)
 
     # --- appending ------------------------------------------------------------------------------------------
 
     def append(
-        self, records: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+        self,
+        records: memoryview,
+        *,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        now_ms: int,
+        verification: Verification | None = None,
     ) -> AppendInfo:
         """Validate batches, give them the next offsets and write them.
 
-        The buffer is changed in place.
+        The buffer is changed in place. A batch that begins a transaction needs a `verification`.
 
         Raises:
             KafkaError: the batches are refused.
             StorageError: the disk is full, or failed.
         """
         prepared = prepare_batches(records, config=self.config, origin=origin, now_ms=now_ms)
-        return self.append_prepared(prepared, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+        return self.append_prepared(
+            prepared, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms, verification=verification
+        )
 
     def append_prepared(
-        self, prepared: PreparedBatches, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+        self,
+        prepared: PreparedBatches,
+        *,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        now_ms: int,
+        verification: Verification | None = None,
     ) -> AppendInfo:
         """Give validated batches the next offsets and write them.
+
+        A batch that begins a transaction needs a `verification`.
 
         Raises:
             KafkaError: the batches do not fit the state of their producers.
             StorageError: the disk is full, or failed.
         """
-        self.log_directory.require_online()
+        self._require_complete()
         log_append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
         prepared.assign(self.log_end_offset, leader_epoch=leader_epoch, log_append_time=log_append_time)
-        return Appender(self).append(prepared, origin, log_append_time, now_ms)
+        return Appender(self).append(prepared, origin, log_append_time, now_ms, verification)
 
     def append_as_follower(self, records: memoryview, *, now_ms: int) -> AppendInfo:
         """Write batches as the leader has them, with its offsets and epochs.
 
         Raises:
-            KafkaError: CORRUPT_MESSAGE or INVALID_RECORD, also where the offsets are not above
-                those of the log.
+            KafkaError: CORRUPT_MESSAGE or INVALID_RECORD, for instance if an offset is below the log end
+                offset.
             StorageError: the disk is full, or failed.
         """
-        self.log_directory.require_online()
+        self._require_complete()
         origin = AppendOrigin.REPLICATION
         prepared = prepare_batches(records, config=self.config, origin=origin, now_ms=now_ms)
         expected = self.log_end_offset
@@ -128,25 +156,27 @@ class PartitionLog(LogState):
     def roll(self, first_offset: int = 0) -> None:
         """Close the active segment and start a new one, unless it is empty.
 
-        The new one begins at the log end offset, or at `first_offset` where that is above.
+        The new one begins at the log end offset, or at `first_offset` if that is higher.
 
         Raises:
-            StorageError: the disk is full, or failed; the active segment stays.
+            StorageError: the disk is full, or failed.
         """
+        self._require_complete()
         self.guarded("creating", self.make_files)
         self.guarded("rolling", lambda: Appender(self).roll(first_offset))
 
     # --- flushing -------------------------------------------------------------------------------------------
 
     def prepare_flush(self) -> FlushTicket | None:
-        """What to sync so that everything below the log end offset is on disk.
+        """A flush of everything below the log end offset.
 
-        None if all of it is, or the partition was deleted. Sync it with `ticket.run()` in a worker thread,
-        then call `complete_flush`, or `abort_flush` if that raised anything.
+        None if everything is on disk, or the partition was deleted. Call `ticket.run()` in a worker thread,
+        then `complete_flush`, or `abort_flush` if `run` raised an error.
 
         Raises:
             StorageError: a file cannot be opened; nothing has changed.
         """
+        self._require_complete()
         return self.guarded("preparing a flush of", self._prepare_flush)
 
     def _prepare_flush(self) -> FlushTicket | None:
@@ -168,7 +198,7 @@ class PartitionLog(LogState):
         return ticket
 
     def complete_flush(self, ticket: FlushTicket) -> None:
-        """Count what `ticket` synced as flushed."""
+        """Raise the flushed offset to the end of a flush that succeeded."""
         ticket.release()
         self.unsynced.give_up(ticket.taken)
         if ticket.generation == self.generation and ticket.end_offset > self.flushed_offset:
@@ -177,9 +207,10 @@ class PartitionLog(LogState):
         self.ticket = None
 
     def abort_flush(self, ticket: FlushTicket, error: BaseException) -> None:
-        """Count nothing that `ticket` was to sync as flushed, because of what `ticket.run` raised.
+        """Give up a flush because `ticket.run` raised `error`; the flushed offset does not move.
 
-        A failed sync takes the log directory offline. After anything else the next flush has it all to do.
+        A StorageError takes the log directory offline, unless it is transient. The next flush has to sync the
+        same files.
         """
         ticket.release()
         self.unsynced.put_back(ticket.taken)
@@ -189,11 +220,11 @@ class PartitionLog(LogState):
 
     @property
     def has_unflushed_segments(self) -> bool:
-        """Whether a closed segment is not synced yet: time for a flush in the background."""
+        """Whether a closed segment is not synced yet, so that a background flush is due."""
         return bool(self.unsynced.segments)
 
     def flush(self) -> None:
-        """Sync everything, here and now.
+        """Sync everything in the calling thread.
 
         Raises:
             StorageError: the disk failed, and the log directory is offline; or no file can be opened.
@@ -220,14 +251,15 @@ class PartitionLog(LogState):
         min_one_batch: bool = True,
         pass_empty: bool = False,
     ) -> LogRead | None:
-        """Complete batches from the one that holds `offset`, none passing `upper_bound`.
+        """Complete batches from the one that holds `offset`, all below `upper_bound`.
 
-        None if there are none. They are at most `max_bytes`, unless `min_one_batch` and the first batch is
-        larger. With `pass_empty`, batches without records are passed by if the read would hold nothing else.
-        The caller releases the slice.
+        None if there are none. They have at most `max_bytes`, unless `min_one_batch` is set and the first
+        batch is larger. With `pass_empty`, batches without records are skipped if the read would return
+        nothing else. The caller releases the slice.
 
         Raises:
-            KafkaError: OFFSET_OUT_OF_RANGE, or CORRUPT_MESSAGE where the file is damaged.
+            KafkaError: OFFSET_OUT_OF_RANGE, or CORRUPT_MESSAGE if `offset` is damaged and the damage policy
+                is to serve around that.
             StorageError: the disk failed.
         """
         end_offset = self.log_end_offset
@@ -240,14 +272,20 @@ class PartitionLog(LogState):
             return None
         self.log_directory.require_online()
         try:
-            whole = self.cleaned_offset is None and not self.config.is_compacted
-            found = self.reader.read(offset, max_bytes, upper_bound, end_offset, min_one_batch, whole)
+            every = self.cleaned_offset is None and not self.config.is_compacted
+            found = self.reader.read(offset, max_bytes, upper_bound, end_offset, min_one_batch, every)
             if pass_empty and found is not None and found.slice.nbytes % HEADER_SIZE == 0:
-                rest = (max_bytes, upper_bound, end_offset, min_one_batch, whole)
+                rest = (max_bytes, upper_bound, end_offset, min_one_batch, every)
                 found = self.reader.past_empty(found, *rest)
             return found
+        except DamageTruncatesError:
+            with self.log_directory.files.waiting_for_disk():  # nothing may cut the truncation off
+                self.truncate_at_damage()
         except (OSError, MemoryError, *DAMAGE) as error:
             raise self.translated("reading", error) from error
+        return self.read(
+            offset, max_bytes, upper_bound=upper_bound, min_one_batch=min_one_batch, pass_empty=pass_empty
+        )
 
     def search(self, timestamp: int | None, max_decompressed: int = MAX_DECOMPRESSED) -> TimestampSearch:
         """A search for the first record that is at least as new as `timestamp`.
@@ -264,40 +302,17 @@ class PartitionLog(LogState):
         self.log_directory.require_online()
         return TimestampSearch(self, timestamp, max_decompressed)
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record that is at least as new as `timestamp`; None if there is none.
-
-        It blocks, and may be called in any thread.
-
-        Raises:
-            KafkaError: CORRUPT_MESSAGE where the file is damaged.
-            StorageError: the disk failed.
-        """
-        return self._searched(timestamp)
-
-    def max_timestamp_offset(self) -> TimestampOffset | None:
-        """The first record with the highest timestamp of the log; None without timestamps.
-
-        Raises as `offset_for_timestamp`.
-        """
-        return self._searched(None)
-
-    def _searched(self, timestamp: int | None) -> TimestampOffset | None:
-        while True:
-            search = self.search(timestamp)
-            search.run()
-            with contextlib.suppress(LogChangedError):
-                return search.result()
-
     def aborted_transactions(self, first: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that have records in offsets `first` to `end`, exclusive.
 
-        Raises as `offset_for_timestamp`.
+        Raises:
+            KafkaError: CORRUPT_MESSAGE, a segment is damaged.
+            StorageError: the disk failed.
         """
         return self.guarded("reading", lambda: self.segments.aborted_transactions(first, end))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest leader epoch not above `epoch`, and where it ended; (-1, -1) if unknown."""
+        """The largest leader epoch not above `epoch`, and its end offset; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # --- truncating -----------------------------------------------------------------------------------------
@@ -310,11 +325,30 @@ class PartitionLog(LogState):
         Raises:
             StorageError: the disk failed.
         """
+        return self._truncate(lambda: Truncator(self).truncate_to(offset))
+
+    def truncate_at_damage(self) -> None:
+        """Truncate the log at the first known damage; without any, do nothing.
+
+        A follower has to fetch from the new log end offset: an answer to an earlier fetch leaves a gap.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE, the producers' states cannot be read.
+            StorageError: the disk failed.
+        """
+        if any(segment.damage for segment in self.segments):
+            self._truncate(lambda: Truncator(self).truncate_at_damage())
+
+    def _truncate(self, call: Callable[[], T]) -> T:
+        """Run a truncation, and lower `cleaned_offset` to the new log end offset."""
+        self._require_complete()
         self.stop_cleaning()
-        cut = self._all_or_offline("truncating", lambda: Truncator(self).truncate_to(offset))
+        result = self._all_or_offline("truncating", call)
         if self.cleaned_offset is not None:
             self.cleaned_offset = min(self.cleaned_offset, self.log_end_offset)
-        return cut
+        if self.truncated is not None:
+            self.truncated()
+        return result
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove every batch and begin at `offset`.
@@ -322,8 +356,19 @@ class PartitionLog(LogState):
         Raises:
             StorageError: the disk failed.
         """
+        self._require_complete()
         self.stop_cleaning()
         self._all_or_offline("truncating", lambda: Truncator(self).truncate_fully_and_start_at(offset))
+
+    def _require_complete(self) -> None:
+        """Complete a truncation that stopped half-way.
+
+        Raises:
+            StorageError: the log directory is offline, or what the truncation needs is still lacking.
+        """
+        self.log_directory.require_online()
+        if self.unfinished_truncation is not None:
+            self._all_or_offline("truncating", self.unfinished_truncation)
 
     def delete_old_segments(self, now_ms: int, most: int = ALL) -> int:
         """Delete at most `most` segments that retention does not keep; return how many.
@@ -331,6 +376,7 @@ class PartitionLog(LogState):
         Raises:
             StorageError: the disk failed.
         """
+        self._require_complete()
         return self.guarded(
             "deleting segments of", lambda: delete_old_segments(self, Truncator(self), now_ms, most)
         )
@@ -338,7 +384,7 @@ class PartitionLog(LogState):
     # --- compaction -----------------------------------------------------------------------------------------
 
     def replace_segments(self, swap: Callable[[LogState], None]) -> None:
-        """Let a compaction put a segment in the place of those it was made from (cleaning/swap.py).
+        """Let a compaction replace segments by their compacted one (cleaning/swap.py).
 
         Raises:
             CleaningAbortedError: the log changed meanwhile.
@@ -347,10 +393,10 @@ class PartitionLog(LogState):
         self._all_or_offline("compacting", lambda: swap(self))
 
     def stop_cleaning(self) -> None:
-        """Have a compaction under way end without effect, from now on: the log is about to change.
+        """End a compaction under way without effect: the log is about to change.
 
         Raises:
-            StorageError: the disk failed just now.
+            StorageError: the disk failed, and the log directory was online until now.
         """
         task, log_directory = self.cleaning, self.log_directory
         if task is not None:
@@ -366,13 +412,12 @@ class PartitionLog(LogState):
     # --- closing --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Leave the files as a clean stop does: synced, trimmed, with a producer snapshot.
-
-        The snapshot is at the end of the log.
+        """Sync and trim the files, and save a producer snapshot at the log end offset.
 
         Raises:
-            StorageError: the disk is full, or failed; the log counts as not closed.
+            StorageError: the disk is full, or failed. The log is not cleanly closed.
         """
+        self._require_complete()
         self.guarded("closing", lambda: self.log_directory.space.with_reserve(self._close))
 
     def _close(self) -> None:
@@ -384,8 +429,8 @@ class PartitionLog(LogState):
             self.unsynced.segments += (active,)
         self.producers.end_offset = self.log_end_offset
         self.snapshots.take(self.producers, durable=log_directory.syncs_each)
-        if self.unsynced.segments or self.flushed_offset < self.log_end_offset:
-            self.flush()
+        if self.unsynced or self.flushed_offset < self.log_end_offset:
+            self.flush()  # the names of new files too: the next process takes them to be on disk
         if self.leader_epochs.unsaved:
             path = f"{self.path}/{LEADER_EPOCHS}"
             self.leader_epochs.save(log_directory.files, path, durable=log_directory.syncs_each)
@@ -395,6 +440,11 @@ class PartitionLog(LogState):
         """Close every file; they open again on use."""
         for segment in self.segments:
             segment.close_files()
+
+    def forget_unwritten(self) -> None:
+        """Drop the index entries that are not written: nobody reads a deleted log."""
+        for segment in self.segments:
+            segment.forget_unwritten()
 
     def moved_to(self, path: str) -> None:
         """Note that the directory was renamed."""
@@ -408,31 +458,32 @@ class PartitionLog(LogState):
     def abandon(self) -> None:
         """Note that the partition is being deleted.
 
-        Nothing more is flushed, and a flush that runs may find its files missing.
+        Nothing is flushed any more. A flush under way ignores missing files.
 
         Raises:
             StorageError: the disk failed.
         """
         self.abandoned = True
+        self.unfinished_truncation = None
         if self.ticket is not None:
             self.ticket.abandoned = True
         self.stop_cleaning()
 
     def check(self) -> None:
-        """Assert what must always hold, reading the entire log. For tests."""
+        """Assert the invariants, reading the entire log. For tests."""
         self.make_files()
         check_log(self)
 
     # --- errors ---------------------------------------------------------------------------------------------
 
     def _all_or_offline(self, what: str, call: Callable[[], T]) -> T:
-        """Run `call`, which must not stop half-way: even a full disk takes the directory offline."""
+        """Run `call`. Any failure takes the log directory offline, as `call` may stop half-way."""
 
-        def whole() -> T:
+        def call_or_fail() -> T:
             try:
                 return call()
             except (OSError, MemoryError) as error:
                 raise self.log_directory.failed(f"{what} {self.path}", error) from error
 
         self.guarded("creating", self.make_files)
-        return self.guarded(what, whole)
+        return self.guarded(what, call_or_fail)

@@ -1,6 +1,6 @@
-"""Bringing the producer states of a log to an offset.
+"""Loading the producers' states of a log, as they are at an offset.
 
-They come from the newest good snapshot, and the batches after it.
+They come from the newest good snapshot and the batches after it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def load_producers(
     end_offset: int,
     now_ms: int,
 ) -> None:
-    """Bring `states` to `end_offset`: those after all batches below it.
+    """Make `states` those after all batches below `end_offset`.
 
     Raises:
         BadBatchError, DecodeError: a batch cannot be read.

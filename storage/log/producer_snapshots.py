@@ -8,24 +8,24 @@ Format of `<20-digit offset>.snapshot`, big-endian:
     then for each entry, 46 bytes:
     producer id          int64
     producer epoch       int16
-    last sequence        int32   -1 where the producer wrote no batch in this epoch
+    last sequence        int32   -1 if the producer wrote no batch in this epoch
     last offset          int64   -1 likewise
     offset delta         int32   of the last batch
     timestamp            int64   of the last batch or marker
     coordinator epoch    int32
-    transaction offset   int64   where the open transaction began, -1 if there is none
+    transaction offset   int64   first offset of the open transaction, -1 if there is none
 
 Apache Kafka writes one entry for each producer, so that a batch before the last one is not recognised as a
 duplicate after a restart. Here each of the up to five cached batches has an entry, the newest last: Kafka's
 own reader keeps the last entry of a producer, which is the one it would have written.
 
-Snapshots are taken when a segment is rolled, named by the base offset of the new one, and when the log is
-closed. With many producers that takes a while. At a roll they are then only copied. The next flush writes the
-snapshot in its thread (flush.py), to a file that gets its name on the event loop, if it is still wanted.
+A snapshot is taken when a segment is rolled, at the base offset of the new one, and when the log is closed.
+If there are many producers, a roll only copies them, to save time. The next flush writes the snapshot in its
+thread (flush.py) to a temporary file, which the event loop renames if the snapshot is still wanted.
 
-Crash story: a snapshot is only a shortcut. If one is torn or damaged, it is deleted and an older one taken,
-or the state is rebuilt from the log's start. A snapshot above the end of the log is deleted: it knows batches
-that are gone.
+Crash story: snapshots only save time. A torn or damaged one is deleted, and an older one is used, or the
+state is rebuilt from the start of the log. A snapshot above the log end offset is deleted: it includes
+batches that are gone.
 
 Source: ProducerStateManager, ProducerSnapshot.json.
 """
@@ -33,9 +33,7 @@ Source: ProducerStateManager, ProducerSnapshot.json.
 from __future__ import annotations
 
 import logging
-import re
 import struct
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final
@@ -43,33 +41,23 @@ from typing import Final
 from crc32c import crc32c
 
 from kafkapy.protocol.records import NO_SEQUENCE
+from kafkapy.storage.disk.file_names import SNAPSHOT_SUFFIX, TEMPORARY_SUFFIX, path_stem
 from kafkapy.storage.disk.files import FileSystem, is_disk_full, is_exhausted
 from kafkapy.storage.log.producers import NO_OFFSET, CachedBatch, ProducerEntry, ProducerStates
 
 logger = logging.getLogger(__name__)
 
-SNAPSHOT_SUFFIX: Final = ".snapshot"
-UNNAMED_SUFFIX: Final = ".tmp"
-"""The suffix of a snapshot's name while it is being written."""
-
 WRITTEN_AT_ONCE: Final = 1000
-"""With more producers the next flush writes the snapshot of a roll: these take some 3 ms."""
+"""With more producers, the next flush writes the snapshot of a roll. So many take some 3 ms."""
 
 _VERSION = 1
 _HEADER = struct.Struct("!hIi")
 _CRC_END = 6
 _ENTRY = struct.Struct("!qhiqiqiq")
-_NAME = re.compile(r"([0-9]{20})\.snapshot")
 
 
 class CorruptSnapshotError(ValueError):
     """A snapshot that is torn or damaged."""
-
-
-def snapshot_offset(name: str) -> int | None:
-    """The offset of a snapshot, from its file name; None for any other file."""
-    match = _NAME.fullmatch(name)
-    return None if match is None else int(match[1])
 
 
 def encode_snapshot(producers: Mapping[int, ProducerEntry]) -> bytes:
@@ -80,7 +68,7 @@ def encode_snapshot(producers: Mapping[int, ProducerEntry]) -> bytes:
         newest = len(batches) - 1
         fields: list[int] = []
         for index, (last_sequence, last_offset, offset_delta, timestamp) in enumerate(batches):
-            # Kafka drops expired entries one by one: the newest must be the last to go.
+            # Kafka drops expired entries one by one: the newest must expire last.
             last = entry.last_timestamp
             timestamp = last if index == newest else min(timestamp, last)
             fields += (producer_id, entry.epoch, last_sequence, last_offset, offset_delta, timestamp)
@@ -139,15 +127,15 @@ class PendingSnapshot:
         self._is_written = False
         self.offset = states.end_offset
         self.is_wanted = True
-        """The log still has the batches that the snapshot covers."""
+        """Whether the log still has the batches that the snapshot covers."""
 
     def write(self, files: FileSystem, *, durable: bool) -> None:
-        """Write the file, in any thread, under a name that a start removes.
+        """Write the file under a temporary name, which a start removes. Any thread may call this.
 
         Raises:
-            OSError: the disk failed. If only space, a descriptor or memory is lacking, there is no snapshot.
+            OSError: the disk failed. If only space, a descriptor or memory is lacking, no file is written.
         """
-        path = self._snapshots.path(self.offset) + UNNAMED_SUFFIX
+        path = self._snapshots.path(self.offset) + TEMPORARY_SUFFIX
         try:
             data = encode_snapshot(self._producers)
             files.create(path)
@@ -159,7 +147,7 @@ class PendingSnapshot:
             finally:
                 file.release()
         except FileNotFoundError:
-            return  # the partition's directory has another name by now
+            return  # the partition's directory was renamed
         except (OSError, MemoryError) as error:
             if is_exhausted(error) or is_disk_full(error):
                 return  # A snapshot merely saves time after a crash.
@@ -167,31 +155,31 @@ class PendingSnapshot:
         self._is_written = True
 
     def settle(self) -> None:
-        """Give the file its name, or remove it; on the event loop, after `write`."""
+        """Rename the file to its final name, or remove it; on the event loop, after `write`."""
         self._snapshots.settle(self, is_written=self._is_written)
 
 
 class ProducerSnapshots:
-    """The snapshot files of one partition's directory. Raises OSError where the disk fails."""
+    """The snapshot files of one partition's directory. Raises OSError if the disk fails."""
 
     __slots__ = ("_files", "_pending", "directory", "last_offset", "offsets")
 
     def __init__(self, files: FileSystem, directory: str, offsets: Iterable[int] = ()) -> None:
         self._files = files
         self.directory = directory
-        """The partition's directory; set it again when that is renamed."""
+        """The partition's directory; set it again when the directory is renamed."""
         self.offsets = tuple(sorted(offsets))
-        """The offsets of the snapshots there are, mostly none."""
+        """The offsets of the existing snapshots."""
         self.last_offset = 0
-        """The offset of the state last taken or loaded: another snapshot there has no use."""
+        """The offset of the state last saved or loaded. No other snapshot is needed there."""
         self._pending: tuple[PendingSnapshot, ...] = ()
         """Snapshots that are not written yet."""
 
     def path(self, offset: int) -> str:
-        return f"{self.directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+        return path_stem(self.directory, offset) + SNAPSHOT_SUFFIX
 
     def take(self, states: ProducerStates, *, durable: bool = True) -> str | None:
-        """Save the states at their end offset; return the path, None if there is one already."""
+        """Save the states at their end offset; return the path, or None if they are saved already."""
         offset = states.end_offset
         if offset <= self.last_offset:
             return None
@@ -206,7 +194,7 @@ class ProducerSnapshots:
         self.last_offset = max(self.last_offset, offset)
 
     def begin(self, states: ProducerStates) -> PendingSnapshot | None:
-        """A copy of the states, for another thread to write; None if a snapshot is there already."""
+        """A copy of the states, for another thread to write; None if they are saved already."""
         if states.end_offset <= self.last_offset:
             return None
         pending = PendingSnapshot(self, states)
@@ -214,22 +202,22 @@ class ProducerSnapshots:
         return pending
 
     def settle(self, pending: PendingSnapshot, *, is_written: bool) -> None:
-        """Note that `pending` is written, or could not be."""
+        """Note whether `pending` is written, and rename or remove its file."""
         self._pending = tuple(each for each in self._pending if each is not pending)
         path = self.path(pending.offset)
         if is_written and pending.is_wanted:
-            self._files.rename(path + UNNAMED_SUFFIX, path)
+            self._files.rename(path + TEMPORARY_SUFFIX, path)
             self._taken(pending.offset)
         else:
-            self._files.unlink(path + UNNAMED_SUFFIX)
+            self._files.unlink(path + TEMPORARY_SUFFIX)
 
     def load(
         self, states: ProducerStates, *, log_start_offset: int, log_end_offset: int, now_ms: int
     ) -> None:
-        """Give `states` what the newest good snapshot within the log holds.
+        """Load the newest good snapshot within the log into `states`.
 
         The caller has to replay the batches from `states.end_offset` to the log end offset. States that are
-        already at the log end offset stay as they are. Snapshots outside the log are deleted.
+        already at the log end offset are kept. Snapshots outside the log are deleted.
         """
         known = (*self.offsets, *(pending.offset for pending in self._pending))
         for offset in [o for o in known if o > log_end_offset or o <= log_start_offset]:
@@ -261,11 +249,6 @@ class ProducerSnapshots:
         self.offsets = tuple(each for each in self.offsets if each != offset)
         self._files.unlink(self.path(offset))
 
-    def delete_before(self, offset: int) -> None:
-        """Delete the snapshots below `offset`."""
-        for old in self.offsets[: bisect_left(self.offsets, offset)]:
-            self.delete(old)
-
     def delete_all(self) -> None:
         """Delete every snapshot: the log was emptied."""
         for pending in self._pending:
@@ -277,7 +260,7 @@ class ProducerSnapshots:
     def delete_strays(self, base_offsets: Iterable[int]) -> None:
         """Delete the snapshots that belong to no segment.
 
-        One after the last segment's base offset stays: it was taken when the log was closed.
+        The last one is kept if it is above all base offsets: it was taken when the log was closed.
         """
         bases = set(base_offsets)
         strays = [offset for offset in self.offsets if offset not in bases]

@@ -1,13 +1,13 @@
 """The producers of a partition: duplicates, gaps, zombies and open transactions.
 
-For each producer id this knows its epoch, the sequence and offset ranges of its last five batches (a client
+The state of a producer id is its epoch, the sequence numbers and offsets of its last five batches (a client
 has at most five in flight, so a retried one is among them), and the first offset of its open transaction. A
-batch must continue the sequence. One that was already written is answered with its original offsets. A new
-epoch starts at sequence 0. A producer that the log does not know may start anywhere: its records may have
+batch must continue the sequence. A batch that was already written is answered with its original offsets. A
+new epoch starts at sequence 0. An unknown producer may start with any sequence number: its records may have
 been deleted, or it was idle too long.
 
-Transactions: `first_unstable_offset` is that of the earliest transaction which is open, or whose marker lies
-above the high watermark. A read_committed reader stops there.
+Transactions: `first_unstable_offset` is the first offset of the earliest transaction that is open, or whose
+marker is not below the high watermark. A read_committed reader stops there.
 
 Crash story: the state is a function of the log. producer_snapshots.py saves it at some offsets. After a crash
 the newest good snapshot is loaded, and the batches after it are replayed.
@@ -26,17 +26,21 @@ from kafkapy.protocol.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 from kafkapy.storage.log.markers import TransactionMarker, read_marker
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.log.validate import AppendOrigin
+from kafkapy.storage.log.verification import Verification
 
 CACHED_BATCHES: Final = 5
 NO_OFFSET: Final = -1
 NO_UNSTABLE_OFFSET: Final = 2**63 - 1
-"""first_unstable_offset if every transaction is decided.
+"""The `first_unstable_offset` without undecided transactions.
 
-The high watermark alone limits the reader then.
+Only the high watermark limits the reader then.
 """
 
 _EXPIRED_AT_ONCE: Final = 10_000
-"""How many producers one step of `expire_some` looks at: a millisecond's work."""
+"""The number of producers that one step of `expire_some` checks, in about a millisecond."""
+
+LAST_EPOCH: Final = 2**15 - 1
+"""The epoch after which a producer gets another id: nothing can end it but a marker with the same epoch."""
 
 MAX_SEQUENCE: Final = 2**31 - 1
 """The sequence number after this one is 0."""
@@ -44,7 +48,7 @@ MAX_SEQUENCE: Final = 2**31 - 1
 _BATCH = struct.Struct("!iqiq")
 """Last sequence, last offset, offset delta and timestamp of a cached batch.
 
-They are packed: a log may know many producers.
+They are packed to save memory: a log may have many producers.
 """
 
 
@@ -95,7 +99,7 @@ class ProducerEntry:
         self._batches = b""
 
     def copy(self) -> ProducerEntry:
-        """A copy, to try an append on."""
+        """A copy, which an append may change."""
         twin = ProducerEntry.__new__(ProducerEntry)
         twin.epoch = self.epoch
         twin.coordinator_epoch = self.coordinator_epoch
@@ -117,7 +121,7 @@ class ProducerEntry:
         return _BATCH.unpack_from(batches, len(batches) - _BATCH.size)[1] if batches else NO_OFFSET
 
     def set_epoch(self, epoch: int) -> None:
-        """Note the epoch of a batch: batches of another epoch are no duplicates of later ones."""
+        """Set the epoch of the next batch. A new epoch forgets the cached batches."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.last_sequence = NO_SEQUENCE
@@ -140,16 +144,16 @@ class ProducerEntry:
 
 
 class ProducerUpdates:
-    """What an append changes, worked out before it is written; `commit` applies it."""
+    """The changes of an append, computed before it is written. `commit` applies them."""
 
     __slots__ = ("completed", "duplicate", "entries", "started")
 
     def __init__(self) -> None:
         self.duplicate: CachedBatch | None = None
-        """The batch was written before: answer with this place and write nothing."""
+        """The cached batch, if the batch was written before: answer with it and write nothing."""
         self.entries: dict[int, ProducerEntry] = {}
         self.started: list[tuple[int, int]] = []
-        """(first offset, producer id) of transactions that begin."""
+        """(first offset, producer id) of each transaction that begins."""
         self.completed: list[CompletedTxn] = []
 
 
@@ -160,7 +164,7 @@ class ProducerStates:
         "_ongoing",
         "_producers",
         "_unreplicated",
-        "_verified",
+        "_verifications",
         "end_offset",
         "expiration_ms",
         "first_unstable_offset",
@@ -170,7 +174,7 @@ class ProducerStates:
         self.expiration_ms = expiration_ms
         """producer.id.expiration.ms: how long an idle producer is remembered."""
         self.end_offset = 0
-        """This is the state after all batches below this offset."""
+        """The offset up to which batches are included in this state."""
         self.first_unstable_offset = NO_UNSTABLE_OFFSET
         self._producers: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
@@ -180,8 +184,8 @@ class ProducerStates:
 
         It maps first offset to marker offset.
         """
-        self._verified: dict[int, None] = {}
-        """Producer ids, as keys: an empty set would take three times the memory."""
+        self._verifications: dict[int, Verification] = {}
+        """The producers that are to begin a transaction, or may."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -191,9 +195,9 @@ class ProducerStates:
         return iter(self._producers.items())
 
     def copy_producers(self) -> dict[int, ProducerEntry]:
-        """The producers as they are now, to be read in any thread.
+        """A copy of the producers, which any thread may read.
 
-        An append replaces an entry, and changes none.
+        Appends replace entries and never change them.
         """
         return self._producers.copy()
 
@@ -201,18 +205,28 @@ class ProducerStates:
         """The state of a producer."""
         return self._producers.get(producer_id)
 
-    def verify_transaction(self, producer_id: int) -> None:
-        """Let a producer begin a transaction: its coordinator confirmed this partition.
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer of this epoch has an open transaction."""
+        entry = self._producers.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
-        The first batch uses that up. Without it a late batch of a finished transaction would open one that
-        nobody ends.
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, begins_at_zero: bool = False, now_ms: int
+    ) -> Verification | None:
+        """Begin to verify that a producer may begin a transaction with a batch.
+
+        None if it has an open transaction already. Otherwise the coordinator is to be asked, and the append
+        needs the verification.
         """
-        self._verified[producer_id] = None
-
-    @property
-    def first_undecided_offset(self) -> int | None:
-        """The first offset of the earliest open transaction."""
-        return next(iter(self._ongoing), None)
+        if self.is_in_transaction(producer_id, epoch):
+            return None
+        found = self._verifications.get(producer_id)
+        if found is not None:
+            found.note(epoch, sequence)
+            return found
+        begun = Verification(epoch, sequence, begins_at_zero=begins_at_zero, now_ms=now_ms)
+        self._verifications[producer_id] = begun
+        return begun
 
     # --- appending ------------------------------------------------------------------------------------------
 
@@ -222,15 +236,16 @@ class ProducerStates:
         *,
         origin: AppendOrigin,
         now_ms: int,
+        verification: Verification | None = None,
     ) -> ProducerUpdates | None:
-        """Check batches that have their offsets, and work out what appending them changes.
+        """Check batches that have their offsets, and compute the changes of appending them.
 
-        Nothing is changed yet. None if no batch has a producer id. A duplicate stops the search: a client
-        sends one batch at a time.
+        Nothing is changed yet. None if no batch has a producer id. The first duplicate ends the check: a
+        client sends one batch at a time. A batch that begins a transaction needs a `verification`.
 
         Raises:
             KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE or
-                TRANSACTION_COORDINATOR_FENCED; the append must not be written.
+                TRANSACTION_COORDINATOR_FENCED. The batches must not be written.
         """
         updates: ProducerUpdates | None = None
         for header, marker in batches:
@@ -256,28 +271,56 @@ class ProducerStates:
                     return updates
             if (
                 header.is_transactional
-                and entry.txn_first_offset < 0
+                and (entry.txn_first_offset < 0 or entry.epoch != header.producer_epoch)
                 and origin is not AppendOrigin.REPLICATION
-                and producer_id not in self._verified
             ):
-                raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+                self._require_verified(header, entry, origin, verification)
             _add_data(updates, entry, header, origin)
             # A producer that writes old timestamps is not idle; Apache Kafka would forget it at once.
             entry.last_timestamp = max(header.max_timestamp, now_ms - self.expiration_ms // 2)
         return updates
+
+    def _require_verified(
+        self,
+        header: BatchHeader,
+        entry: ProducerEntry,
+        origin: AppendOrigin,
+        verification: Verification | None,
+    ) -> None:
+        """Check that a producer may begin a transaction with a batch.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE or OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        _check_epoch(entry, header, origin)
+        if verification is None or self._verifications.get(header.producer_id) is not verification:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+        if origin is not AppendOrigin.CLIENT:
+            return
+        first_sequence, lowest = header.base_sequence, verification.lowest_sequence
+        if entry.last_sequence == NO_SEQUENCE and verification.begins_at_zero:
+            lowest = 0
+        if first_sequence > lowest:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number at the begin of a transaction of producer "
+                f"{header.producer_id}: {first_sequence} (incoming), {lowest} (expected).",
+            )
 
     def commit(
         self, updates: ProducerUpdates, write_aborted: Callable[[AbortedTxn], object] | None = None
     ) -> None:
         """Apply `updates`: the batches are written.
 
-        `write_aborted` puts an aborted transaction into the index. If that fails, the transaction stays open,
-        and the last stable offset stays with it.
+        `write_aborted` adds an aborted transaction to the index. If that fails, the transaction remains open,
+        and the last stable offset does not move.
         """
         self._producers.update(updates.entries)
+        if self._verifications:
+            for producer_id in updates.entries:
+                self._verifications.pop(producer_id, None)
         for first_offset, producer_id in updates.started:
             self._ongoing[first_offset] = producer_id
-            self._verified.pop(producer_id, None)
         for txn in updates.completed:
             if txn.aborted and write_aborted is not None:
                 stable = self._last_stable_offset_after(txn)
@@ -294,7 +337,7 @@ class ProducerStates:
         now_ms: int,
         write_aborted: Callable[[AbortedTxn], object] | None = None,
     ) -> None:
-        """Note a batch that is in the log already: `batch` is all of it.
+        """Update the state with a batch from the log; `batch` is the complete batch.
 
         Raises:
             DecodeError: a control batch cannot be read.
@@ -316,19 +359,22 @@ class ProducerStates:
                 self._find_first_unstable()
 
     def log_start_moved(self, log_start_offset: int) -> None:
-        """Note that records below `log_start_offset` are deleted; their producers stay known."""
+        """Note that records below `log_start_offset` are deleted. Their producers are kept."""
         self.high_watermark_moved(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
 
     def expire(self, now_ms: int) -> int:
-        """Forget the producers that were idle too long; return how many."""
+        """Remove the producers that were idle too long; return their number."""
         known = len(self._producers)
         for _ in self.expire_some(now_ms):
             pass
         return known - len(self._producers)
 
     def expire_some(self, now_ms: int) -> Iterator[None]:
-        """Expire producers as `expire` does, some in each step; anything may happen between steps."""
+        """Expire producers in steps. The producers may change between steps."""
+        for producer_id, begun in tuple(self._verifications.items()):
+            if now_ms - begun.begun_ms >= self.expiration_ms:
+                del self._verifications[producer_id]
         known = list(self._producers.items())
         for start in range(0, len(known), _EXPIRED_AT_ONCE):
             for producer_id, entry in known[start : start + _EXPIRED_AT_ONCE]:
@@ -340,7 +386,7 @@ class ProducerStates:
     # --- loading --------------------------------------------------------------------------------------------
 
     def clear(self, end_offset: int) -> None:
-        """Start again with nothing known below `end_offset`."""
+        """Forget all producers, and continue from `end_offset`."""
         self._producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
@@ -348,7 +394,7 @@ class ProducerStates:
         self.end_offset = end_offset
 
     def restore(self, producers: dict[int, ProducerEntry], end_offset: int) -> None:
-        """Start again with the state that a snapshot at `end_offset` holds."""
+        """Replace the state with that of a snapshot at `end_offset`."""
         self.clear(end_offset)
         self._producers = producers
         open_txns = [(entry.txn_first_offset, producer_id) for producer_id, entry in producers.items()]
@@ -361,7 +407,7 @@ class ProducerStates:
         self.first_unstable_offset = min(self.first_unstable_offset, undecided)
 
     def _last_stable_offset_after(self, completed: CompletedTxn) -> int:
-        """Where the last stable offset will be once `completed` counts as decided."""
+        """The last stable offset after `completed` is decided."""
         for first_offset, producer_id in self._ongoing.items():
             if producer_id != completed.producer_id:
                 return first_offset
@@ -411,6 +457,17 @@ def _add_marker(
     origin: AppendOrigin,
 ) -> None:
     _check_epoch(entry, header, origin)
+    if (
+        marker.ends_epoch
+        and entry.txn_first_offset >= 0
+        and header.producer_epoch == entry.epoch
+        and entry.epoch != LAST_EPOCH
+    ):
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"Transaction marker for producer {header.producer_id} has epoch {header.producer_epoch}, which "
+            "is not larger than that of the open transaction.",
+        )
     if marker.coordinator_epoch < entry.coordinator_epoch and origin is not AppendOrigin.REPLICATION:
         raise KafkaError(
             ErrorCode.TRANSACTION_COORDINATOR_FENCED,

@@ -1,12 +1,11 @@
 """Retention: which of a log's oldest segments are deleted, by start offset, size and time.
 
-Entire segments are deleted, oldest first, and only below the high watermark. The active segment goes too when
-it has expired: a new one is rolled first, since a log always has one. With cleanup.policy=compact alone only
-the log start offset counts. The files are renamed to `.deleted` and removed after file.delete.delay.ms; until
-then a reader that holds one goes on.
+Entire segments are deleted, oldest first, and only below the high watermark. The active segment is deleted
+too if it has expired: a new one is rolled first, since a log always has one. With cleanup.policy=compact
+alone, only segments below the log start offset are deleted. The files are renamed to `.deleted` and removed
+after file.delete.delay.ms; until then readers that have them open can read on.
 
-Crash story: a restart removes `.deleted` files. If the rename was lost, the segment is there again and is
-deleted again.
+Crash story: a restart removes `.deleted` files. If a crash undid the rename, the segment is deleted again.
 
 Source: UnifiedLog.deleteOldSegments.
 """
@@ -25,16 +24,14 @@ from kafkapy.storage.log.truncation import Truncator
 logger = logging.getLogger(__name__)
 
 ALL: Final = sys.maxsize
-"""No limit on how many segments are deleted."""
+"""No limit on the number of segments to delete."""
 
 Predicate = Callable[[Segment, Segment | None], bool]
-"""Whether a segment may go; the second argument is the segment after it."""
+"""Whether a segment may be deleted. The second argument is the segment after it."""
 
 
 def delete_old_segments(log: LogState, truncator: Truncator, now_ms: int, most: int) -> int:
-    """Delete what the topic's retention settings no longer keep; return how many segments.
-
-    At most `most` segments go.
+    """Delete at most `most` segments that retention does not keep; return their number.
 
     Raises:
         OSError: the disk failed.
@@ -84,7 +81,7 @@ class _Excess:
 
 
 def _delete(log: LogState, truncator: Truncator, may_go: Predicate, reason: str, most: int) -> int:
-    """Delete the oldest segments as long as they `may_go`, at most `most`; return how many."""
+    """Delete the oldest segments as long as they `may_go`, at most `most`; return their number."""
     segments = list(log.segments)
     count = 0
     for segment, following in zip(segments, [*segments[1:], None], strict=True):

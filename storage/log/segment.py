@@ -5,16 +5,16 @@ All are named by the segment's base offset:
     00000000000000000000.log         record batches, one after another, nothing else
     00000000000000000000.index       offset_index.py
     00000000000000000000.timeindex   time_index.py
-    00000000000000000000.txnindex    txn_index.py, only where a transaction was aborted
+    00000000000000000000.txnindex    txn_index.py, only if a transaction was aborted
 
-The base offset is at or below the first offset in the file, and above every offset of the segment before.
+The base offset is at or below the first offset in the file, and above every offset of the previous segment.
 Offsets in the indexes are relative to it in 32 bits, so a segment ends before an offset that does not fit.
 Only the last segment of a log is written. Its index files are preallocated, those of the others are trimmed.
 
-Crash story: the `.log` file is the truth. What was not synced may be missing or torn after a crash;
-recovery.py keeps the good prefix and rebuilds the indexes. An index entry that could not be written (a full
-disk, no descriptor) is left out: indexes are sparse, and a search then scans further. See Apache Kafka's
-LogSegment.
+Crash story: the `.log` file is the truth. After a crash, batches that were not synced may be missing or torn.
+recovery.py keeps the good batches before them and rebuilds the indexes. An index entry that could not be
+written (a full disk, no descriptor) is left out: indexes are sparse, and a search then scans further. See
+Apache Kafka's LogSegment.
 """
 
 from __future__ import annotations
@@ -27,6 +27,16 @@ from itertools import chain
 from kafkapy.protocol.records import BatchHeader
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import starts_at
+from kafkapy.storage.disk.file_names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    path_stem,
+)
 from kafkapy.storage.disk.files import (
     Buffer,
     File,
@@ -46,21 +56,8 @@ from kafkapy.storage.log.unchecked import Unchecked
 
 logger = logging.getLogger(__name__)
 
-LOG_SUFFIX = ".log"
-INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-TXN_INDEX_SUFFIX = ".txnindex"
-DELETED_SUFFIX = ".deleted"
-INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
-SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
-
 _UNKNOWN = -2
-"""For a timestamp that was not read from the files yet."""
-
-
-def segment_stem(directory: str, base_offset: int) -> str:
-    """The path of a segment's files, up to the suffix."""
-    return f"{directory}/{base_offset:020d}"
+"""A timestamp that was not read from the files yet."""
 
 
 class Segment:
@@ -76,9 +73,9 @@ class Segment:
         "_txn_index",
         "base_offset",
         "created_ms",
-        "cut_short",
         "damage",
         "dirty",
+        "ends_early",
         "offset_index",
         "roll_jitter_ms",
         "size",
@@ -101,7 +98,7 @@ class Segment:
     ) -> None:
         self._files = files
         self._file: File | None = None
-        self.stem = stem = segment_stem(directory, base_offset)
+        self.stem = stem = path_stem(directory, base_offset)
         self.base_offset = base_offset
         self.size = size
         """Bytes of batches in the file; a preallocated file is longer."""
@@ -111,7 +108,7 @@ class Segment:
         self.time_index = TimeIndex(files, stem + TIME_INDEX_SUFFIX, base_offset, index_bytes, new=new)
         self.created_ms = now_ms
         self.dirty = False
-        """Written since it was opened: a close has to finish and trim the indexes."""
+        """Whether it was written since it was opened, so that a close has to finish and trim the indexes."""
         self.roll_jitter_ms = config.random_segment_jitter()
         self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
         self._max_timestamp_offset = base_offset
@@ -119,13 +116,13 @@ class Segment:
         """The timestamp of the first batch, from which segment.ms counts."""
         self._txn_index: TransactionIndex | None = None
         self.damage: tuple[DamagedRange, ...] = ()
-        """The damaged ranges of the file, in order. Every walk leaves them out."""
+        """The damaged ranges of the file, in order. Every walk skips them."""
         self.unchecked: Unchecked | None = None
-        """What was on disk when the log was loaded and is not checked yet; None if nothing is."""
-        self.cut_short = False
-        """An index points past the end of the file."""
+        """The bytes that were on disk when the log was loaded and are not checked yet; None without any."""
+        self.ends_early = False
+        """Whether an index points past the end of the file."""
         self.used = False
-        """Whether the `.log` file was used of late (open_files.py)."""
+        """Whether the `.log` file was used lately (open_files.py)."""
 
     @classmethod
     def create(
@@ -136,7 +133,7 @@ class Segment:
         config: LogConfig,
         now_ms: int,
     ) -> Segment:
-        """Make an empty segment; files that have its names are removed (as in LocalLog.roll)."""
+        """Create an empty segment; existing files with its names are removed (as in LocalLog.roll)."""
         segment = cls(files, directory, base_offset, config, size=0, now_ms=now_ms, new=True)
         stem = segment.stem
         try:
@@ -147,9 +144,9 @@ class Segment:
                 segment.dirty = True
                 files.truncate(segment.file, config.segment_bytes)
         except OSError:
-            # After a restart, an empty segment that the log did not know would hide what came next.
+            # After a restart, an empty segment that the log does not know would hide later records.
             segment.close_files()
-            for suffix in SUFFIXES:
+            for suffix in SEGMENT_SUFFIXES:
                 files.unlink(stem + suffix)
             raise
         return segment
@@ -191,8 +188,8 @@ class Segment:
         """Write batches after the last one, and the index entries that are due.
 
         Raises:
-            OSError, MemoryError: nothing of the batches is part of the segment; the file may hold a part of
-                them (`cut_back`).
+            OSError, MemoryError: no batch was added to the segment. The file may have a part of them
+                (`remove_failed_append`).
         """
         position = self.size
         self.dirty = self.used = True
@@ -211,13 +208,13 @@ class Segment:
                     self._rolling_timestamp = NO_TIMESTAMP
                 self.read_max_timestamp()
                 raise
-            for header in headers:  # indexing may have stopped before the last of them
+            for header in headers:  # indexing may have stopped before the last header
                 if header.max_timestamp > self.max_timestamp:
                     self._max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
         self.size = position + nbytes
 
     def _index(self, headers: Iterable[BatchHeader], position: int) -> bool:
-        """Note batches, the first of which starts at `position`; return whether entries were added."""
+        """Index batches from `position` on; return whether index entries were added."""
         is_indexed = False
         for header in headers:
             is_indexed |= self.index_batch(position, header.last_offset, header.max_timestamp)
@@ -225,7 +222,7 @@ class Segment:
         return is_indexed
 
     def index_batch(self, position: int, last_offset: int, max_timestamp: int) -> bool:
-        """Note the next batch, which starts at `position`; return whether it gets an index entry.
+        """Index the next batch, which starts at `position`; return whether it gets an entry.
 
         The entries depend on the batches alone, not on how many were appended at once, nor on restarts.
         """
@@ -247,8 +244,8 @@ class Segment:
             time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
         return True
 
-    def cut_back(self) -> None:
-        """Truncate what a failed append left after the last batch."""
+    def remove_failed_append(self) -> None:
+        """Truncate the file after the last batch, where a failed append may have left bytes."""
         self._files.truncate(self.file, self.size)
 
     def should_roll(
@@ -277,9 +274,9 @@ class Segment:
         return age > config.max_segment_ms - self.roll_jitter_ms
 
     def finish(self) -> None:
-        """Give the time index its last entry.
+        """Write the last entry of the time index.
 
-        This comes before the segment stops being the active one, or is closed.
+        This is done before a segment is closed, or is no longer the active one.
         """
         self.offset_index.make()
         self.time_index.make()
@@ -297,20 +294,23 @@ class Segment:
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the batches that hold `offset` or anything above; return whether there were any."""
-        found = self.find(offset)
+        lost = (each.position for each in self.damage if not each.ends_below(offset))
+        end = min(lost, default=self.size)
+        _, start = self.lookup(offset)
+        walk = (place.position for place in self.places(start, end) if place.last_offset >= offset)
+        position = next(walk, end)
+        self.damage = tuple(each for each in self.damage if each.ends_below(offset))
         self.dirty = True
-        self._load_indexes()
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        # What lies after the entries must not look like entries after a crash.
+        # After a crash, the preallocated bytes must not be taken for entries.
         self.offset_index.truncate_file()
         self.time_index.truncate_file()
-        if found is None:
+        if position == self.size:
             return False
-        self._files.truncate(self.file, found.position)
-        self.size = found.position
-        self.damage = tuple(damaged for damaged in self.damage if damaged.position < self.size)
+        self._files.truncate(self.file, position)
+        self.size = position
         if self.unchecked is not None:
             self.unchecked = Unchecked(self.size)
         if self.size == 0:
@@ -335,20 +335,20 @@ class Segment:
         return None
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """The last index entry at or below `offset`, as offset and position."""
+        """The offset and position of the last index entry at or below `offset`."""
         if self.offset_index.entries < 0:
             self._load_indexes()
         found = self.offset_index.lookup(offset)
-        if self.unchecked is not None and found[1] and not self._leads_to(found[1], found[0]):
-            # A wrong entry would silently lead past records.
+        if found[1] and not self._leads_to(found[1], found[0]):
+            # A wrong entry would make a search miss records.
             self._mend_indexes(f"no batch begins at byte {found[1]}")
             found = self.offset_index.lookup(offset)
         return found
 
     def position_for_timestamp(self, timestamp: int, start_offset: int) -> int:
-        """Where to start looking for a record at least as new as `timestamp`.
+        """The position from which to look for a record at least as new as `timestamp`.
 
-        Only records from `start_offset` on are of interest.
+        Records below `start_offset` are not looked for.
         """
         if self.time_index.entries < 0:
             self._load_indexes()
@@ -357,20 +357,20 @@ class Segment:
             _, offset = self.time_index.lookup(timestamp)
         return self.lookup(max(offset, start_offset))[1]
 
-    def cut(self, position: int, max_bytes: int, limit: int) -> tuple[int, int | None]:
-        """Where to end a read of at most `max_bytes` from the batch at `position`.
+    def find_read_end(self, position: int, max_bytes: int, limit: int) -> tuple[int, int | None]:
+        """Find the end of a read of at most `max_bytes` from the batch at `position`.
 
-        Returns the end, and the offset there. The offset is None if the end is `position` itself: its batch
-        alone is larger than `max_bytes`.
+        Returns its position and the offset there. The offset is None if the first batch alone is larger than
+        `max_bytes`; then the end is `position` itself.
         """
         if self.offset_index.entries < 0:
             self._load_indexes()
         target = position + max_bytes
         start = self.offset_index.last_position_up_to(target)
-        if self.unchecked is not None and not self._leads_to(start, self.base_offset + MAX_RELATIVE_OFFSET):
+        if not self._leads_to(start, self.base_offset + MAX_RELATIVE_OFFSET):
             start = position
         if start > position and start - position >= max_bytes * 3 // 4:
-            # Close enough. A batch starts there; its first 8 bytes are the offset to go on from.
+            # Close enough. A batch starts there, and its first 8 bytes are its base offset.
             head = self._files.read_at(self.file, 8, start)
             return start, int.from_bytes(head, "big", signed=True)
         end, next_offset = position, None
@@ -386,15 +386,15 @@ class Segment:
         """A part of the file, to be sent.
 
         Raises:
-            OSError: the file cannot be opened, or too many are held already by answers that nobody reads.
+            OSError: the file cannot be opened, or unsent answers already hold too many files open.
         """
         if self._files.open_files.crowded:
-            raise OSError(errno.EMFILE, "answers that nobody reads hold too many files", self.path)
+            raise OSError(errno.EMFILE, "unsent answers hold too many files open", self.path)
         self.used = True
         return FileSlice(self._file or self.file, position, nbytes)
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview]]:
-        """Position and bytes of each batch between two positions.
+        """The position and bytes of each batch between two positions.
 
         The bytes are valid until the next step.
         """
@@ -402,9 +402,10 @@ class Segment:
         runs = good_runs(self.damage, start, end) if self.damage else ((start, end),)
         return chain.from_iterable(iter_batches(self._files, self.file, *run) for run in runs)
 
-    def places(self, start: int = 0) -> Iterator[BatchPlace]:
-        """The batches from byte `start` on, by their headers."""
-        runs = good_runs(self.damage, start, self.size) if self.damage else ((start, self.size),)
+    def places(self, start: int = 0, end: int | None = None) -> Iterator[BatchPlace]:
+        """The batches between two positions, by their headers."""
+        end = self.size if end is None else end
+        runs = good_runs(self.damage, start, end) if self.damage else ((start, end),)
         return chain.from_iterable(iter_places(self._files, self.file, *run) for run in runs)
 
     def read_next_offset(self) -> int:
@@ -421,11 +422,15 @@ class Segment:
         return next_offset
 
     def _leads_to(self, position: int, offset: int) -> bool:
-        """Whether what an index entry says is true.
+        """Whether a good batch begins at `position`, with a base offset at or below `offset`.
 
-        It says that a batch begins at `position`, at or below `offset`. The batch must be good.
+        Otherwise the index entry that says so is wrong. The batch of a segment that was checked is not read.
         """
-        return starts_at(self._files, self.file, position, self.size, self.base_offset, offset)
+        if not 0 <= position < self.size:
+            return False
+        return self.unchecked is None or starts_at(
+            self._files, self.file, position, self.size, self.base_offset, offset
+        )
 
     # --- timestamps -----------------------------------------------------------------------------------------
 
@@ -449,7 +454,7 @@ class Segment:
         return self._max_timestamp_offset
 
     def learn_max_timestamp(self, timestamp: int, offset: int) -> None:
-        """Take over what another thread has read from the files (segment_view.py)."""
+        """Set the highest timestamp that another thread has read (segment_view.py)."""
         if self._max_timestamp == _UNKNOWN:
             self._max_timestamp, self._max_timestamp_offset = timestamp, offset
 
@@ -464,7 +469,7 @@ class Segment:
         timestamp, offset = self.time_index.last_timestamp, self.time_index.last_offset
         if self.size:
             _, start = self.offset_index.lookup(offset)
-            for place in iter_places(self._files, self.file, start, self.size):
+            for place in self.places(start):
                 if place.max_timestamp > timestamp:
                     timestamp, offset = place.max_timestamp, place.last_offset
         self._max_timestamp, self._max_timestamp_offset = timestamp, offset
@@ -488,9 +493,9 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The timestamp that retention by time looks at.
+        """The timestamp for retention by time.
 
-        That is the highest timestamp, or the time when the file was last written.
+        It is the highest timestamp, or the time when the file was last written if there is none.
         """
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self.modified_ms
@@ -505,7 +510,7 @@ class Segment:
     def reset_indexes(self) -> None:
         """Empty the indexes, to rebuild them.
 
-        `index_batch` follows for each batch in order, then `complete_indexes`.
+        Then call `index_batch` for each batch in order, and `complete_indexes`.
         """
         self.offset_index.reset()
         self.time_index.reset()
@@ -513,7 +518,7 @@ class Segment:
         self._rolling_timestamp = NO_TIMESTAMP
 
     def complete_indexes(self) -> None:
-        """Write the indexes, and truncate what does not belong to them: no batch follows."""
+        """Write the indexes after the last batch, and truncate their files after the last entries."""
         self.finish()
         self.offset_index.truncate_file()
         self.time_index.truncate_file()
@@ -531,7 +536,7 @@ class Segment:
         self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
-        """Write the indexes from the batch headers, as far as those can be read.
+        """Rebuild the indexes from the batch headers, up to the first that cannot be read.
 
         Raises:
             OSError: the disk failed.
@@ -540,18 +545,19 @@ class Segment:
         try:
             self.reset_indexes()
             try:
-                for place in self.places():
-                    if lowest <= place.base_offset <= place.last_offset <= highest:  # otherwise it is damaged
-                        self.index_batch(place.position, place.last_offset, place.max_timestamp)
+                with self._files.waiting_for_disk():
+                    for place in self.places():
+                        if lowest <= place.base_offset <= place.last_offset <= highest:  # otherwise damaged
+                            self.index_batch(place.position, place.last_offset, place.max_timestamp)
             except BadBatchError as error:
                 logger.warning("%s is indexed up to damage: %s", self.path, error)
             self.complete_indexes()
         except BaseException:
-            self.forget_indexes()  # half an index would be taken for a complete one
+            self.forget_indexes()  # an incomplete index would be taken for a complete one
             raise
 
     def forget_indexes(self) -> None:
-        """Have no indexes, and nothing that comes from them: they are rebuilt when needed."""
+        """Delete the indexes, and forget the timestamps. They are rebuilt on use."""
         self.offset_index.forget()
         self.time_index.forget()
         self._max_timestamp = self._rolling_timestamp = _UNKNOWN
@@ -560,21 +566,19 @@ class Segment:
         """Load the indexes from their files.
 
         Raises:
-            CorruptIndexError: one cannot be right.
-            FileNotFoundError: one is missing.
+            CorruptIndexError: an index is damaged.
+            FileNotFoundError: an index is missing.
         """
         self.offset_index.load()
+        if self.offset_index.entries and self.offset_index.last_position >= self.size:
+            self.ends_early = True
+            raise CorruptIndexError(f"{self.offset_index.path} points beyond the end of the segment")
         self.time_index.load()
-        if self.offset_index.entries:
-            _, position = self.offset_index.entry(self.offset_index.entries - 1)
-            if position >= self.size:
-                self.cut_short = True
-                raise CorruptIndexError(f"{self.offset_index.path} points behind the end of the segment")
 
     def _confirms(self, timestamp: int, offset: int) -> bool:
-        """Whether the segment has the batch that an entry of the time index names.
+        """Whether the segment has the batch of this entry of the time index.
 
-        If it has not, the indexes are rebuilt. Damage there would make retention delete what it must keep.
+        If not, the indexes are rebuilt: a wrong timestamp would make retention delete records too early.
         """
         if self.unchecked is None:
             return True
@@ -590,7 +594,7 @@ class Segment:
         """The files to sync, each with a reference that the caller releases.
 
         Raises:
-            OSError: one cannot be opened; no reference is left.
+            OSError: a file cannot be opened. No reference is left.
         """
         handles = [self.file.acquire()]
         try:
@@ -603,6 +607,11 @@ class Segment:
             release_all(handles)
             raise
         return handles
+
+    def forget_unwritten(self) -> None:
+        """Drop the index entries that are not written; the segment is not used again."""
+        self.offset_index.forget_unwritten()
+        self.time_index.forget_unwritten()
 
     def close_files(self) -> None:
         """Close the files; they open again on use."""
@@ -626,18 +635,18 @@ class Segment:
     def moved_to(self, directory: str) -> None:
         """Note that the partition's directory was renamed."""
         self.close_files()
-        self.stem = segment_stem(directory, self.base_offset)
+        self.stem = path_stem(directory, self.base_offset)
         self.offset_index.path = self.stem + INDEX_SUFFIX
         self.time_index.path = self.stem + TIME_INDEX_SUFFIX
 
     def mark_deleted(self) -> list[str]:
         """Rename the files to `.deleted`, and return their new paths.
 
-        A restart removes what is left of them.
+        A restart removes those that are not deleted yet.
         """
         self.close_files()
         renamed = []
-        for suffix in SUFFIXES:
+        for suffix in SEGMENT_SUFFIXES:
             path = self.stem + suffix
             if self._files.exists(path):
                 self._files.rename(path, path + DELETED_SUFFIX)

@@ -1,8 +1,8 @@
-"""The segments in a partition's directory, opened by the names of their files.
+"""Opens the segments in a partition's directory, by the names of their files.
 
-No file is read. Index files without a segment are removed, and so are producer snapshots that belong to none.
-A `.log` file without a byte whose name is an offset of the segment before it is no segment: it would hide the
-records from there on. It is removed too.
+No `.log` file is read. Index files and producer snapshots that belong to no segment are removed. So is an
+empty `.log` file, unless it is the last one, if the segment before it has records at its base offset or
+above: it would hide them.
 
 Source: LogLoader.loadSegmentFiles.
 """
@@ -10,25 +10,30 @@ Source: LogLoader.loadSegmentFiles.
 from __future__ import annotations
 
 import logging
-import re
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kafkapy.storage.damage.damage import DAMAGED_OFFSETS, DamagedRange, load_damage
+from kafkapy.storage.disk.file_names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    file_name,
+    parse_file_name,
+)
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.log.producer_snapshots import ProducerSnapshots, snapshot_offset
-from kafkapy.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment
+from kafkapy.storage.log.producer_snapshots import ProducerSnapshots
+from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.unchecked import Unchecked
 
 logger = logging.getLogger(__name__)
 
-SEGMENT_FILE: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
-
 
 class SegmentFiles(NamedTuple):
-    """What was found."""
+    """The segments and other files of a partition's directory."""
 
     segments: list[Segment]
     snapshots: ProducerSnapshots
@@ -37,9 +42,7 @@ class SegmentFiles(NamedTuple):
 
 
 def open_segments(log_directory: LogDirectory, path: str, config: LogConfig, now_ms: int) -> SegmentFiles:
-    """The segments of the log in the directory `path`, in offset order.
-
-    Each comes with what is known of its damage.
+    """The segments of the log in the directory `path`, with their noted damage.
 
     Raises:
         OSError: the disk failed.
@@ -51,25 +54,25 @@ def open_segments(log_directory: LogDirectory, path: str, config: LogConfig, now
     snapshots: list[int] = []
     damage: dict[int, tuple[DamagedRange, ...]] = {}
     for entry in files.scan(path):
-        match = SEGMENT_FILE.fullmatch(entry.name)
-        if match is None:
+        parsed = parse_file_name(entry.name)
+        if parsed is None or parsed.mark:
             if entry.name == DAMAGED_OFFSETS:
                 damage = load_damage(files, path)
             continue
         names.add(entry.name)
-        if match[2] == LOG_SUFFIX:
-            sizes[int(match[1])] = entry.stat().st_size
-        elif (offset := snapshot_offset(entry.name)) is not None:
-            snapshots.append(offset)
+        if parsed.suffix == LOG_SUFFIX:
+            sizes[parsed.offset] = entry.stat().st_size
+        elif parsed.suffix == SNAPSHOT_SUFFIX:
+            snapshots.append(parsed.offset)
         else:
-            others.append((int(match[1]), entry.name))
+            others.append((parsed.offset, entry.name))
     for base_offset, name in others:
         if base_offset not in sizes:
-            logger.warning("Deleting %s/%s: there is no segment for it.", path, name)
+            logger.warning("Deleting %s/%s: it belongs to no segment.", path, name)
             files.unlink(f"{path}/{name}")
     segments = []
     for base_offset, size in sorted(sizes.items()):
-        new = size == 0 and f"{base_offset:020d}{INDEX_SUFFIX}" not in names
+        new = size == 0 and file_name(base_offset, INDEX_SUFFIX) not in names
         segment = Segment(files, path, base_offset, config, size=size, now_ms=now_ms, new=new)
         known = damage.get(base_offset, ())
         segment.damage = tuple(each for each in known if each.end_position <= size)
@@ -79,10 +82,8 @@ def open_segments(log_directory: LogDirectory, path: str, config: LogConfig, now
     # The last one is usually empty, and no segment comes after it.
     for before, segment in list(pairwise(segments[:-1])):
         if segment.size == 0 and before.size and _indexed_end(before) > segment.base_offset:
-            logger.warning(
-                "Deleting %s: it is empty, and records lie there in %s.", segment.path, before.path
-            )
-            for suffix in SUFFIXES:
+            logger.warning("Deleting %s: it is empty, and its offsets are in %s.", segment.path, before.path)
+            for suffix in SEGMENT_SUFFIXES:
                 files.unlink(segment.stem + suffix)
             segments.remove(segment)
             del sizes[segment.base_offset]
@@ -92,7 +93,7 @@ def open_segments(log_directory: LogDirectory, path: str, config: LogConfig, now
 
 
 def _indexed_end(segment: Segment) -> int:
-    """An offset that the segment reaches at least, according to its indexes."""
+    """The lowest possible end offset of the segment, according to its indexes."""
     try:
         segment.check_indexes()
         return max(segment.offset_index.last_offset, segment.time_index.last_offset) + 1

@@ -1,8 +1,8 @@
-"""A segment as it is at one moment, for another thread than the one that writes the log.
+"""A segment as it is at one moment, for threads that do not write the log.
 
-It has files of its own, opened on first use, and changes none. Instead of an index that is missing or wrong,
-it scans from the start of the segment. The files may be renamed, truncated or replaced meanwhile. The caller
-has to check whether that happened (timestamp_search.py), and then throws away what was found.
+A view opens its own files on first use, and changes none. If an index is missing or wrong, it scans from the
+start of the segment. The files may be renamed, truncated or replaced meanwhile. The caller has to check
+whether that happened (timestamp_search.py), and then drops the result.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ _CONFIG = LogConfig()
 
 
 class SegmentView(Segment):
-    """One view of a segment. `close_files` closes what was opened."""
+    """One view of a segment. `close_files` closes its files."""
 
     __slots__ = ("_is_written",)
 
     def __init__(self, segment: Segment, *, is_active: bool = False) -> None:
-        """Take a view, in any thread; of the active segment in the one that writes it."""
+        """Make a view in any thread, but of the active segment in the thread that writes it."""
         directory = segment.path.rpartition("/")[0]
         super().__init__(
             segment.files, directory, segment.base_offset, _CONFIG, size=segment.size, now_ms=0, new=False
         )
         self._is_written = is_active
-        """The indexes are preallocated, and get entries meanwhile."""
+        """Whether the indexes are preallocated, and may get entries meanwhile."""
         self.damage = segment.damage
         self.unchecked = segment.unchecked
         if segment.knows_max_timestamp:

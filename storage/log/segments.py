@@ -1,6 +1,6 @@
 """The segments of a log in offset order.
 
-There is always at least one. The last is the active one, which is written.
+There is always at least one. The last one is the active segment, which is written.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Segments:
     def floor(self, offset: int) -> Segment:
         """The segment that holds `offset`, if any does.
 
-        It is the last one whose base offset is not above `offset`.
+        It is the last one whose base offset is not above `offset`, or the first one.
         """
         active = self.active
         if offset >= active.base_offset:
@@ -80,7 +80,7 @@ class Segments:
         self.active = segment
 
     def remove(self, segment: Segment) -> None:
-        """Remove a segment; not the only one."""
+        """Remove a segment, which must not be the only one."""
         index = bisect_left(self._bases, segment.base_offset)
         del self._segments[index], self._bases[index]
         if segment is self.active:
@@ -88,14 +88,14 @@ class Segments:
         self.closed_bytes -= segment.size
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Put `new` in the place of adjacent segments; the active one is not among them."""
+        """Replace adjacent segments by `new`. The active segment must not be one of them."""
         index = bisect_left(self._bases, old[0].base_offset)
         self._segments[index : index + len(old)] = [new]
         self._bases[index : index + len(old)] = [new.base_offset]
         self.closed_bytes += new.size - sum(segment.size for segment in old)
 
     def replace_all(self, segment: Segment) -> None:
-        """Let `segment` be the only one."""
+        """Replace all segments by `segment`."""
         self._segments = [segment]
         self._bases = [segment.base_offset]
         self.active = segment

@@ -1,12 +1,12 @@
-"""The time index of a segment: up to which offset no record is newer than a timestamp.
+"""The time index of a segment: timestamps, and the offsets up to which none is higher.
 
     timestamp         int64   highest timestamp seen so far, milliseconds since 1970
     relative offset   int32   last offset of the batch that holds it, minus the segment's base offset
 
 An entry says that every record with a higher timestamp comes after its offset. Timestamps strictly rise,
-offsets rise. One slot is kept free for the entry that a roll or close adds. So the last entry of a segment
-that is not active is its highest timestamp; retention by time relies on it. After a crash the index is
-rebuilt from the segment. See Apache Kafka's TimeIndex.
+offsets rise. One slot is kept free for the entry that a roll or close adds. So the last entry of a closed
+segment has its highest timestamp, and retention by time relies on that. After a crash the index is rebuilt
+from the segment. See Apache Kafka's TimeIndex.
 """
 
 from __future__ import annotations

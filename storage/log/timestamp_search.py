@@ -1,14 +1,14 @@
 """Searching a log by time: the first record at or after a timestamp, or the newest one.
 
-A search may read thousands of indexes, and decompress a batch of any size: that is for a worker thread.
+A search may read thousands of indexes, and decompress a batch of any size, so it runs in a worker thread:
 
-    loop     `PartitionLog.search` notes which segments there are, and where the log ends
-    thread   `run` looks at views of them (segment_view.py), which open files of their own
-    loop     `result`, or LogChangedError if segments were truncated, removed or replaced meanwhile:
-             search again
+    loop     `PartitionLog.search` notes the segments and the size of the active one
+    thread   `run` reads views of the segments (segment_view.py), which open their own files
+    loop     `result` returns the record. It raises LogChangedError if segments were truncated, removed or
+             replaced meanwhile: search again
 
-The search does not see what was appended meanwhile. The newest record is the first one with the highest
-timestamp. The highest timestamps of closed segments, once known, are kept for the next search.
+The search does not see records that were appended meanwhile. The newest record is the first one with the
+highest timestamp. The highest timestamps of closed segments are remembered for later searches.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from kafkapy.storage.log.time_index import NO_TIMESTAMP
 
 
 class LogChangedError(Exception):
-    """Segments were truncated, removed or replaced during a search: its result is void."""
+    """Segments were truncated, removed or replaced during a search, so it has no result."""
 
 
 class TimestampSearch:
     """One search in one log.
 
-    It is made on the event loop, run in any thread, and asked for its result on the loop.
+    Make it on the event loop, call `run` in any thread, then `result` on the loop.
     """
 
     __slots__ = (
@@ -61,9 +61,9 @@ class TimestampSearch:
         self._closed: list[Segment] = []
         self._active: list[SegmentView] = []
         self._learned: list[tuple[Segment, SegmentView]] = []
-        """Segments, and views that know their highest timestamps."""
+        """Segments, each with a view that has read its highest timestamp."""
         self.is_done = self._found is not None or log.log_end_offset <= start
-        """There is nothing to run."""
+        """Whether the result is known, so that `run` does nothing."""
         if not self.is_done:
             *self._closed, active = log.segments.covering(start)
             if active.size:
@@ -83,7 +83,7 @@ class TimestampSearch:
                 self._error = error
 
     def result(self) -> TimestampOffset | None:
-        """What was found, on the loop; None if no record was.
+        """The record that was found; None if there is none. Call this on the loop.
 
         Raises:
             LogChangedError: the log has changed meanwhile. Search again.
@@ -152,7 +152,7 @@ def newest(
 ) -> TimestampOffset | None:
     """The first record from `start_offset` on that has the highest timestamp.
 
-    None without timestamps. Raises as `first_at`.
+    None if no record has a timestamp. Raises as `first_at`.
     """
     best: TimestampOffset | None = None
     by_time = [(segment.max_timestamp, -segment.base_offset, segment) for segment in segments]
@@ -171,17 +171,14 @@ def newest(
 
 
 def _rank(record: TimestampOffset) -> tuple[int, int]:
-    """The later the better; of the same time, the first."""
+    """The sort key of a record: a later timestamp ranks higher, then a lower offset."""
     return record.timestamp, -record.offset
 
 
 def _first_record(
     segment: Segment, place: BatchPlace, timestamp: int, start_offset: int, limit: int
 ) -> TimestampOffset | None:
-    """The first record of a batch that is at least as new as `timestamp`.
-
-    No record below `start_offset` counts.
-    """
+    """The first record of a batch from `start_offset` on that is as new as `timestamp`."""
     for _, batch in segment.batches(place.position, place.position + place.size):
         header = read_header(batch)
         found = first_record_at(batch, header, timestamp=timestamp, start_offset=start_offset, limit=limit)
@@ -191,10 +188,7 @@ def _first_record(
 
 
 def _newest_of(segment: Segment, place: BatchPlace, start_offset: int, limit: int) -> TimestampOffset | None:
-    """The first record with the highest timestamp of a batch.
-
-    No record below `start_offset` counts; None if there is none.
-    """
+    """The first record with the highest timestamp of a batch, from `start_offset` on, or None."""
     for _, batch in segment.batches(place.position, place.position + place.size):
         header = read_header(batch)
         found = newest_record(batch, header, start_offset=start_offset, limit=limit)
@@ -206,8 +200,8 @@ def _newest_of(segment: Segment, place: BatchPlace, start_offset: int, limit: in
 def _newest_record(segment: Segment, start_offset: int, limit: int) -> TimestampOffset | None:
     """The first record that has the highest timestamp from `start_offset` on.
 
-    None if there is none. The segment's own maximum may belong to a record below, or to one that compaction
-    removed. Then it is looked for by the headers of the batches.
+    None if there is none. The highest timestamp of the segment may be that of a record below `start_offset`,
+    or of one that compaction removed. Then the headers of the batches are searched.
     """
     timestamp = segment.max_timestamp
     _, start = segment.lookup(segment.offset_of_max_timestamp)
@@ -223,7 +217,7 @@ def _newest_record(segment: Segment, start_offset: int, limit: int) -> Timestamp
     for place in segment.places(start):
         if place.size == HEADER_SIZE or place.last_offset < start_offset:
             continue
-        if place.base_offset < start_offset:  # the newest of its records may be below
+        if place.base_offset < start_offset:  # its newest record may be below `start_offset`
             best = _newest_of(segment, place, start_offset, limit)
         elif place_of_newest is None or place.max_timestamp > place_of_newest.max_timestamp:
             place_of_newest = place

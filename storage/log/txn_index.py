@@ -8,9 +8,9 @@ Format of `<20-digit base offset>.txnindex`: entries of 34 bytes, big-endian, in
     last offset         int64   of its abort marker
     last stable offset  int64   when the marker was written
 
-A read_committed fetch names the aborted transactions of the range it returns, so that the consumer can drop
-their records. An entry whose last stable offset is at or past the range's end ends the search: whatever was
-aborted later began past the range.
+A read_committed fetch lists the aborted transactions of the range that it returns, so that the consumer can
+drop their records. An entry whose last stable offset is at or above the range's end ends the search: later
+aborted transactions begin above the range.
 
 The file does not exist until a transaction is aborted.
 
@@ -33,11 +33,11 @@ ENTRY_SIZE: Final = 34
 assert _ENTRY.size == ENTRY_SIZE
 _VERSION = 0
 _UNKNOWN = -1
-"""For a size that was not looked up yet."""
+"""A size that was not looked up yet."""
 
 
 class CorruptTransactionIndexError(ValueError):
-    """The index is not what was written; recover the segment to rebuild it."""
+    """The index is damaged. Recover the segment to rebuild it."""
 
 
 class AbortedTxn(NamedTuple):
@@ -52,7 +52,7 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """The aborted transactions of one segment.
 
-    The file opens on first use. OSError is raised if the disk fails.
+    The file is opened on first use. Methods raise OSError if the disk fails.
     """
 
     __slots__ = ("_file", "_files", "_size", "base_offset", "path", "used")
@@ -67,7 +67,7 @@ class TransactionIndex:
 
     @property
     def file(self) -> File | None:
-        """The open file, to sync with the segment; None if there is none."""
+        """The open file; None if it does not exist."""
         if self._size == _UNKNOWN:
             try:
                 size = self._files.size(self.path)
@@ -111,7 +111,7 @@ class TransactionIndex:
         return new
 
     def append(self, txn: AbortedTxn) -> None:
-        """Add the transaction that has just been aborted."""
+        """Add a transaction whose abort marker was just written."""
         self.make()
         assert self._file is not None
         self._files.write_at(self._file, [_ENTRY.pack(_VERSION, *txn)], self._size)
@@ -120,7 +120,7 @@ class TransactionIndex:
     def collect(self, first: int, end: int, into: list[AbortedTxn]) -> bool:
         """Add the transactions that have records in offsets `first` to `end` (exclusive) to `into`.
 
-        Returns whether that is all: no later segment's index can hold more.
+        Returns whether the search ends here: the indexes of later segments have no more of them.
         """
         for txn in self:
             if txn.last_offset >= first and txn.first_offset < end:
@@ -130,35 +130,34 @@ class TransactionIndex:
         return False
 
     def check(self) -> None:
-        """Look for damage.
+        """Check the entries.
 
         Raises:
-            CorruptTransactionIndexError: the size is odd, or an entry contradicts the segment or its
-                neighbours.
+            CorruptTransactionIndexError: an entry is incomplete, or contradicts the segment or another entry.
         """
         last_offset = -1
         for txn in self:
             in_order = max(self.base_offset, last_offset + 1) <= txn.last_offset
             possible = 0 <= txn.first_offset <= txn.last_offset and txn.producer_id >= 0
-            # No transaction that is still open begins after the marker.
+            # An open transaction begins before the marker, or the last stable offset is the one after it.
             if not in_order or not possible or txn.last_stable_offset > txn.last_offset + 1:
-                raise CorruptTransactionIndexError(f"{self.path}: {txn} cannot be")
+                raise CorruptTransactionIndexError(f"{self.path}: {txn} is impossible")
             last_offset = txn.last_offset
         if self._file is not None and (self._size == 0 or self._size % ENTRY_SIZE):
-            raise CorruptTransactionIndexError(f"{self.path}: {self._size} bytes are no whole entries")
+            raise CorruptTransactionIndexError(f"{self.path}: {self._size} bytes are not complete entries")
 
     def truncate_to(self, offset: int) -> None:
-        """Forget the transactions whose marker is at or after `offset`."""
+        """Remove the transactions whose marker is at or above `offset`."""
         kept = 0
         for txn in self:
             if txn.last_offset >= offset:
                 break
             kept += ENTRY_SIZE
-        self._cut(kept)
+        self._truncate_file(kept)
 
     def reset(self) -> None:
-        """Forget every entry, to write them again."""
-        self._cut(0)
+        """Remove every entry, to write them again."""
+        self._truncate_file(0)
 
     def close(self) -> None:
         """Release the file; it opens again on use."""
@@ -173,7 +172,7 @@ class TransactionIndex:
             file.release()
         return file
 
-    def _cut(self, size: int) -> None:
+    def _truncate_file(self, size: int) -> None:
         file = self.file
         if file is not None and self._size != size:
             self._files.truncate(file, size)

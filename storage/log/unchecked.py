@@ -1,13 +1,13 @@
-"""What is not checked yet in a segment since the broker started (first_read.py)."""
+"""The bytes of a segment that were not checked since the broker started (first_read.py)."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-_MOST_PIECES: Final = 64
+_MOST_RANGES: Final = 64
 
 
-class CheckedPiece(NamedTuple):
+class CheckedRange(NamedTuple):
     """Bytes of a segment that were checked, and what comes after them."""
 
     start: int
@@ -17,40 +17,40 @@ class CheckedPiece(NamedTuple):
 
 
 class Unchecked:
-    """What of a segment is not checked yet: the first `size` bytes, less the checked pieces."""
+    """The unchecked bytes of a segment: the first `size` bytes without the checked ranges."""
 
-    __slots__ = ("pieces", "size")
+    __slots__ = ("ranges", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.pieces: tuple[CheckedPiece, ...] = ()
+        self.ranges: tuple[CheckedRange, ...] = ()
 
-    def piece_at(self, position: int) -> CheckedPiece | None:
-        """The checked piece that goes on from `position`."""
-        for piece in self.pieces:
-            if piece.start <= position < piece.end:
-                return piece
+    def range_at(self, position: int) -> CheckedRange | None:
+        """The checked range that contains `position`."""
+        for checked in self.ranges:
+            if checked.start <= position < checked.end:
+                return checked
         return None
 
-    def piece_before(self, position: int) -> CheckedPiece | None:
-        """The checked piece that ends at `position`."""
-        for piece in self.pieces:
-            if piece.end == position:
-                return piece
+    def range_before(self, position: int) -> CheckedRange | None:
+        """The checked range that ends at `position`."""
+        for checked in self.ranges:
+            if checked.end == position:
+                return checked
         return None
 
-    def add(self, new: CheckedPiece) -> None:
-        """Remember a piece, joined with those that it touches.
+    def add(self, new: CheckedRange) -> None:
+        """Add a range, joined with those that it touches.
 
-        If there are too many, the smallest is forgotten.
+        If there are too many ranges, the smallest is dropped.
         """
-        apart: list[CheckedPiece] = []
-        for piece in self.pieces:
-            if piece.end < new.start or piece.start > new.end:
-                apart.append(piece)
+        apart: list[CheckedRange] = []
+        for checked in self.ranges:
+            if checked.end < new.start or checked.start > new.end:
+                apart.append(checked)
             else:
-                last = max(piece, new, key=lambda each: each.end)
-                new = last._replace(start=min(piece.start, new.start))
-        if len(apart) >= _MOST_PIECES:
+                last = max(checked, new, key=lambda each: each.end)
+                new = last._replace(start=min(checked.start, new.start))
+        if len(apart) >= _MOST_RANGES:
             apart.remove(min(apart, key=lambda each: each.end - each.start))
-        self.pieces = (*apart, new)
+        self.ranges = (*apart, new)

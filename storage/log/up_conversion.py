@@ -1,13 +1,13 @@
-"""Message sets of clients before Kafka 0.11, made into record batches.
+"""Converts message sets, of clients before Kafka 0.11, to record batches.
 
-The log stores nothing older than record batches.
+The log stores only record batches.
 
-All messages for one partition of a Produce request become one batch, with the codec that they came with or
-the topic's own. It has no headers. Messages of magic 0 have no timestamps (-1). The batch is checked as any
-other (validate.py). Before that each message is checked as it came: its size and its CRC, and that a wrapper
-comes alone.
+All messages for one partition of a Produce request become one batch, with the codec of the messages or that
+of the topic. Its records have no headers. Messages of magic 0 have no timestamps (-1). Each message is
+checked first: its size, its CRC, and that a compressed message is the only one. Then the batch is checked
+like any other (validate.py).
 
-A request whose set ends within its first message, or is empty, stores nothing and is no error.
+A message set that is empty, or ends within its first message, stores nothing and is no error.
 
 Source: LogValidator.convertAndAssignOffsetsNonCompressed, validateMessagesAndAssignOffsetsCompressed.
 """
@@ -32,14 +32,14 @@ _MAGIC_AT = 16
 _ATTRIBUTES_AT = 17
 _CODEC_MASK = 7
 _HEAVY = 8 * 1024
-"""From this size on, a message set may take longer than a handover to a thread is worth.
+"""Above this size, a message set is converted in a worker thread.
 
-Converting takes some five microseconds a message, and a message has at least 26 bytes.
+Converting takes some five microseconds per message, and a message has at least 26 bytes.
 """
 
 
 def holds_messages(records: Buffer) -> bool:
-    """Whether this is a message set, or too short to tell, rather than a record batch."""
+    """Whether this is a message set, or too short for a record batch."""
     return len(records) <= _MAGIC_AT or records[_MAGIC_AT] != MAGIC
 
 
@@ -84,7 +84,7 @@ def _records(
 ) -> Iterator[Record]:
     """The records of a set whose first message has this codec.
 
-    They come one by one, as there may be millions.
+    They are yielded one by one, as there may be millions.
     """
     magic = data[_MAGIC_AT]
     for index, message in enumerate(iter_messages(data)):

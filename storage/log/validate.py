@@ -1,14 +1,14 @@
-"""Checking record batches as they come in, and making them ready for the log.
+"""Checks incoming record batches, and prepares them for the log.
 
 There are two steps, so that the costly one can run in a worker thread:
 
-    prepare_batches    looks at the bytes alone: framing, CRC, every record, timestamps, and compresses again
-                       if the topic asks for another codec. Touches no log; any thread.
-    PreparedBatches.assign    gives offsets, leader epoch and LogAppendTime, in place. On the event loop, just
-                       before the write.
+    prepare_batches    checks the framing, the CRC, every record and the timestamps, and compresses again if
+                       the topic has another codec. It uses no log, so any thread may call it.
+    PreparedBatches.assign    sets offsets, leader epoch and LogAppendTime in place. It is called on the event
+                       loop, just before the write.
 
-Every consumer can read what is stored: each batch's record count, lengths, offset deltas and header keys are
-right, in compressed batches too. Decompression is streamed and bounded, so that a small batch cannot fill the
+Every consumer can read the stored batches: record counts, lengths, offset deltas and header keys are right,
+in compressed batches too. Decompression is streamed and bounded, so that a small batch cannot fill the
 memory.
 
 A batch that breaks a rule is refused as a unit, with Apache Kafka's error code: MESSAGE_TOO_LARGE,
@@ -32,6 +32,7 @@ from kafkapy.protocol.records import (
     HEADER_SIZE,
     MAGIC,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
     BatchHeader,
     Record,
     TimestampType,
@@ -47,21 +48,21 @@ from kafkapy.storage.log.markers import TransactionMarker, read_marker
 
 _HEAVY_RECOMPRESSED: Final = 16 * 1024
 _HEAVY: Final = (4 * 1024 * 1024, 4 * 1024, 64 * 1024, 64 * 1024, 64 * 1024)
-"""The sizes from which on a batch may take longer than a handover to a thread is worth.
+"""The sizes, by codec, above which a batch is checked in a worker thread.
 
-They go by codec. An ordinary batch takes a millisecond then; one made to decompress to as much as it can
-takes some 25. gzip is the slowest.
+An ordinary batch of such a size takes a millisecond. One that decompresses to as much as it can takes some 25
+milliseconds. gzip is the slowest codec.
 """
 
 SLOW_AT_ONCE: Final = 16 << 10
-"""If a request has more slow bytes (`slow_bytes`), a worker thread takes all of it."""
+"""If a request has more slow bytes (`slow_bytes`), all of it is checked in a worker thread."""
 
 _DECOMPRESSED_AT_ONCE: Final = 256 << 10
 _DECOMPRESSED_AT_ONCE_PURELY: Final = 32 << 10
 
 _EXPLAINED_RECORDS: Final = 1000
 _EXPLAINED_BYTES: Final = 1024 * 1024
-"""A batch up to these sizes gets an error for each bad record; a larger one gets one error."""
+"""A batch up to these sizes gets an error for each bad record, and a larger one gets one error."""
 
 _MAGIC_AT: Final = 16
 _CODEC_AT: Final = 22
@@ -74,8 +75,8 @@ _KEEP_CODEC: Final = "producer"
 class AppendOrigin(Enum):
     """Who appends.
 
-    Clients must obey every rule. The broker's coordinators may write control batches. What a leader has
-    accepted a follower takes as it is.
+    Clients must obey every rule. The broker's coordinators may write control batches. Replication writes the
+    leader's batches as they are.
     """
 
     CLIENT = "client"
@@ -84,12 +85,12 @@ class AppendOrigin(Enum):
 
 
 class InvalidRecordsError(KafkaError):
-    """A batch is refused for what is in some of its records."""
+    """A batch is refused because some of its records are invalid."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(code, message)
         self.record_errors = record_errors
-        """(index in the batch, what is wrong) of each bad record; may be empty."""
+        """(index in the batch, message) for each bad record; may be empty."""
 
 
 class DecompressedTooLargeError(KafkaError):
@@ -108,9 +109,9 @@ class PreparedBatch:
 
     def __init__(self, header: BatchHeader, buffer: memoryview, marker: TransactionMarker | None) -> None:
         self.header = header
-        """As in `buffer`; `PreparedBatches.assign` gives it its base offset."""
+        """The header in `buffer`. `PreparedBatches.assign` sets its base offset."""
         self.buffer = buffer
-        """All of its bytes, writable."""
+        """The bytes of the batch, writable."""
         self.marker = marker
         """The marker, if it is a control batch that ends a transaction."""
 
@@ -128,7 +129,7 @@ class PreparedBatches:
     def assign(self, next_offset: int, *, leader_epoch: int, log_append_time: int = NO_TIMESTAMP) -> int:
         """Give the batches the offsets from `next_offset` on; return the offset after them.
 
-        They get their LogAppendTime too, if it is set. This can be repeated.
+        They get `log_append_time` too, if it is set. This can be repeated.
         """
         for batch in self.batches:
             buffer = batch.buffer
@@ -141,22 +142,31 @@ class PreparedBatches:
 
 
 def codec_of(records: memoryview | bytes) -> int:
-    """The codec number of the first batch, known or not; 0 if there are too few bytes."""
+    """The codec number of the first batch, which may be unknown; 0 if there are too few bytes."""
     return records[_CODEC_AT] & _CODEC_MASK if len(records) >= HEADER_SIZE else 0
 
 
-def slow_bytes(records: memoryview) -> int:
-    """How many of these bytes take long to check, each by itself.
+def is_transactional(records: memoryview) -> bool:
+    """Whether the first batch is part of a transaction; False for a message set."""
+    return (
+        len(records) >= HEADER_SIZE
+        and records[_MAGIC_AT] == MAGIC
+        and bool(records[_CODEC_AT] & TRANSACTIONAL)
+    )
 
-    These are the bytes to decompress, or all of them if the walker is not compiled.
+
+def slow_bytes(records: memoryview) -> int:
+    """The number of bytes that are slow to check.
+
+    All are if they have to be decompressed, or if the walker is not compiled.
     """
     return len(records) if codec_of(records) or record_walker.Walker is PureWalker else 0
 
 
 def decompressed_at_once() -> int:
-    """How many bytes the batches of a request may decompress to on the event loop.
+    """The most bytes to which the batches of a request may decompress on the event loop.
 
-    That is some milliseconds' work.
+    They take some milliseconds.
     """
     compiled = record_walker.Walker is not PureWalker
     return _DECOMPRESSED_AT_ONCE if compiled else _DECOMPRESSED_AT_ONCE_PURELY
@@ -191,20 +201,20 @@ def prepare_batches(
     `records` is changed in place, later by `assign` too, unless it is read-only: then it is copied.
 
     Raises:
-        InvalidRecordsError: what is wrong with some records.
+        InvalidRecordsError: some records are invalid.
         DecompressedTooLargeError: a batch decompresses to more than `max_decompressed` bytes.
-        KafkaError: what is wrong with a batch.
+        KafkaError: a batch is invalid.
     """
-    whole = memoryview(records)
-    if whole.readonly:
-        whole = memoryview(bytearray(whole))
-    end = len(whole)
+    data = memoryview(records)
+    if data.readonly:
+        data = memoryview(bytearray(data))
+    end = len(data)
     batches: list[PreparedBatch] = []
     position = nbytes = record_count = 0
     while position < end:
         if batches and origin is AppendOrigin.CLIENT:
             raise _invalid("A produce request may hold one record batch for each partition, not more.")
-        header, buffer = _next_batch(whole, position)
+        header, buffer = _next_batch(data, position)
         position += header.size
         if origin is not AppendOrigin.REPLICATION and header.size > config.max_message_bytes:
             raise too_large(header.size, config)
@@ -228,7 +238,7 @@ def prepare_batches(
 def prepare_converted(
     batch: bytearray, *, compression: Compression, config: LogConfig, now_ms: int
 ) -> PreparedBatches:
-    """Check and compress the uncompressed batch that a message set of a client became.
+    """Check and compress the uncompressed batch that a message set was converted to.
 
     Args:
         compression: the client's codec, which the topic may keep.
@@ -258,19 +268,19 @@ def _check_segment_size(nbytes: int, config: LogConfig) -> None:
         )
 
 
-def _next_batch(whole: memoryview, position: int) -> tuple[BatchHeader, memoryview]:
-    """Header and bytes of the batch at `position`."""
+def _next_batch(data: memoryview, position: int) -> tuple[BatchHeader, memoryview]:
+    """The header and bytes of the batch at `position`."""
     try:
-        header = read_header(whole, position)
+        header = read_header(data, position)
     except DecodeError as error:
         raise _invalid(f"No record batch: {error}.") from None
     if header.magic != MAGIC:
         raise _invalid(f"Record batches must have magic 2, not {header.magic}.")
-    if header.size > len(whole) - position:
-        raise _invalid(f"A record batch of {header.size} bytes ends after {len(whole) - position} bytes.")
-    if position == 0 and header.size == len(whole):
-        return header, whole
-    return header, whole[position : position + header.size]
+    if header.size > len(data) - position:
+        raise _invalid(f"A record batch of {header.size} bytes ends after {len(data) - position} bytes.")
+    if position == 0 and header.size == len(data):
+        return header, data
+    return header, data[position : position + header.size]
 
 
 def _validate(
@@ -282,9 +292,9 @@ def _validate(
     max_decompressed: int,
     codec: Compression | None,
 ) -> tuple[BatchHeader, memoryview]:
-    """Check a batch and its records; return header and bytes of what is to be stored.
+    """Check a batch and its records; return the header and bytes of the batch to store.
 
-    It is stored with `codec`, if one is given.
+    It is compressed with `codec`, if one is given.
     """
     _check_header(header, origin)
     try:
@@ -303,7 +313,7 @@ def _validate(
     if codec is None or codec == header.compression or header.is_control:
         return header, buffer
     level = _level(codec, config)
-    limit = max(max_decompressed, header.size)  # what came uncompressed is as large as it is
+    limit = max(max_decompressed, header.size)  # an uncompressed batch may be larger than the limit
     buffer = memoryview(recompress_batch(buffer, 0, header, codec, level=level, limit=limit))
     if len(buffer) > config.max_message_bytes:
         raise too_large(len(buffer), config)
@@ -311,7 +321,7 @@ def _validate(
 
 
 def _check_header(header: BatchHeader, origin: AppendOrigin) -> None:
-    """What the header alone shows (LogValidator.validateBatch)."""
+    """Check the header of a batch (LogValidator.validateBatch)."""
     try:
         _ = header.compression
     except DecodeError as error:
@@ -343,7 +353,7 @@ def _check_header(header: BatchHeader, origin: AppendOrigin) -> None:
 def _check_timestamps(
     header: BatchHeader, buffer: memoryview, summary: BatchSummary, config: LogConfig, now_ms: int
 ) -> None:
-    """Each record's time must be near the broker's; records may also have none (-1)."""
+    """Check that each record's timestamp is near the broker's time, or is -1."""
     earliest = max(now_ms - config.message_timestamp_before_max_ms, 0)
     latest = now_ms + config.message_timestamp_after_max_ms
     if summary.max_timestamp <= latest and (
@@ -370,7 +380,7 @@ def _null_keys(header: BatchHeader, buffer: memoryview, summary: BatchSummary) -
 
 
 def _explained(header: BatchHeader, buffer: memoryview) -> list[Record]:
-    """The records of a batch that is to be refused, unless they are many."""
+    """The records of a batch to refuse; none if there are too many to explain each error."""
     if header.record_count > _EXPLAINED_RECORDS:
         return []
     try:
@@ -387,7 +397,7 @@ def _marker(header: BatchHeader, buffer: memoryview) -> TransactionMarker | None
 
 
 def _level(codec: Compression, config: LogConfig) -> int | None:
-    """The compression level that the topic wants; None if the codec has none."""
+    """The topic's compression level for a codec; None if the codec has none."""
     if codec == Compression.GZIP:
         return config.compression_gzip_level
     if codec == Compression.LZ4:

@@ -1,7 +1,7 @@
 """Batches of a segment file, many at a time, each complete and with a valid CRC.
 
-The file may be written, renamed or deleted meanwhile: the open file is read up to the requested offset, and
-nothing after it. Memory is one chunk, or the largest batch if that is larger.
+A broker may write, rename or delete the file meanwhile: the file stays open and is read up to the requested
+offset only. The memory used is one chunk, or the largest batch if that is larger.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHUNK = 4 << 20
 
 
 class Chunk(NamedTuple):
-    """Batches by their position in `data`, which is valid until the next chunk is read."""
+    """Batches, with their positions in `data`; `data` is valid until the next chunk is read."""
 
     data: memoryview
     position: int

@@ -14,7 +14,7 @@ _OLD_CRC_FROM = 16
 
 
 def damaged(path: str, position: int, reason: str, offset: int | None = None) -> LogSourceError:
-    """Return the error for damage at byte `position`; `offset` is the first that is concerned."""
+    """Return the error for damage at byte `position`; `offset` is the first damaged offset."""
     remedy = "Restore the file from a replica or a backup"
     if offset is not None:
         remedy += f", or read only up to offset {offset} (endingOffsets)"
@@ -44,8 +44,8 @@ def check_batch(path: str, position: int, batch: Buffer, at: int, header: BatchH
     if header.magic in (0, 1) and _is_old_message(batch, at, header):
         topic_partition = os.path.basename(os.path.dirname(path))
         raise LogSourceError(
-            f"{topic_partition} holds messages in format v{header.magic}, from clients before Kafka 0.11 "
-            f"({path}, byte {position}): only format v2 can be read from files. Read it through a broker."
+            f"{topic_partition} holds messages in format v{header.magic}, from before Kafka 0.11 "
+            f"({path}, byte {position}): only format v2 can be read from files. Read the topic from a broker."
         )
     raise damaged(path, position, f"no batch begins there (magic {header.magic})")
 

@@ -4,29 +4,27 @@ What a checkpoint means depends on who wrote it and when:
 
 - `replication-offset-checkpoint` has the high watermarks. A broker writes it every 5 seconds while it runs
   (replica.high.watermark.checkpoint.interval.ms) and at a clean stop, so it may be out of date after a crash
-  and while a broker is running. A log of Apache Kafka is read up to its high watermark and no further, since
-  other replicas may lack what lies above. A kafkapy broker that keeps its metadata in its own directory
-  (`metadata.db`) is the sole replica: nothing truncates its log, and a restart serves all of it. So its logs
-  are read to the log end offset. So is a log without a line in the file, such as that of a topic that is
-  younger than the checkpoint.
+  and while a broker is running. A log of Apache Kafka is read up to its high watermark, since other replicas
+  may lack the records above it. A kafkapy broker that keeps its metadata in its own directory (`metadata.db`)
+  is the only replica: nothing truncates its log, and it serves all of it after a restart. So its logs are
+  read up to the log end offset. A log without a line in the file is read to its end too: its topic may be
+  newer than the checkpoint.
 - `log-start-offset-checkpoint` has the log start offsets that DeleteRecords raised. A running broker writes
   it every minute; what was deleted since then is still read.
-- `recovery-point-offset-checkpoint` says up to where a log is known to be on disk: what is wrong below is
-  damage, not the end of the log.
+- `recovery-point-offset-checkpoint` has the offsets up to which logs are known to be on disk: bad bytes below
+  such an offset are damage, not the end of the log.
 - `.kafka_cleanshutdown` exists only after a clean stop: then all checkpoints are exact.
 
-A copied directory is read like one whose broker crashed. A copy without `replication-offset-checkpoint` is
-read to the end of its logs.
+A copied directory is read like one whose broker crashed. If the copy has no
+`replication-offset-checkpoint`, its logs are read to their ends.
 """
 
 from __future__ import annotations
 
 import difflib
 import errno
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.checkpoints import (
@@ -37,17 +35,16 @@ from kafkapy.storage.disk.checkpoints import (
     CorruptCheckpointError,
     read_offsets,
 )
+from kafkapy.storage.disk.directory_names import METADATA_FILE, DirectoryKind, parse_directory_name
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
-METADATA_FILE: Final = "metadata.db"
-_PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _MANY = 5
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionDirectory:
-    """A partition's directory, and what the checkpoints say of it."""
+    """A partition's directory, and what the checkpoints say about it."""
 
     topic_partition: TopicPartition
     path: str
@@ -97,10 +94,10 @@ def _scan(files: ReadOnlyFiles, path: str) -> list[PartitionDirectory]:
         raise LogSourceError(_unreadable(path, error)) from None
     partitions = []
     for name in names:
-        match = _PARTITION.fullmatch(name)
-        if match is None:
+        parsed = parse_directory_name(name)
+        if parsed is None or parsed.kind is not DirectoryKind.LOG:
             continue
-        each = TopicPartition(match[1], int(match[2]))
+        each = parsed.topic_partition
         watermark = watermarks.get(each)
         partitions.append(
             PartitionDirectory(
@@ -137,6 +134,6 @@ def _missing_topic(topic: str, known: set[str], path: str) -> str:
         return f"There is no topic {topic} in {path}; did you mean {' or '.join(names)}?"
     topics = sorted(name for name in known if not name.startswith("__"))
     if not topics:
-        return f"There is no topic {topic} in {path}, nor any other: is it the data directory of a broker?"
+        return f"There is no topic {topic} in {path}, nor any other: name the data directory of a broker."
     more = f" and {len(topics) - _MANY} more" if len(topics) > _MANY else ""
     return f"There is no topic {topic} in {path}; there are {', '.join(topics[:_MANY])}{more}."

@@ -4,4 +4,4 @@ from kafkapy.errors import UserError
 
 
 class LogSourceError(UserError):
-    """The data directory lacks what was asked for, or a file of it is damaged; one line."""
+    """A log cannot be read: it does not exist, or is damaged. The message is one line."""

@@ -1,14 +1,14 @@
-"""What may be read of a partition's log, by its files at one moment.
+"""The part of a partition's log that may be read, according to its files at one moment.
 
     log start offset    the first segment's base offset, or the checkpointed one if that is higher
-    end offset          the end of the whole batches, or the checkpointed high watermark if there may be other
-                        replicas (data_directory.py)
-    last stable offset  where read_committed ends (transactions.py)
+    end offset          the end of the last whole batch, or the checkpointed high watermark if there may be
+                        other replicas (data_directory.py)
+    last stable offset  the offset at which read_committed readers stop (transactions.py)
 
-Crash story: only the last segment can end in a torn batch. It is not read, since recovery would truncate it.
-What a checkpoint says was on disk, but is missing or cannot be read, is damage and an error. A broker may
-append, roll, delete and compact meanwhile. Appends lie after the end offset, which does not move. If a
-segment was renamed before it was opened, `read_log` looks again.
+Crash story: only the last segment can end in a torn batch. The batch is not read, since recovery would
+truncate it. If something was on disk according to a checkpoint, and is missing or cannot be read, that is
+damage and an error. A broker may append, roll, delete and compact meanwhile. The end offset does not move, so
+later appends are not read. If a segment was renamed before it was opened, `read_log` tries again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ class OfflineLog:
         segments = self._listing.segments
         first = segments[0].base_offset if segments else 0
         self.log_start_offset = max(first, directory.log_start_offset)
-        self.end_offset = max(self._find_end(), self.log_start_offset)
+        try:
+            self.end_offset = max(self._find_end(), self.log_start_offset)
+        except BaseException:
+            self.close()
+            raise
 
     def _find_end(self) -> int:
         directory, segments = self.directory, self._listing.segments
@@ -55,8 +59,8 @@ class OfflineLog:
         if directory.clean and log_end_offset < directory.promised:
             raise LogSourceError(
                 f"{directory.path} ends at offset {log_end_offset}, but everything up to offset "
-                f"{directory.promised - 1} was on disk when the broker stopped. Restore it from a replica "
-                f"or a backup."
+                f"{directory.promised - 1} was on disk when the broker stopped. Restore the directory from a "
+                f"replica or a backup."
             )
         return log_end_offset if watermark is None else min(watermark, log_end_offset)
 
@@ -76,7 +80,7 @@ class OfflineLog:
         The timestamp is in milliseconds. If no record is as new, the end offset is returned.
 
         Raises:
-            LogSourceError: the log is damaged where it was searched.
+            LogSourceError: the part of the log that was searched is damaged.
         """
         try:
             segments = self.segments_from(self.log_start_offset)
@@ -90,10 +94,10 @@ class OfflineLog:
     # --- transactions ---------------------------------------------------------------------------------------
 
     def last_stable_offset(self, tracker: TransactionTracker) -> int:
-        """Return where a read_committed reader stops; `tracker` may know a part of the log."""
+        """Return the last stable offset; `tracker` may have followed a part of the log already."""
         end = self.end_offset
         if self.directory.clean and not self._listing.snapshots:
-            # A clean stop leaves a snapshot: without one there never was a producer with an id.
+            # A clean stop writes a snapshot. Without one, no producer with an id ever wrote.
             return end
         tracker.begin(self._files, self.directory.path, self._listing.snapshots, self.log_start_offset, end)
         tracker.follow(self.segments_from(tracker.position), end)
@@ -117,19 +121,19 @@ class OfflineLog:
                     break
         except CorruptTransactionIndexError as error:
             raise LogSourceError(
-                f"{error}: start a broker on the directory, which rebuilds the index."
+                f"{error}: start a broker on the directory; it rebuilds the index."
             ) from None
         followed = (txn for txn in tracker.aborted if txn.last_offset >= start and txn.first_offset < end)
         return sorted({*found, *followed})
 
     def keeps_its_files(self) -> bool:
-        """Return whether the segments still have the names that they had at first."""
+        """Return whether the segments still have the names that were listed."""
         now = list_partition(self._files, self.directory.path)
         return self._listing.names <= now.names
 
 
 def read_log(files: ReadOnlyFiles, directory: PartitionDirectory, look: Callable[[OfflineLog], T]) -> T:
-    """Return what `look` finds in the log, if the files kept their names meanwhile.
+    """Return what `look` finds in the log; try again if files were renamed meanwhile.
 
     Raises:
         LogSourceError: the log is damaged or cannot be read.
@@ -144,7 +148,7 @@ def read_log(files: ReadOnlyFiles, directory: PartitionDirectory, look: Callable
             finally:
                 log.close()
         except (FileNotFoundError, CorruptIndexError):
-            continue  # renamed, or trimmed when the segment was closed
+            continue  # renamed; or the index was trimmed when its segment was closed
         except OSError as error:
             raise LogSourceError(f"{directory.path} cannot be read: {error.strerror or error}.") from None
     raise LogSourceError(f"The files in {directory.path} keep changing; try again.")

@@ -1,35 +1,32 @@
-"""A segment of a log that a broker may be writing: read as it is, never repaired.
+"""A segment of a log that a broker may be writing: it is read as it is, and never repaired.
 
-It walks and searches as the segment of a broker does (storage/log/segment.py), with these differences:
+It reads and searches as a broker's segment does (storage/log/segment.py), with these differences:
 
-- Indexes are hints. The index of the active segment is preallocated with zeros, which are no entries. Without
-  an index, or with one that is torn or wrong, the segment is scanned from its start. No index is rebuilt.
-- The `.log` file may be renamed at any time: retention and compaction rename what they remove to `.deleted`,
-  and what compaction wrote is a `.swap` for a moment. Whichever exists is opened.
+- Indexes may be wrong. The index of the active segment is preallocated with zeros, which are not entries. If
+  an index is missing, torn or wrong, the segment is scanned from its start. No index is rebuilt.
+- The `.log` file may be renamed at any time: retention and compaction rename the files that they remove to
+  `.deleted`, and a file that compaction wrote is a `.swap` for a moment. The one that exists is opened.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import Final
 
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import HEADER_SIZE, MAGIC, read_header
-from kafkapy.storage.disk.files import File
+from kafkapy.storage.disk.file_names import DELETED_SUFFIX, SWAP_SUFFIX, TXN_INDEX_SUFFIX
+from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.batches import BadBatchError, BatchPlace
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.log.segment import DELETED_SUFFIX, TXN_INDEX_SUFFIX, Segment
+from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.txn_index import TransactionIndex
 from kafkapy.storage.offline.damage import check_batch, damaged
 from kafkapy.storage.offline.offline_error import LogSourceError
-from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-
-SWAP_SUFFIX: Final = ".swap"
 
 _CONFIG = LogConfig()
 _ZEROS_LOOKED_AT = 1 << 16
-"""How many zeros in a row are taken for space that was allocated but not written yet."""
+"""If so many bytes are zeros, they count as space that was allocated and not yet written."""
 
 
 class OfflineSegment(Segment):
@@ -38,7 +35,7 @@ class OfflineSegment(Segment):
     __slots__ = ("_reader", "suffix")
 
     def __init__(
-        self, files: ReadOnlyFiles, directory: str, base_offset: int, *, size: int, suffix: str = ""
+        self, files: FileSystem, directory: str, base_offset: int, *, size: int, suffix: str = ""
     ) -> None:
         """Make a segment whose file names ended with `suffix` when the directory was listed."""
         super().__init__(files, directory, base_offset, _CONFIG, size=size, now_ms=0, new=False)
@@ -49,7 +46,7 @@ class OfflineSegment(Segment):
 
     @property
     def file(self) -> File:
-        """Open the `.log` file, whatever its name is by now, and set `size` to its size.
+        """Open the `.log` file under the name that it has now, and set `size` to its size.
 
         Raises:
             FileNotFoundError: the file is gone.
@@ -63,7 +60,7 @@ class OfflineSegment(Segment):
         for suffix in (self.suffix, "", SWAP_SUFFIX, DELETED_SUFFIX):
             with contextlib.suppress(FileNotFoundError):
                 return self._files.open(self.path + suffix)
-        # The swap ended between the two attempts.
+        # The swap ended after the name without a suffix was tried.
         return self._files.open(self.path)
 
     @property
@@ -74,8 +71,8 @@ class OfflineSegment(Segment):
     def find_end(self, promised: int) -> int:
         """Return the offset after the last whole batch, and set `size` to where that batch ends.
 
-        A batch that is being written or torn is left out. What cannot be read is damage if it lies below
-        `promised`, which a checkpoint says was on disk, or if whole batches follow it.
+        A torn batch, or one that is being written, does not count. Bytes that cannot be read are damage if
+        they are below `promised`, the offset up to which everything was on disk, or if whole batches follow.
 
         Raises:
             LogSourceError: the segment is damaged, or of an old message format.
@@ -89,7 +86,7 @@ class OfflineSegment(Segment):
         except BadBatchError as error:
             unwritten = self._is_unwritten(error.position)
             if unwritten and self._reader.size_of(self.file) != self.size:
-                # It is being written, whatever a checkpoint says of an earlier topic with the same name.
+                # It is being written. The checkpoint may be that of an earlier topic with the same name.
                 return self.find_end(promised)
             if next_offset < promised or not unwritten:
                 raise self._not_a_batch(error, next_offset) from None
@@ -130,7 +127,7 @@ class OfflineSegment(Segment):
         return damaged(self.path, error.position, error.reason, offset)
 
     def _is_sound(self, place: BatchPlace) -> bool:
-        """Return whether the CRC of a last batch is right."""
+        """Return whether the last batch has the right CRC."""
         data = self.read(place.position, place.size)
         try:
             check_batch(self.path, place.position, data, 0, read_header(data))
@@ -139,13 +136,13 @@ class OfflineSegment(Segment):
         return True
 
     def read(self, position: int, nbytes: int) -> bytes:
-        """Read bytes of the file; only at its end there are fewer."""
+        """Read `nbytes` bytes of the file, or fewer at its end."""
         return self._files.read_at(self.file, nbytes, position)
 
     # --- indexes --------------------------------------------------------------------------------------------
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """Return offset and position of the last index entry at or below `offset` with a batch."""
+        """Return offset and position of the last index entry up to `offset`, if a batch is there."""
         found, position = super().lookup(offset)
         return (found, position) if self._begins_batch(position, found) else (self.base_offset, 0)
 

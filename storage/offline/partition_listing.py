@@ -2,26 +2,29 @@
 
 Compaction writes `.cleaned` files, renames them to `.swap` from the highest offset down, renames what they
 replace to `.deleted`, and removes the suffix `.swap`. Retention renames files to `.deleted`, and they are
-removed after file.delete.delay.ms. So at each moment the log consists of the files without a suffix. If a
-swap is under way or was interrupted, `.swap` files take the place of those that they replace
-(storage/recovery/recovery.py completes the swap in the same way). A directory is listed until two lists in a
-row agree, since a rename may hide a file from a list.
+removed after file.delete.delay.ms. So the log consists of the files without a suffix. If a swap is under way
+or was interrupted, `.swap` files count instead of the files that they replace
+(storage/recovery/leftovers.py completes the swap in the same way). A directory is listed until two lists in a
+row agree, since a list may miss a file that is renamed meanwhile.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
+from kafkapy.storage.disk.file_names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    parse_file_name,
+)
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.batches import BadBatchError
-from kafkapy.storage.log.producer_snapshots import snapshot_offset
-from kafkapy.storage.log.segment import DELETED_SUFFIX
 from kafkapy.storage.offline.offline_error import LogSourceError
-from kafkapy.storage.offline.offline_segment import SWAP_SUFFIX, OfflineSegment
-from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+from kafkapy.storage.offline.offline_segment import OfflineSegment
 
-_CLEANED_SUFFIX = ".cleaned"
-_LOG_FILE = re.compile(r"([0-9]{20})\.log(|\.swap|\.deleted|\.cleaned)")
 _ATTEMPTS = 100
 
 
@@ -47,7 +50,7 @@ class Listing:
             segment.close_files()
 
 
-def list_partition(files: ReadOnlyFiles, directory: str) -> Listing:
+def list_partition(files: FileSystem, directory: str) -> Listing:
     """Return the files of the partition in `directory`.
 
     Raises:
@@ -69,25 +72,24 @@ def list_partition(files: ReadOnlyFiles, directory: str) -> Listing:
     raise LogSourceError(f"The files in {directory} keep changing; try again.")
 
 
-def _list(files: ReadOnlyFiles, directory: str) -> Listing:
+def _list(files: FileSystem, directory: str) -> Listing:
     found: dict[str, dict[int, OfflineSegment]] = {"": {}, SWAP_SUFFIX: {}, DELETED_SUFFIX: {}}
     cleaned: list[int] = []
     snapshots: list[int] = []
     for entry in files.scan(directory):
-        offset = snapshot_offset(entry.name)
-        if offset is not None:
-            snapshots.append(offset)
-        match = _LOG_FILE.fullmatch(entry.name)
-        if match is None:
+        parsed = parse_file_name(entry.name)
+        if parsed is None:
             continue
-        base_offset, suffix = int(match[1]), match[2]
-        if suffix == _CLEANED_SUFFIX:
-            cleaned.append(base_offset)
+        offset, suffix, mark = parsed
+        if suffix == SNAPSHOT_SUFFIX and not mark:
+            snapshots.append(offset)
+        if suffix != LOG_SUFFIX:
+            continue
+        if mark == CLEANED_SUFFIX:
+            cleaned.append(offset)
         else:
             size = entry.stat().st_size
-            found[suffix][base_offset] = OfflineSegment(
-                files, directory, base_offset, size=size, suffix=suffix
-            )
+            found[mark][offset] = OfflineSegment(files, directory, offset, size=size, suffix=mark)
     segments = found[""]
     complete = {
         base: each for base, each in found[SWAP_SUFFIX].items() if base < min(cleaned, default=base + 1)
@@ -112,7 +114,7 @@ def _end_of_swap(segment: OfflineSegment) -> int:
         for place in segment.places():
             end = place.last_offset + 1
     except BadBatchError:
-        pass  # the reader of the segment reports what is wrong
+        pass  # reported when the segment is read
     finally:
         segment.close_files()
     return end

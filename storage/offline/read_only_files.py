@@ -26,12 +26,8 @@ class ReadOnlyFiles(FileSystem):
     __slots__ = ()
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open a file for reading, whatever `create` says."""
+        """Open a file for reading; `create` is ignored."""
         return File(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-
-    def size_of(self, file: File) -> int:
-        """Return the size of an open file, whatever its name is by now."""
-        return os.fstat(file.fd).st_size
 
     def is_locked(self, path: str) -> bool:
         """Return whether a broker holds the lock of `FileSystem.lock`, without taking it."""
@@ -41,7 +37,7 @@ class ReadOnlyFiles(FileSystem):
             return False
         try:
             if _F_OFD_GETLK is None or sys.platform != "linux":
-                # Such a lock cannot be queried, only tried: shared, and for a moment.
+                # Such a lock cannot be queried. So a shared lock is tried, and released at once.
                 fcntl.lockf(file.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return False
             wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -53,7 +49,7 @@ class ReadOnlyFiles(FileSystem):
             file.release()
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise OSError(errno.EROFS, "a reader must not change files")
+        raise OSError(errno.EROFS, "these files are read only")
 
     create = write_at = truncate = allocate = sync_data = sync_path = sync_directory = _refuse
     rename = link = copy = unlink = make_directory = make_directories = remove = _refuse

@@ -1,8 +1,8 @@
-"""Which transactions of a log are open at an offset, and which were aborted.
+"""The transactions of a log that are open at an offset, and those that were aborted.
 
 A read_committed reader stops at the last stable offset, which is the first offset of the earliest open
-transaction, and leaves out the records of aborted transactions. Both follow from the log itself since the
-newest producer snapshot, which is as old as the active segment. Earlier aborted transactions are in the
+transaction. It skips the records of aborted transactions. Both are found by reading the newest producer
+snapshot, which is as old as the active segment, and the log after it. Earlier aborted transactions are in the
 `.txnindex` of the closed segments (storage/log/txn_index.py). The index of the active segment is not enough:
 a running broker writes an abort marker before its index entry, and a crash may lose the entry.
 
@@ -15,8 +15,9 @@ from collections.abc import Iterable, Sequence
 
 from kafkapy.protocol.errors import DecodeError, KafkaError
 from kafkapy.protocol.records import CONTROL, HEADER_SIZE, TRANSACTIONAL, read_header
+from kafkapy.storage.disk.file_names import SNAPSHOT_SUFFIX, path_stem
 from kafkapy.storage.log.batches import BadBatchError
-from kafkapy.storage.log.producer_snapshots import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
+from kafkapy.storage.log.producer_snapshots import CorruptSnapshotError, decode_snapshot
 from kafkapy.storage.log.producers import ProducerStates
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.offline.damage import damaged
@@ -27,7 +28,7 @@ _FOREVER = 2**63 - 1
 
 
 class TransactionTracker:
-    """Follows the transactions of one log, and can go on later where it stopped."""
+    """Follows the transactions of one log; a later call continues where the last one stopped."""
 
     __slots__ = ("_aborted", "_begun", "_states")
 
@@ -49,13 +50,13 @@ class TransactionTracker:
     def begin(
         self, files: ReadOnlyFiles, directory: str, snapshots: Iterable[int], start: int, end: int
     ) -> None:
-        """Begin with the newest good snapshot from offset `start` to `end`, or else at `start`."""
+        """Begin with the newest good snapshot from `start` to `end`; if there is none, at `start`."""
         if self._begun:
             return
         self._begun = True
         for offset in sorted((each for each in snapshots if start < each <= end), reverse=True):
             try:
-                producers = decode_snapshot(files.read(f"{directory}/{offset:020d}{SNAPSHOT_SUFFIX}"))
+                producers = decode_snapshot(files.read(path_stem(directory, offset) + SNAPSHOT_SUFFIX))
             except (CorruptSnapshotError, FileNotFoundError):
                 continue
             self._states.restore(producers, offset)
@@ -63,7 +64,7 @@ class TransactionTracker:
         self._states.clear(start)
 
     def follow(self, segments: Iterable[OfflineSegment], end: int) -> None:
-        """Follow the batches below `end`, from where the last call stopped.
+        """Follow the batches below `end`, from the offset at which the last call stopped.
 
         Raises:
             LogSourceError: a segment is damaged.

@@ -4,18 +4,18 @@ In passes:
 
 1. Leftovers of deletions and of interrupted compaction are removed or completed (`.deleted`, `.cleaned`,
    `.swap`). Index files without a segment are removed.
-2. After a clean stop the segments are taken as they are; an index that cannot be right is rebuilt from its
+2. After a clean stop the segments are used as they are; an index that cannot be right is rebuilt from its
    segment. Otherwise every segment that reaches above the recovery point is read again: each batch must have
    a sane header, a valid CRC and offsets above those before it. Indexes, leader epochs and producer states
    are built from what is read.
-3. The log is truncated at the first bad batch, if that lies above the recovery point: there a crash may have
-   left a torn or missing write, and nothing was promised. Below the recovery point everything was on disk
-   once, so a bad batch is damage. Truncating there, as Apache Kafka does, would throw away good records after
-   it. Instead the damaged range is noted (damage.py), and what lies before and after it is served. A log that
-   lost its end goes on at the recovery point.
-4. With durability=fsync what was accepted is synced before it is served, so that a second crash cannot take
-   back what somebody read after the first. (Apache Kafka leaves that to the page cache.) If there are many
-   logs, all is synced at once, when the last is loaded (log_loading.py).
+3. If the first bad batch lies above the recovery point, the log is truncated there: a crash may have left a
+   torn or missing write, and its records were not acknowledged. Below the recovery point everything was on
+   disk once, so a bad batch is damage. Truncating there, as Apache Kafka does, would remove good records
+   after it. Instead the damaged range is noted (damage.py), and the records before and after it are served.
+   A log that lost its end continues at the recovery point.
+4. With durability=fsync the recovered segments are synced before they are served. Otherwise a second crash
+   could remove records that were read after the first. (Apache Kafka leaves them in the page cache.) If there
+   are many logs, all are synced at once, when the last is loaded (log_loading.py).
 
 Memory is bounded by the read chunk or the largest batch.
 
@@ -33,6 +33,7 @@ from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import MAGIC, BatchHeader, read_header
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.damage.damage import DamagedRange, save_damage
+from kafkapy.storage.damage.policy import SERVE_AROUND
 from kafkapy.storage.disk.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -40,20 +41,18 @@ from kafkapy.storage.disk.checkpoints import (
     CorruptCheckpointError,
     read_partition_metadata,
 )
+from kafkapy.storage.disk.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_name
 from kafkapy.storage.disk.files import CorruptLogError, release_all
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.batches import BadBatchError, reason_against
 from kafkapy.storage.log.epochs import LeaderEpochCache
-from kafkapy.storage.log.first_read import indexed_end, quarantine
+from kafkapy.storage.log.first_read import indexed_end
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.producer_replay import load_producers
 from kafkapy.storage.log.producer_snapshots import ProducerSnapshots
 from kafkapy.storage.log.producers import ProducerStates
 from kafkapy.storage.log.segment import (
-    INDEX_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TXN_INDEX_SUFFIX,
     Segment,
 )
 from kafkapy.storage.log.segment_files import open_segments
@@ -61,7 +60,8 @@ from kafkapy.storage.log.segments import Segments
 from kafkapy.storage.log.txn_index import CorruptTransactionIndexError
 from kafkapy.storage.log.unchecked import Unchecked
 from kafkapy.storage.recovery.leftovers import finish_interrupted_work
-from kafkapy.storage.recovery.set_aside import check_aborted, set_aside
+from kafkapy.storage.recovery.repairs import Emptied, Gap, Listener, Truncated, nobody
+from kafkapy.storage.recovery.segment_damage import check_aborted, note_damage
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class LogOffsets:
     log_start_offset: int = 0
     high_watermark: int = 0
     cleaned: int = 0
-    """Below it compaction may have left gaps between segments: Apache Kafka's does."""
+    """The offset below which compaction may have left gaps between segments, as Apache Kafka's does."""
 
 
 def load_log(
@@ -86,15 +86,18 @@ def load_log(
     offsets: LogOffsets,
     clean: bool,
     producer_expiration_ms: int,
+    listener: Listener = nobody,
 ) -> PartitionLog:
-    """The log in the directory `path`. `clean` says that it was closed in order.
+    """Load the log in the directory `path`; `clean` says that it was closed cleanly.
+
+    `listener` is called with each repair that removes records.
 
     Raises:
-        CorruptLogError: it is damaged below its recovery point.
+        CorruptLogError: the log cannot be served.
         OSError: the disk failed.
     """
     return _Loader(
-        log_directory, path, topic_partition, config, offsets, clean, producer_expiration_ms
+        log_directory, path, topic_partition, config, offsets, clean, producer_expiration_ms, listener
     ).load()
 
 
@@ -110,8 +113,10 @@ class _Loader:
         offsets: LogOffsets,
         clean: bool,
         producer_expiration_ms: int,
+        listener: Listener,
     ) -> None:
         self._log_directory = log_directory
+        self._listener = listener
         self._files = log_directory.files
         self._path = path
         self._topic_partition = topic_partition
@@ -130,6 +135,16 @@ class _Loader:
         self._end_offset = 0
 
     def load(self) -> PartitionLog:
+        try:
+            return self._load()
+        except BaseException:
+            for segment in self._segments:
+                # Entries that are not written yet are lost; the next attempt adds them again.
+                for user in (segment.offset_index, segment.time_index, segment.txn_index, segment):
+                    user.close_file()
+            raise
+
+    def _load(self) -> PartitionLog:
         finish_interrupted_work(self._log_directory, self._path)
         found = open_segments(self._log_directory, self._path, self._config, self._now_ms)
         self._segments, self._snapshots, self._names = found
@@ -138,8 +153,8 @@ class _Loader:
         start = self._check_clean() if self._clean else self._offsets.recovery_point
         self._clean = start is None
         end_offset = self._end_offset if start is None else self._recover(start)
-        if end_offset < self._floor:
-            end_offset = self._quarantine_end(end_offset)
+        if end_offset < self._durable_offset:
+            end_offset = self._note_lost_end(end_offset)
         if end_offset < self._offsets.log_start_offset:
             end_offset = self._start_anew(end_offset)
         if not self._segments:
@@ -172,10 +187,10 @@ class _Loader:
         return log
 
     @property
-    def _floor(self) -> int:
+    def _durable_offset(self) -> int:
         """The offset below which everything was on disk once.
 
-        Two files say so: one that is damaged does not invent offsets.
+        The recovery point and the high watermark are in two files; if one is damaged, the other limits it.
         """
         point, high_watermark = self._offsets.recovery_point, self._offsets.high_watermark
         return min(point, high_watermark) if high_watermark else point
@@ -219,7 +234,7 @@ class _Loader:
     def _check_clean(self) -> int | None:
         """Find the log end offset.
 
-        If a segment is not what a clean stop leaves, return the offset to recover from.
+        Return None, or the offset to recover from if a segment is not as a clean stop leaves it.
         """
         self._end_offset = self._offsets.log_start_offset
         for segment in self._segments:
@@ -240,11 +255,14 @@ class _Loader:
         return None
 
     def _check_transactions(self, segment: Segment) -> None:
-        if f"{segment.base_offset:020d}{TXN_INDEX_SUFFIX}" in self._names:
+        if file_name(segment.base_offset, TXN_INDEX_SUFFIX) in self._names:
             check_aborted(segment, Segments(self._segments))
 
     def _first_without_aborted(self, start: int) -> int:
-        """Where the first segment below `start` with a bad transaction index begins, or `start`."""
+        """Return the first segment below `start` with a bad transaction index, by its base offset.
+
+        Without one return `start`.
+        """
         for segment in self._segments:
             if segment.base_offset >= start:
                 break
@@ -258,17 +276,16 @@ class _Loader:
         return start
 
     def _has_indexes(self, segment: Segment) -> bool:
-        names = self._names
-        stem = f"{segment.base_offset:020d}"
-        return stem + INDEX_SUFFIX in names and stem + TIME_INDEX_SUFFIX in names
+        suffixes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+        return all(file_name(segment.base_offset, suffix) in self._names for suffix in suffixes)
 
     # --- pass 2: after a crash ------------------------------------------------------------------------------
 
     def _recover(self, start: int) -> int:
         """Read again the segments that reach above `start`; return the log end offset.
 
-        The segment that ends there is read too: it may have been closed since that was the recovery point,
-        and its indexes, which are synced only then, may be missing or torn.
+        The segment that ends at `start` is read too. It may have been closed after the recovery point was
+        written, and its indexes, which are synced when it is closed, may be missing or torn.
         """
         if not self._segments:
             self._producers.clear(self._offsets.log_start_offset)
@@ -278,8 +295,11 @@ class _Loader:
         self._epochs.truncate_from_end(end_offset)
         self._load_producers(max(self._offsets.log_start_offset, self._segments[0].base_offset), end_offset)
         for index, segment in enumerate(segments):
-            if segment.base_offset > max(end_offset, self._offsets.cleaned) and end_offset >= self._floor:
-                self._drop_behind_hole(end_offset, segments[index:])
+            if (
+                segment.base_offset > max(end_offset, self._offsets.cleaned)
+                and end_offset >= self._durable_offset
+            ):
+                self._truncate_at_gap(end_offset, segments[index:])
                 break
             following = segments[index + 1].base_offset if index + 1 < len(segments) else None
             self._producers.end_offset = segment.base_offset
@@ -288,7 +308,7 @@ class _Loader:
             self._recovered.append(segment)
             end_offset, good_bytes, reason = self._recover_segment(segment, end_offset, following)
             if reason is not None:
-                self._cut(segment, good_bytes, end_offset, segments[index + 1 :], reason)
+                self._truncate(segment, good_bytes, end_offset, segments[index + 1 :], reason)
                 break
             segment.close_files()
         self._producers.end_offset = end_offset
@@ -299,14 +319,14 @@ class _Loader:
     ) -> tuple[int, int, str | None]:
         """Read all batches of a segment.
 
-        Returns the offset after the last good one, its end in the file, and what is wrong with the next.
-        `following` is where the next segment begins.
+        Return the offset after the last good batch, the position where this batch ends, and what is wrong
+        with the next batch, or None. `following` is the base offset of the next segment.
         """
         if segment.size == 0 and not self._has_indexes(segment):
             return max(end_offset, segment.base_offset), 0, None
         indexed = indexed_end(segment) if following is not None else 0
-        if segment.base_offset < self._floor:
-            self._set_aside(segment, max(end_offset, segment.base_offset), following)
+        if segment.base_offset < self._durable_offset:
+            self._note_damage(segment, max(end_offset, segment.base_offset), following)
         segment.reset_indexes()
         txn_index = segment.txn_index
         txn_index.reset()
@@ -326,44 +346,44 @@ class _Loader:
         except DecodeError as error:
             reason = str(error)
         if reason is not None:
-            return max(expected, *self._behind(segment, good_bytes)), good_bytes, reason
+            return max(expected, *self._damage_ends(segment, good_bytes)), good_bytes, reason
         segment.complete_indexes()
-        expected = max(expected, *self._behind(segment, segment.size))
-        if following is not None and expected < min(following, self._floor, indexed):
+        expected = max(expected, *self._damage_ends(segment, segment.size))
+        if following is not None and expected < min(following, self._durable_offset, indexed):
             lost = DamagedRange(segment.size, segment.size, expected, following)
-            quarantine(segment, [lost], f"the file ends at byte {segment.size}")
+            SERVE_AROUND.found(segment, [lost], f"the file ends at byte {segment.size}")
             expected = following
         return expected, good_bytes, None
 
-    def _set_aside(self, segment: Segment, expected: int, following: int | None) -> None:
-        set_aside(
+    def _note_damage(self, segment: Segment, expected: int, following: int | None) -> None:
+        note_damage(
             segment,
             expected=expected,
-            floor=self._floor,
+            durable_offset=self._durable_offset,
             following=following,
             first_epoch=self._epochs.epoch_for_offset(segment.base_offset),
             end_epoch=self._known_epoch,
             end_is_lost=bool(self._offsets.high_watermark),
         )
 
-    def _behind(self, segment: Segment, position: int) -> tuple[int, ...]:
-        """The offsets after the damage up to a position, and 0."""
+    def _damage_ends(self, segment: Segment, position: int) -> tuple[int, ...]:
+        """Return the end offset of each damaged range up to a position, and 0."""
         return (0, *(each.end_offset for each in segment.damage if each.end_position <= position))
 
-    def _quarantine_end(self, end_offset: int) -> int:
-        """Note as damage what the log lost at its end: it goes on after that."""
+    def _note_lost_end(self, end_offset: int) -> int:
+        """Note the lost end of the log as damage; return the offset after it."""
         if not self._segments or not self._offsets.high_watermark:
             raise self._corrupt(end_offset, "the log ends")
         last = self._segments[-1]
-        lost = DamagedRange(last.size, last.size, end_offset, self._floor)
-        quarantine(last, [lost], f"the file ends at byte {last.size}")
-        self._producers.end_offset = self._floor
-        return self._floor
+        lost = DamagedRange(last.size, last.size, end_offset, self._durable_offset)
+        SERVE_AROUND.found(last, [lost], f"the file ends at byte {last.size}")
+        self._producers.end_offset = self._durable_offset
+        return self._durable_offset
 
     def _reason_against(
         self, header: BatchHeader, batch: memoryview, expected: int, base_offset: int
     ) -> str | None:
-        """Why these bytes cannot be the next batch; None if they can."""
+        """Return why these bytes cannot be the next batch; None if they can."""
         if header.magic != MAGIC:
             # Zeros and torn writes have no valid CRC; a message of the old formats has one, from its magic
             # on.
@@ -377,17 +397,20 @@ class _Loader:
 
     # --- pass 3: note damage, truncate, or refuse -----------------------------------------------------------
 
-    def _cut(
+    def _truncate(
         self, segment: Segment, good_bytes: int, end_offset: int, later: list[Segment], reason: str
     ) -> None:
         """End the log after the last good batch."""
-        if end_offset < self._floor:
+        if end_offset < self._durable_offset:
             raise self._corrupt(end_offset, f"{segment.path} is bad at byte {good_bytes} ({reason})")
         logger.warning(
-            "Cutting %s at offset %d: %s at byte %d of %s. %d bytes and %d later segments go; nothing of "
-            "that was known to be on disk (recovery point %d).",
+            "Truncating %s at offset %d: %s at byte %d of %s. %d bytes and %d later segments are removed; "
+            "none of that was known to be on disk (recovery point %d).",
             *(self._topic_partition, end_offset, reason, good_bytes, segment.path),
             *(segment.size - good_bytes, len(later), self._offsets.recovery_point),
+        )
+        self._listener(
+            Truncated(segment.path, good_bytes, segment.size - good_bytes, end_offset, len(later), reason)
         )
         self._files.truncate(segment.file, good_bytes)
         segment.size = good_bytes
@@ -396,19 +419,20 @@ class _Loader:
         segment.complete_indexes()
         self._remove(later)
 
-    def _drop_behind_hole(self, end_offset: int, later: list[Segment]) -> None:
-        """End the log where the next segment does not go on.
+    def _truncate_at_gap(self, end_offset: int, later: list[Segment]) -> None:
+        """End the log before a segment that begins above the end of the one before it.
 
-        The end of the segment before was lost, or all of it. What comes after it reached the disk before what
-        came first. Kept, it would break the order of producers, who send again what was not acknowledged.
-        (Otherwise only compaction makes such holes, and only below the recovery point.)
+        The crash lost the records between them, while later records were on disk already. Keeping these would
+        break the order of the producers, which send unacknowledged records again. (Apart from a crash only
+        compaction leaves such gaps, and only below the recovery point.)
         """
         base_offset = later[0].base_offset
         logger.warning(
-            "Cutting %s at offset %d: the next segment begins at %d. %d segments go; nothing of that was "
-            "known to be on disk (recovery point %d).",
+            "Truncating %s at offset %d: the next segment begins at %d. %d segments are removed; none "
+            "of that was known to be on disk (recovery point %d).",
             *(self._topic_partition, end_offset, base_offset, len(later), self._offsets.recovery_point),
         )
+        self._listener(Gap(later[0].path, base_offset, end_offset, len(later)))
         self._remove(later)
 
     def _remove(self, segments: list[Segment]) -> None:
@@ -419,10 +443,10 @@ class _Loader:
             self._log_directory.delete_later(segment.mark_deleted(), delay)
 
     def _start_anew(self, end_offset: int) -> int:
-        """Handle a log whose every record is below the log start offset.
+        """Handle a log that ends below the log start offset.
 
-        Nothing of it is to be read any more. A crash may have taken unsynced records after older ones were
-        deleted. If not, the checkpoint is wrong.
+        A crash may have lost unsynced records after older ones were deleted. Then none of the log's records
+        may be read, and the log begins again at that offset. Otherwise the checkpoint is wrong.
         """
         start = self._offsets.log_start_offset
         if self._clean or start > self._offsets.high_watermark:
@@ -431,6 +455,7 @@ class _Loader:
             self._offsets = replace(self._offsets, log_start_offset=0)
             return end_offset
         logger.warning("%s: all segments end below the log start offset %d and go.", self._path, start)
+        self._listener(Emptied(start))
         self._remove(list(self._segments))
         self._recovered.clear()
         self._epochs.clear()
@@ -439,8 +464,6 @@ class _Loader:
 
     def _corrupt(self, end_offset: int, what: str) -> CorruptLogError:
         last = self._offsets.recovery_point - 1
-        for segment in self._segments:
-            segment.close_files()
         message = (
             f"{self._topic_partition} stays offline: {what}, at offset {end_offset}, but everything up to "
             f"offset {last} was on disk. Offsets {end_offset} to {last} may be damaged. Restore {self._path} "
@@ -453,9 +476,9 @@ class _Loader:
     # --- producers, and pass 4 ------------------------------------------------------------------------------
 
     def _load_producers(self, log_start_offset: int, end_offset: int) -> None:
-        """Bring the producer states to `end_offset`, from a snapshot and the batches after it."""
+        """Build the producer states up to `end_offset`, from a snapshot and the batches after it."""
         if self._clean and not self._snapshots.offsets:
-            # A clean stop leaves a snapshot: without one there were never any producers (as in Apache Kafka).
+            # A clean stop writes a snapshot. Without one the log never had producers (as in Apache Kafka).
             self._producers.clear(end_offset)
             return
         try:
@@ -464,7 +487,7 @@ class _Loader:
             logger.warning("Looking for damage in %s: %s", self._path, error)
             for segment, following in pairwise(self._segments):
                 if segment.base_offset < end_offset:
-                    self._set_aside(segment, segment.base_offset, following.base_offset)
+                    self._note_damage(segment, segment.base_offset, following.base_offset)
             try:
                 self._replay_producers(log_start_offset, end_offset)
             except (BadBatchError, DecodeError):
@@ -486,7 +509,7 @@ class _Loader:
         if self._log_directory.syncs_at_once:
             return
         for segment in self._recovered:
-            # An empty segment makes its indexes when it needs them; some may have been lost.
+            # An empty segment creates its indexes when it needs them; some files may be missing.
             handles = segment.flush_handles(with_indexes=segment.size > 0)
             try:
                 for handle in handles:

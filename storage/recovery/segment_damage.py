@@ -1,40 +1,41 @@
-"""What recovery notes as damage in segments that were on disk once, and what it rebuilds.
+"""Damage that recovery finds in a segment and in its transaction index.
 
-Below the recovery point nothing is torn. What cannot be read there is damage. It is noted (damage.py) before
-the segment is recovered, and recovery then leaves it out. A transaction index has no checksum; it is compared
-with the markers in the log.
+No batch below the recovery point can be torn, so bytes that cannot be read there are damage. It is noted
+(damage.py) before the segment is recovered, and recovery skips it. A transaction index has no checksum, so it
+is compared with the markers in the log.
 """
 
 from __future__ import annotations
 
 from kafkapy.protocol.records import HEADER_SIZE, BatchHeader, read_header
+from kafkapy.storage.damage.policy import SERVE_AROUND
 from kafkapy.storage.damage.survey import survey
-from kafkapy.storage.log.first_read import quarantine
 from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.segments import Segments
 from kafkapy.storage.log.txn_index import CorruptTransactionIndexError
 
 
-def set_aside(
+def note_damage(
     segment: Segment,
     *,
     expected: int,
-    floor: int,
+    durable_offset: int,
     following: int | None,
     first_epoch: int,
     end_epoch: int,
     end_is_lost: bool,
 ) -> None:
-    """Note the damage of a segment below `floor`.
+    """Note the damage of a segment below `durable_offset`.
 
-    That is the offset up to which everything was on disk.
+    Everything below that offset was on disk once.
 
     Args:
         expected: the offset after the segment before it.
-        following: where the next segment begins.
+        following: the base offset of the next segment, if there is one.
         first_epoch: the leader epoch at the beginning of the segment, -1 if unknown.
-        end_epoch: the newest leader epoch below `floor`, -1 if unknown.
-        end_is_lost: whether damage up to the end of the log can be told from a wrong `floor`.
+        end_epoch: the newest leader epoch below `durable_offset`, -1 if unknown.
+        end_is_lost: whether damage at the end of the log is noted too. It is not if
+            `durable_offset` may be wrong.
 
     Raises:
         OSError: the disk failed.
@@ -46,27 +47,26 @@ def set_aside(
         segment.size,
         base_offset=segment.base_offset,
         expected=expected,
-        end_offset=max(floor, expected) if following is None else following,
+        end_offset=max(durable_offset, expected) if following is None else following,
         end_is_known=following is not None,
-        sure_to=floor if following is None else min(floor, following),
         leader_epoch=first_epoch,
-        end_epoch=end_epoch,
+        end_epoch=end_epoch if following is None or following <= durable_offset else -1,
     )
-    damage = [damaged for damaged in found.damage if damaged.first_offset < floor]
+    damage = [damaged for damaged in found.damage if damaged.first_offset < durable_offset]
     if following is None and not end_is_lost:
         damage = [damaged for damaged in damage if damaged.end_position < segment.size]
-    quarantine(segment, damage, found.reason)
+    SERVE_AROUND.found(segment, damage, found.reason)
 
 
 def check_aborted(segment: Segment, segments: Segments) -> None:
     """Compare the aborted transactions in the index with the log.
 
-    Each must have its marker there, and its first batch, unless that was compacted away: read_committed
-    readers rely on it.
+    Each must have its marker there, and its first batch unless compaction removed it. read_committed readers
+    rely on the index.
 
     Raises:
-        CorruptTransactionIndexError: recover the segment.
-        BadBatchError: the segment is damaged; it has to be recovered too.
+        CorruptTransactionIndexError: the index is wrong; the segment must be recovered.
+        BadBatchError: the segment is damaged; it must be recovered too.
     """
     index = segment.txn_index
     index.check()
@@ -80,7 +80,7 @@ def check_aborted(segment: Segment, segments: Segments) -> None:
 
 
 def _batch_at(segment: Segment, offset: int) -> BatchHeader | None:
-    """The header of the batch that holds `offset`; None if there is none."""
+    """Return the header of the batch that holds `offset`; None if there is none."""
     place = segment.find(offset)
     if place is None or place.base_offset > offset:
         return None
