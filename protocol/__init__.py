@@ -1,6 +1,6 @@
-"""Kafka's wire protocol and record format: bytes to objects and back.
+"""Kafka's wire protocol and record format: encoding and decoding.
 
-Nothing here does I/O or uses asyncio.
+No module here does I/O or uses asyncio.
 """
 
 if __name__ != "kafkapy.protocol":

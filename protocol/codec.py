@@ -5,8 +5,8 @@ a millisecond, and then kept. `reference` is a slow codec without generated code
 
 `decode` returns str, int, bool, float, bytes (also for UUIDs), lists and structs. `records` are a memoryview
 of the decoded data, not a copy; it is writable if the data is. Bytes after the message are ignored, as in
-Kafka. Unknown tagged fields are skipped and lost. Decoding raises no error but DecodeError, whatever the
-bytes.
+Kafka. Unknown tagged fields are skipped and lost. Whatever the bytes, decoding raises no other error than
+DecodeError.
 """
 
 import linecache
@@ -24,9 +24,9 @@ from kafkapy.protocol.types import Part
 DEFAULT_BUDGET = 200_000
 """How many values (structs, strings, numbers …) the arrays of one message may hold.
 
-At worst decoding takes 17 MB of objects and a fifth of a second. There is room for 22,000 partitions in a
-Fetch and 66,000 topics in a Metadata request. A caller that reads more from a peer that it trusts passes a
-larger budget. See `decoder_source`."""
+At worst, decoding creates 17 MB of objects and takes a fifth of a second. The budget suffices for 22,000
+partitions in a Fetch and 66,000 topics in a Metadata request. For a trusted peer, a caller may pass a larger
+budget. See `decoder_source`."""
 
 COPY_LIMIT = 1 << 20
 """Up to this size a memoryview is copied before decoding: bytes yield strings faster."""
@@ -42,7 +42,7 @@ _has_records: dict[type[TopMessage], bool] = {}
 _arrays: dict[type[TopMessage], "Arrays"] = {}
 
 Arrays: TypeAlias = tuple[tuple[str, int, "Arrays"], ...]
-"""The arrays of a struct: name, what one element costs, and the arrays within that."""
+"""The arrays of a struct: each with its name, the cost of an element, and the arrays in an element."""
 
 _ENCODE_MISTAKES = (struct.error, TypeError, AttributeError, UnicodeEncodeError, OverflowError)
 
@@ -62,7 +62,7 @@ def encode(message: TopMessage, version: int) -> bytes:
 
 
 def encode_parts(message: TopMessage, version: int) -> list[Part]:
-    """Encode as `encode` does, but leave records as they are, each a part of its own.
+    """Encode as `encode` does, but do not copy records: each is a separate part.
 
     The first part is always bytes.
     """
@@ -129,7 +129,7 @@ def decode_from(
 
 
 def holds_more(message: TopMessage, values: int) -> bool:
-    """Whether the arrays of `message` hold more than so many values, counted as for a budget."""
+    """Whether the arrays of `message` hold more than `values` values, counted as for a budget."""
     arrays = _arrays.get(message.__class__)
     if arrays is None:
         struct, last = schema_of(message.__class__).root, schema_of(message.__class__).versions.last

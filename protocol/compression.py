@@ -1,6 +1,6 @@
 """The four codecs of record batches: compression, and decompression in bounded chunks.
 
-| codec  | what a batch of magic 2 carries after its header                                                  |
+| codec  | the content of a batch of magic 2 after its header                                                |
 |--------|---------------------------------------------------------------------------------------------------|
 | gzip   | one or more gzip members (RFC 1952)                                                               |
 | snappy | xerial framing: `\\x82SNAPPY\\0`, version and compatible version (int32 each), then blocks of a   |
@@ -42,7 +42,7 @@ MAX_DECOMPRESSED = 64 * 1024 * 1024
 """How many bytes a batch may decompress to by default."""
 
 _SLICE = 64 * 1024
-"""How many bytes of input and of output a stream takes at a time."""
+"""The most bytes of input, and of output, of one step of a stream."""
 
 
 class Compression(IntEnum):
@@ -60,7 +60,7 @@ _CODECS = tuple(Compression)
 
 
 def codec_in(attributes: int) -> Compression:
-    """Return the codec that the attributes of a batch or of a message name.
+    """Return the codec in the attributes of a batch or of a message.
 
     Raises:
         DecodeError: Kafka has no codec with that number.
@@ -159,7 +159,7 @@ def _gunzip(data: memoryview, limit: int) -> Iterator[bytes]:
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
-"""How many bytes of input a block takes, as in Java's SnappyOutputStream."""
+"""The bytes of input in a block, as in Java's SnappyOutputStream."""
 
 _SNAPPY_EXPANSION = 22
 """The largest expansion of an element of raw snappy: 3 bytes give at most 64, 2 at most 11."""

@@ -1,6 +1,6 @@
 """Control records: the markers that a transaction coordinator writes into partitions.
 
-Each is the only record of a batch with the control bit set. Consumers use them and do not hand them on.
+Each is the only record of a batch with the control bit set. Consumers do not return them to applications.
 
 Source: Kafka's `ControlRecordType`, `EndTransactionMarker`; KIP-98.
 """

@@ -9,9 +9,9 @@ For a struct with two numbers, a string and an array it looks like this:
         n, pos = read_string_length(data, pos - 1)
     ...
 
-Nothing is trusted. Every length is checked against the bytes that are left before anything is sliced. An
-array count is also checked against the smallest size of its elements, and then charged to `budget`: each
-value that becomes a Python object costs one. A read beyond the end raises `struct.error` or IndexError, and
+No length is trusted: each is checked against the remaining bytes before a slice is taken. An array count is
+also checked against the smallest size of its elements, and then charged to `budget`: each value that becomes
+a Python object costs one. A read beyond the end raises `struct.error` or IndexError, and
 invalid UTF-8 raises UnicodeDecodeError; `codec.decode` turns these into DecodeError.
 """
 
@@ -39,7 +39,7 @@ class DecoderSource:
     """Holds in `text` the source of a decoder, and in `names` its globals.
 
     The source defines `decode(data, pos, end, budget, view)`.
-    `from_bytes` says whether `data` will be bytes or a memoryview. `view` is a memoryview of `data`, from
+    With `from_bytes`, `data` will be bytes, otherwise a memoryview. `view` is a memoryview of `data`, from
     which records are sliced.
     """
 

@@ -193,7 +193,7 @@ _RETRIABLE = frozenset(
 
 
 class KafkaError(Exception):
-    """Answers an error code; the client gets the message if the response has a field for it."""
+    """An error for the client, which gets the message if the response has a field for it."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{code.name}: {message}" if message else code.name)
@@ -202,11 +202,11 @@ class KafkaError(Exception):
 
 
 class DecodeError(ValueError):
-    """The bytes are not what they claim to be."""
+    """The bytes are malformed."""
 
 
 class OverBudgetError(DecodeError):
-    """A message holds more values than whoever decodes it allows."""
+    """A message holds more values than the caller's budget allows."""
 
 
 class EncodeError(ValueError):

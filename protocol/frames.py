@@ -8,8 +8,8 @@ version 1. The client id has an int16 length in all of them. There are two excep
 always has header version 0, since the client may not know yet which versions the broker supports (KIP-511).
 ControlledShutdown version 0 has request header version 0, without a client id.
 
-Headers are read before anyone is authenticated, so they may have only a few tagged fields. No Kafka release
-defines any.
+Headers are read before the client is authenticated, so they may have only a few tagged fields. No Kafka
+release defines any.
 """
 
 import struct
@@ -48,7 +48,7 @@ class RequestHeader(NamedTuple):
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """Return the header of a frame (without its size) and where the body starts.
 
-    The version may be one that does not exist, since a too-new ApiVersions request has to be answered.
+    The version may not exist, since an ApiVersions request with a newer version has to be answered.
 
     Raises:
         DecodeError: the API key does not exist, so that the end of the header is unknown, or the header is

@@ -1,4 +1,4 @@
-"""The codecs of messages of magic 0 and 1: there is no zstd, and magic 0 has its own lz4.
+"""The codecs of messages of magic 0 and 1, without zstd and with another lz4 in magic 0.
 
 The header of an LZ4 frame ends with a checksum: the second byte of the xxHash32 of the frame descriptor
 (flags, block size, content size). The first clients with lz4 hashed the frame's magic number too, and brokers
@@ -69,10 +69,10 @@ def xxhash32(data: Buffer) -> int:
     """Return the xxHash32 with seed 0 of fewer than 16 bytes; no header is longer."""
     assert len(data) < 16
     value = 374761393 + len(data)
-    whole = len(data) & ~3
-    for (word,) in struct.iter_unpack("<I", data[:whole]):
+    words_end = len(data) & ~3
+    for (word,) in struct.iter_unpack("<I", data[:words_end]):
         value = _rotate(value + word * 3266489917, 17) * 668265263
-    for byte in data[whole:]:
+    for byte in data[words_end:]:
         value = _rotate(value + byte * 374761393, 11) * 2654435761
     value &= _MASK
     value = (value ^ value >> 15) * 2246822519 & _MASK

@@ -18,11 +18,10 @@ count from 0 in magic 1. In magic 1 the wrapper also has the largest timestamp o
 timestamp of all of them if the timestamp type is LogAppendTime. There are no headers, producer ids or
 transactions.
 
-A set may end within a message, since a broker truncates it at the number of bytes that were asked for. The
-client reads the messages before that one. If there are none, it learns that the message is larger than what
-it asked for.
+A set may end within a message, since a broker truncates it at the requested number of bytes. The client reads
+the complete messages. If there are none, the first message is larger than the client's request allows.
 
-Writers differ: the offsets that producers send mean nothing, and librdkafka sent wrappers with offset 0.
+Writers differ: offsets in producers' messages have no meaning, and librdkafka sent wrappers with offset 0.
 
 Source: Kafka's `LegacyRecord`, `AbstractLegacyRecordBatch`, `ByteBufferLogInputStream`; KIP-31, KIP-32.
 """
@@ -62,11 +61,11 @@ _BODY = (struct.Struct(">bbi"), struct.Struct(">bbqi"))
 
 
 class CorruptMessageError(DecodeError):
-    """The bytes are no message, or changed on the way; the client should send them again."""
+    """The bytes are no message or changed in transit; the client should send them again."""
 
 
 class Message(NamedTuple):
-    """A message as its set has it."""
+    """A message as it is in its set."""
 
     offset: int
     size: int
@@ -183,7 +182,7 @@ def unwrap(wrapper: Message, *, limit: int = MAX_DECOMPRESSED) -> Iterator[Messa
 
 
 def _last_offset(data: bytes) -> int:
-    """Return the offset of the last whole message of a set."""
+    """Return the offset of the last complete message of a set."""
     end = len(data)
     position, offset = 0, None
     while end - position >= LOG_OVERHEAD:

@@ -1,9 +1,9 @@
-"""What all message classes share.
+"""The base classes of all messages.
 
 The classes in `messages/` are plain slotted classes with a generated constructor, not dataclasses. The
-dataclass decorator compiles source for every class, which takes 0.4 ms each. A first client session touches
-some 60 classes, so that would be a quarter of the time in which an in-process broker has to give its first
-answer. A constructor in the module costs nothing, since the interpreter caches its code.
+dataclass decorator compiles source for every class, which takes 0.4 ms each. A first client session uses
+about 60 classes, so this would be a quarter of the time limit for the first response of an in-process broker.
+A constructor in the module costs nothing, since the interpreter caches its code.
 """
 
 from typing import Any, ClassVar

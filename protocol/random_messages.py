@@ -1,6 +1,6 @@
 """Random messages for tests and fuzzing: any class, any version, edge values of every type.
 
-A message has values only in the fields of its version, so decoding its encoding returns an equal message.
+Only the fields of the version get values, so decoding an encoded message returns an equal message.
 """
 
 import random

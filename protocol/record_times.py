@@ -1,7 +1,7 @@
 """Finds a record of a batch by its timestamp, without decoding the records.
 
 Only the head of each record is read: its length, timestamp delta and offset delta. Compressed records are
-streamed in pieces, so a small batch that decompresses to a large one takes no memory. The compiled twin
+streamed in pieces, so a small batch that decompresses to a large one takes little memory. The compiled twin
 (`_walker.c`) is used if it was built, as in record_walker.py.
 """
 
@@ -16,7 +16,7 @@ from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import HEADER_SIZE, MAGIC, BatchHeader, TimestampType, read_varint
 
 _PIECE = 1 << 20
-"""How many bytes of uncompressed records a piece has."""
+"""The bytes of a piece of uncompressed records."""
 
 _MIN_RECORD_LENGTH = 6
 """One byte each: attributes, timestamp and offset delta, null key and value, headers."""
@@ -26,7 +26,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class RecordTime(NamedTuple):
-    """The place of a record in time and in its log."""
+    """The timestamp and the offset of a record."""
 
     timestamp: int
     """Milliseconds since 1970."""
@@ -39,11 +39,11 @@ def first_record_at(
     """The first record that is at least as new as `timestamp` and not below `start_offset`.
 
     Args:
-        batch: all of its bytes. The CRC is not looked at.
+        batch: all of its bytes. The CRC is not checked.
         limit: the most bytes to which the records may decompress.
 
     Raises:
-        DecompressedSizeError: they decompress to more.
+        DecompressedSizeError: the records decompress to more bytes.
         DecodeError: the records cannot be read.
     """
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
@@ -61,7 +61,7 @@ def newest_record(
     """Return the first record with the highest timestamp of those not below `start_offset`.
 
     Raises:
-        DecodeError: as the search by timestamp.
+        DecodeError: as `first_record_at`.
     """
     same = header.timestamp_type == TimestampType.LOG_APPEND_TIME
     return _search(batch, header, _LEAST, start_offset, limit, newest=not same)
@@ -70,16 +70,16 @@ def newest_record(
 def _search(
     batch: Buffer, header: BatchHeader, delta: int, start_offset: int, limit: int, *, newest: bool
 ) -> RecordTime | None:
-    """The first record whose timestamp is at least `delta` after the base, or the newest such."""
+    """The first record with at least this timestamp delta, or the newest of these records."""
     least_offset = max(start_offset - header.base_offset, _LEAST)
     if delta > _MOST or least_offset > _MOST:
         return None
     best: RecordTime | None = None
     left = header.record_count
     head = b""
-    """The beginning of a record that the last piece cut through within its head."""
+    """The beginning of a record whose head continues in the next piece."""
     skip = 0
-    """Bytes of the record before that are still to come."""
+    """The bytes of the current record that are still to come."""
     for piece in _pieces(batch, header, limit):
         if skip >= len(piece):
             skip -= len(piece)
@@ -124,15 +124,15 @@ def _pieces(batch: Buffer, header: BatchHeader, limit: int) -> Iterator[bytes]:
 # --- the twins ----------------------------------------------------------------------------------------------
 
 Heads = tuple[int, int, int | None, int | None]
-"""Where the next record begins, the number of records before it, and the deltas found.
+"""The start of the next record, the number of records before it, and the deltas found.
 
 The next record may begin after the piece. The timestamp and offset deltas are None if no record fits."""
 
 
 def find_time_purely(data: bytes, timestamp: int, offset: int, newest: bool, /) -> Heads:
-    """Walk over the whole heads in `data`, up to a record with at least these deltas.
+    """Walk over the complete heads in `data`, up to a record with at least these deltas.
 
-    `newest` goes on, for a record with a higher timestamp delta.
+    With `newest`, the walk continues, to find a record with a higher timestamp delta.
 
     Raises:
         ValueError: a record cannot be read.

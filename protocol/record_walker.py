@@ -14,7 +14,7 @@ payload does not decompress, it answers UNKNOWN_SERVER_ERROR. Here all of these 
 are answered with INVALID_RECORD, which clients do not retry. CORRUPT_MESSAGE, which they retry, is the answer
 to a CRC that does not match.
 
-Compressed payloads are streamed: a walker is fed pieces, and keeps nothing between them but its state. There
+Compressed payloads are streamed: a walker gets pieces, and keeps only its state between them. There
 are two walkers. The compiled one (`_walker.c`) is used if it was built, unless KAFKAPY_PURE_PYTHON is set and
 not empty in the environment. Tests hold that both agree on every input.
 
@@ -59,7 +59,7 @@ class InvalidRecordError(DecodeError):
 
 
 class BatchSummary(NamedTuple):
-    """What a walk over the records of a batch found; timestamps are in milliseconds."""
+    """The result of a walk over the records of a batch; timestamps are in milliseconds."""
 
     record_count: int
     max_timestamp: int
@@ -70,10 +70,6 @@ class BatchSummary(NamedTuple):
     """The least timestamp of the records that have one, or NO_TIMESTAMP."""
     first_null_key: int
     """The index of the first record without a key, or -1."""
-
-    @property
-    def null_key(self) -> bool:
-        return self.first_null_key >= 0
 
 
 def walk_batch(buffer: Buffer, position: int, header: BatchHeader, *, max_decompressed: int) -> BatchSummary:
@@ -133,19 +129,18 @@ class RecordWalker(Protocol):
         """Return, after the last piece, what is wrong with the batch, or None."""
 
     def summary(self) -> tuple[int, int, int, int, int]:
-        """Return the fields of BatchSummary for the whole records so far."""
+        """Return the fields of BatchSummary for the complete records so far."""
 
 
 class PureWalker:
     """The walker in Python.
 
-    Records within one piece take the fast path, `_walk_whole`. A record that spans pieces is walked by the
-    generator `_walk_cut`, which waits for the next piece wherever it needs it.
+    Records within one piece take the fast path, `_walk_contained`. A record that spans pieces takes the
+    generator `_walk_spanning`, which waits for the next piece wherever it needs it.
     """
 
     __slots__ = (
         "_base_timestamp",
-        "_cut",
         "_first_null_key",
         "_left",
         "_max_timestamp",
@@ -155,6 +150,7 @@ class PureWalker:
         "_position",
         "_record_count",
         "_records",
+        "_spanning",
         "_wrong",
     )
 
@@ -169,8 +165,8 @@ class PureWalker:
         self._piece = b""
         self._position = 0
         self._left = 0
-        """How many bytes of the record in `_cut` are left from `_position` on."""
-        self._cut: Waiting[None] | None = None
+        """How many bytes of the record in `_spanning` are left from `_position` on."""
+        self._spanning: Waiting[None] | None = None
         """The record that began in an earlier piece and has not ended."""
         self._wrong: str | None = None
 
@@ -187,7 +183,7 @@ class PureWalker:
 
     def finish(self) -> str | None:
         if self._wrong is None:
-            if self._cut is not None:
+            if self._spanning is not None:
                 self._wrong = "cut short by the end of the batch"
             elif self._records != self._record_count:
                 self._wrong = "missing"
@@ -204,17 +200,17 @@ class PureWalker:
 
     def _walk(self) -> None:
         while True:
-            if self._cut is not None:
-                for _ in self._cut:
+            if self._spanning is not None:
+                for _ in self._spanning:
                     return  # it waits for the next piece
-                self._cut = None
-            self._walk_whole()
+                self._spanning = None
+            self._walk_contained()
             if self._position == len(self._piece):
                 return
-            self._cut = self._walk_cut()
+            self._spanning = self._walk_spanning()
 
-    def _walk_whole(self) -> None:
-        """Walk over the records that are whole in this piece.
+    def _walk_contained(self) -> None:
+        """Walk over the records that are complete in this piece.
 
         This is a hot loop: most varints have one byte.
         """
@@ -287,7 +283,7 @@ class PureWalker:
                 elif value < -1:
                     raise DecodeError(_NEGATIVE)
 
-                at = _walk_whole_headers(data, at, end) if data[at] else at + 1
+                at = _walk_contained_headers(data, at, end) if data[at] else at + 1
                 if at != end:
                     raise DecodeError(_TRAILING if at < end else _BEYOND)
                 index += 1
@@ -310,7 +306,7 @@ class PureWalker:
 
     # --- a record in several pieces: each `yield` waits for the next piece, which is then in `_piece` -------
 
-    def _walk_cut(self) -> Waiting[None]:
+    def _walk_spanning(self) -> Waiting[None]:
         self._left = 2**31
         length = yield from self._varint(32)
         if self._records >= self._record_count:
@@ -395,15 +391,15 @@ class PureWalker:
             yield
 
     def _take(self, length: int) -> bytes:
-        """Return those of the next `length` bytes that this piece has."""
+        """Return as many of the next `length` bytes as this piece has."""
         here = self._piece[self._position : self._position + length]
         self._position += len(here)
         self._left -= len(here)
         return here
 
 
-def _walk_whole_headers(data: bytes, at: int, end: int) -> int:
-    """Walk over the headers of a record that ends at `end`, and return where they end."""
+def _walk_contained_headers(data: bytes, at: int, end: int) -> int:
+    """Walk over the headers of a record that ends at `end`, and return their end."""
     count, at = read_varint(data, at, 32)
     if not 0 <= count <= (end - at) // 2:
         raise DecodeError(_HEADERS)

@@ -86,7 +86,7 @@ _MAX_SEQUENCE = 2**31 - 1
 
 
 class TimestampType(IntEnum):
-    """Whose clock the timestamps of a batch come from: the producer's or the broker's."""
+    """The source of a batch's timestamps: the producer's clock or the broker's."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -220,7 +220,7 @@ def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 
 def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Return whether the batch is whole and its CRC-32C is the one in its header."""
+    """Whether the batch is complete and its CRC-32C is the one in its header."""
     end = position + header.size
     return end <= len(buffer) and crc32c(memoryview(buffer)[position + _CRC_FROM : end]) == header.crc
 

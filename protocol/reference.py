@@ -1,6 +1,6 @@
-"""A slow and obvious codec, which the compiled one must equal.
+"""A slow and simple codec, with which the compiled one must agree.
 
-It walks the schema value by value. It is written from Kafka's protocol guide and KIP-482, and shares only the
+It walks the schema value by value. It follows Kafka's protocol guide and KIP-482, and shares only the
 schemas and the message classes with `codec`. It has no budget for the number of values. Only tests use it.
 
     bool, int8 … int64, uint16, uint32, float64, uuid    big-endian, 1 to 16 bytes

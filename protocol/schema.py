@@ -9,7 +9,7 @@ that maps the name of each message to
     flexible    the versions with compact types and tagged fields: "12+" or "none"
     fields      in wire order. Each has name, type ("[]X" is an array of X) and versions. It may have
                 nullable, tag and tagged (the versions in which it is a tagged field), default, ignorable (an
-                older version may leave the value out), key, entity, flexible, and fields for a struct
+                older version may omit the value), key, entity, flexible, and fields for a struct
 
 Names in the schemas are Kafka's; `Field.name` is the Python name. A struct that occurs twice in one message
 is one class with the fields and the versions of both. If two messages of a module use a name for different

@@ -1,5 +1,6 @@
 """The messages of the protocol, one module per API, imported when first asked for: a start stays quick."""
 
+from functools import cache
 from importlib import import_module
 
 from kafkapy.protocol.message import TopMessage
@@ -17,6 +18,7 @@ def response_class(api_key: int) -> type[TopMessage]:
     return _message_class(api_key, "Response")
 
 
+@cache
 def _message_class(api_key: int, suffix: str) -> type[TopMessage]:
     name = API_SCHEMAS[api_key].name + suffix
     found: type[TopMessage] = getattr(import_module(f"{__name__}.{ApiKey(api_key).name.lower()}"), name)
