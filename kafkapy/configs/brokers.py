@@ -1,8 +1,9 @@
-"""Settings of brokers that change while they run: which may, and where they are kept.
+"""Dynamic settings of brokers.
 
-A broker's own settings come before those of all brokers, and these before the file's. Names that nobody knows
-are kept too, as in Kafka, where plug-ins read them. `min.insync.replicas` is only a setting of all brokers,
-and it always has a value: eligible leader replicas (KIP-966) rely on it. Source: Kafka's DynamicBrokerConfig,
+A broker's own settings have precedence over those of all brokers, and these have precedence over the file.
+Unknown names are stored too, as in Kafka, where plug-ins read them. For a sole broker, `min.insync.replicas`
+can be set for all brokers only, and always has a value: eligible leader replicas (KIP-966) rely on it. In a
+cluster, which has none of these, it is a setting like others. Source: Kafka's DynamicBrokerConfig,
 ConfigAdminManager, ConfigurationControlManager (KIP-226).
 """
 
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 HINTED: Final = 5
-"""For how many unknown names the nearest known one is searched, which takes 1 ms."""
+"""The most unknown names for which the nearest known name is searched, which takes 1 ms."""
 
 _FILE_ONLY: Final = frozenset(
     {"listeners", "listener.security.protocol.map", "advertised.listeners", "config.providers"}
@@ -36,7 +37,7 @@ _FILE_ONLY: Final = frozenset(
 _OF_ALL_LISTENERS: Final = frozenset(
     {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 )
-"""What the setting of a single listener may be for all brokers."""
+"""The settings of a single listener that may be set for all brokers."""
 _NETWORK_THREADS: Final = "num.network.threads"
 _THREAD_COUNTS: Final = (
     "background.threads",
@@ -50,7 +51,7 @@ _THREAD_COUNTS: Final = (
     "remote.log.manager.follower.thread.pool.size",
     "remote.log.reader.threads",
 )
-"""What may only change by half or double at once: Kafka's DynamicThreadPool and LogCleaner."""
+"""Settings that one change may at most halve or double (Kafka's DynamicThreadPool, LogCleaner)."""
 
 
 class BrokerConfigs(ConfigKind):
@@ -78,7 +79,7 @@ class BrokerConfigs(ConfigKind):
     def check(
         self, image: MetadataImage, name: str, configs: Mapping[str, str], touched: Collection[str]
     ) -> None:
-        """As Kafka, answer INVALID_REQUEST to wrong broker settings (KAFKA-13609)."""
+        """Refuse wrong broker settings with INVALID_REQUEST, as Kafka does (KAFKA-13609)."""
         _check_names(configs, for_all=name == ALL_BROKERS)
         for setting, text in configs.items():
             message = value_error(broker_key(setting), text)
@@ -89,11 +90,12 @@ class BrokerConfigs(ConfigKind):
         levels[name] = configs
         settings = {**self._config.originals, **levels[ALL_BROKERS], **levels[str(self._node_id)]}
         try:
-            new = BrokerConfig(settings)
+            new = BrokerConfig(settings, clustered=self._config.clustered)
         except ConfigError as error:
             raise _refused(str(error)) from None
         self._check_thread_counts(new, before.get(name, {}), configs)
-        _check_min_insync_replicas(name, before.get(name, {}), configs, touched)
+        if not self._config.clustered:
+            _check_min_insync_replicas(name, before.get(name, {}), configs, touched)
 
     def path(self, name: str) -> str:
         return znodes.broker_config_path(name)
@@ -107,7 +109,7 @@ class BrokerConfigs(ConfigKind):
         unknown = [setting for setting in changed if broker_key(setting).type == UNKNOWN]
         if unknown:
             logger.warning("These broker settings are not known and have no effect: %s", hints(unknown))
-        if idle := without_effect(set(changed).difference(unknown)):
+        if idle := without_effect(set(changed).difference(unknown), clustered=self._config.clustered):
             logger.warning("These broker settings have no effect in this broker: %s", listed(sorted(idle)))
 
     def _check_thread_counts(
@@ -124,10 +126,10 @@ class BrokerConfigs(ConfigKind):
 def with_min_insync_replicas(
     configs: Mapping[str, Mapping[str, str]], number: str
 ) -> dict[str, Mapping[str, str]]:
-    """What has to change for min.insync.replicas to be a setting of all brokers alone.
+    """The changes, by name, that make min.insync.replicas a setting of all brokers only.
 
-    `configs` are the dynamic settings by resource name, `number` is the value where there is none yet. Kafka
-    does the same where eligible leader replicas are switched on, or a cluster is made with them.
+    `configs` are the dynamic settings by resource name. `number` is the value if all brokers have none yet.
+    Kafka does the same when eligible leader replicas are enabled, or a cluster is created with them.
     """
     changed: dict[str, Mapping[str, str]] = {
         name: {setting: value for setting, value in own.items() if setting != MIN_INSYNC_REPLICAS}
@@ -141,13 +143,13 @@ def with_min_insync_replicas(
 
 
 def hints(names: Sequence[str]) -> str:
-    """Unknown names for a log line, the first of them with the known one that is most like it."""
+    """Unknown names for a log line; the first few have a hint with the most similar known name."""
     first = [f"{name} (did you mean {near}?)" if (near := nearest(name)) else name for name in names[:HINTED]]
     return listed([*first, *names[HINTED:]])
 
 
 def _check_names(configs: Mapping[str, str], *, for_all: bool) -> None:
-    """Refuse settings that only the file may have, or not all brokers at once."""
+    """Refuse settings that can be set only in the file, or only for one listener or one broker."""
     known = broker_keys()
     fixed = [name for name in configs if name in known and (not known[name].dynamic or name in _FILE_ONLY)]
     if fixed:

@@ -1,16 +1,15 @@
-"""Changes of settings while the broker runs, of whatever has settings.
+"""Changes settings of all types of resources while the broker runs.
 
-They are kept in the tree below `/config` (`kafkapy.metadata.znodes`), with a notice in `/config/changes`.
-They take effect with the image that holds them: the log of a topic at once, a broker setting through
-BrokerConfig. Brokers' loggers are not part of it (`kafkapy.configs.loggers`). Source: Kafka's
-ConfigurationControlManager, ConfigAdminManager (KIP-226, KIP-339).
+The settings are stored in the metadata tree below `/config` (`kafkapy.metadata.znodes`), with a notice in
+`/config/changes`. They take effect when the image that has them is published. Levels of loggers are not
+stored (`kafkapy.configs.loggers`). Source: Kafka's ConfigurationControlManager, ConfigAdminManager (KIP-226,
+KIP-339).
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -24,16 +23,18 @@ from kafkapy.metadata import znodes
 from kafkapy.metadata.change_notices import ChangeNotices
 from kafkapy.metadata.image import NO_NODE, MetadataImage
 from kafkapy.metadata.store import Create, Delete, Operation, SetData
-from kafkapy.metadata.writer import MetadataWriter
+from kafkapy.metadata.writer import ATTEMPTS, MetadataWriter
+from kafkapy.policies import ConfigRequest, ConfigResource
+from kafkapy.process.policy_calls import PolicyCalls
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
 MAX_NODE_BYTES: Final = 1 << 20
-"""What one node may hold: ZooKeeper's jute.maxbuffer."""
+"""The most bytes of one node: ZooKeeper's jute.maxbuffer."""
 
 MAX_SETTINGS: Final = 1000
-"""How many settings one resource may have, and one change may name: several times those that are known."""
+"""The most settings of one resource, and of one change: several times as many as are known."""
 
 
 class Operator(IntEnum):
@@ -57,7 +58,7 @@ class Change(NamedTuple):
 
 
 def put_in_effect(config: BrokerConfig, image: MetadataImage, node_id: int) -> None:
-    """Have `config` take over the dynamic settings of this broker, unless one of them is wrong."""
+    """Give `config` the dynamic settings of this broker; log an error if one is wrong."""
     everyone, own = image.broker_configs.get(ALL_BROKERS, {}), image.broker_configs.get(str(node_id), {})
     try:
         config.set_dynamic({**everyone, **own})
@@ -69,11 +70,19 @@ class ConfigAdmin:
     """Changes settings and puts them into effect."""
 
     def __init__(
-        self, writer: MetadataWriter, config: BrokerConfig, notices: ChangeNotices, *, node_id: int
+        self,
+        writer: MetadataWriter,
+        config: BrokerConfig,
+        notices: ChangeNotices,
+        *,
+        node_id: int,
+        policy: PolicyCalls | None = None,
     ) -> None:
+        """`policy` decides which settings may be changed."""
         self._writer = writer
         self._config = config
         self._node_id = node_id
+        self._policy = policy
         self._kinds: dict[int, ConfigKind] = {
             ResourceType.TOPIC: TopicConfigs(config),
             ResourceType.BROKER: BrokerConfigs(config, node_id),
@@ -101,26 +110,22 @@ class ConfigAdmin:
         Raises:
             KafkaError: refused.
         """
-        self._writer.require_controller()
         check_changes(changes)
-        # A request may name thousands of resources: others are served between two of them.
-        await asyncio.sleep(0)
-        async with self._writer.turn:
-            kind = self._kind(resource_type, resource_name)
+        kind = self._kind(resource_type, resource_name)
+        touched = [change.name for change in changes]
 
-            async def attempt() -> None:
-                before = kind.configs(self._writer.image, resource_name) or {}
-                after = dict(before)
-                for change in changes:
-                    value = _apply(change, before.get(change.name), kind)
-                    if value is None:
-                        after.pop(change.name, None)
-                    else:
-                        after[change.name] = value
-                touched = [change.name for change in changes]
-                await self._replace(kind, resource_name, after, touched, validate_only)
+        def wanted() -> dict[str, str]:
+            before = kind.configs(self._writer.image, resource_name) or {}
+            after = dict(before)
+            for change in changes:
+                value = _apply(change, before.get(change.name), kind)
+                if value is None:
+                    after.pop(change.name, None)
+                else:
+                    after[change.name] = value
+            return after
 
-            await self._writer.until_current(attempt)
+        await self._change(kind, resource_type, resource_name, wanted, touched, validate_only)
 
     async def replace(
         self,
@@ -135,23 +140,78 @@ class ConfigAdmin:
         Raises:
             KafkaError: refused.
         """
-        self._writer.require_controller()
-        await asyncio.sleep(0)
-        async with self._writer.turn:
-            kind = self._kind(resource_type, resource_name)
-            await self._writer.until_current(
-                lambda: self._replace(kind, resource_name, configs, configs, validate_only)
-            )
+        kind = self._kind(resource_type, resource_name)
+        await self._change(kind, resource_type, resource_name, lambda: configs, configs, validate_only)
 
     # --- the steps of a change ----------------------------------------------------------------------------
 
     def _kind(self, resource_type: int, resource_name: str) -> ConfigKind:
-        """What is particular to the type; raises KafkaError where there can be no such resource."""
+        """The rules of a type of resource.
+
+        Raises:
+            KafkaError: there is no such type, or a resource of this name cannot have settings.
+        """
         kind = self._kinds.get(resource_type)
         if kind is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
         kind.check_name(resource_name)
         return kind
+
+    async def _change(
+        self,
+        kind: ConfigKind,
+        resource_type: int,
+        name: str,
+        wanted: Callable[[], Mapping[str, str]],
+        touched: Collection[str],
+        validate_only: bool,
+    ) -> None:
+        """Give a resource the settings that are `wanted()`, if the policy allows it.
+
+        The policy may take long, so it is asked before the turn. What it has allowed are the new values of
+        the settings that are touched. If those are others by the time of the change, because somebody else
+        has changed a list, it is asked again.
+        """
+
+        async def attempt() -> None:
+            configs = wanted()
+            if self._policy is not None and _values(configs, touched) != allowed:
+                raise _OvertakenError
+            await self._replace(kind, name, configs, touched, validate_only)
+
+        for _ in range(ATTEMPTS):
+            allowed = await self._allowed(kind, resource_type, name, wanted, touched)
+            try:
+                async with self._writer.turn:
+                    await self._writer.until_current(attempt)
+            except _OvertakenError:
+                continue
+            return
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Others keep changing the settings; try again.")
+
+    async def _allowed(
+        self,
+        kind: ConfigKind,
+        resource_type: int,
+        name: str,
+        wanted: Callable[[], Mapping[str, str]],
+        touched: Collection[str],
+    ) -> dict[str, str | None] | None:
+        """The values that the policy allows: those of `touched`. None if there is no policy.
+
+        Raises:
+            KafkaError: the settings are wrong, or the policy refuses them.
+        """
+        if self._policy is None:
+            return None
+        configs = wanted()
+        kind.check(self._writer.image, name, configs, touched)
+        values = _values(configs, touched)
+        resource = ConfigResource(ResourceType(resource_type).name, name)
+        for refusal in await self._policy.refusals([ConfigRequest(resource, values)]):
+            if refusal is not None:
+                raise refusal
+        return values
 
     async def _replace(
         self,
@@ -161,7 +221,7 @@ class ConfigAdmin:
         touched: Collection[str],
         validate_only: bool,
     ) -> None:
-        """Check the settings that a resource shall have, commit and publish them."""
+        """Check the new settings of a resource, commit and publish them."""
         if len(configs) > MAX_SETTINGS:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -179,7 +239,7 @@ class ConfigAdmin:
             kind.tell(name, changed)
 
     async def _commit(self, kind: ConfigKind, name: str, configs: Mapping[str, str]) -> int:
-        """Write the settings of a resource; return the version of its node then."""
+        """Write the settings of a resource; return the new version of its node."""
         path, version = kind.path(name), kind.version(self._writer.image, name)
         data = znodes.encode_config(configs)
         if len(data) > MAX_NODE_BYTES:
@@ -196,8 +256,20 @@ class ConfigAdmin:
         return NO_NODE if isinstance(change, Delete) else version + 1
 
 
+class _OvertakenError(Exception):
+    """Others have changed the settings since the policy was asked."""
+
+
+def _values(configs: Mapping[str, str], touched: Collection[str]) -> dict[str, str | None]:
+    return {setting: configs.get(setting) for setting in touched}
+
+
 def check_changes(changes: Sequence[Change]) -> None:
-    """Refuse what cannot be meant, before looking at the resource. Raises KafkaError."""
+    """Refuse changes that are wrong for any resource.
+
+    Raises:
+        KafkaError: a setting is named twice, or lacks a value or a known operation; or there are too many.
+    """
     if len(changes) > MAX_SETTINGS:
         message = f"{len(changes)} changes are too many: one resource may have {MAX_SETTINGS} settings."
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
@@ -212,7 +284,7 @@ def check_changes(changes: Sequence[Change]) -> None:
 
 
 def _apply(change: Change, current: str | None, kind: ConfigKind) -> str | None:
-    """The setting's text after `change`, None for none."""
+    """The setting's text after `change`; None if it is deleted."""
     if change.operator == Operator.DELETE:
         return None
     value = change.value or ""

@@ -1,11 +1,13 @@
 """The broker's settings by Kafka's names, from a file, `--set` and dynamic changes.
 
-`config["log.retention.ms"]` is the typed value in effect: a dynamic value, else the configured one, else the
-default. It resolves settings that stand for one another, as Kafka's KafkaConfig does: log.retention.ms, then
-.minutes, then .hours; log.roll.ms, then .hours; log.dirs, then log.dir; node.id, then broker.id.
-`config.text(name)` is the setting as it was written, for DescribeConfigs.
+`config["log.retention.ms"]` is the typed value in effect: the dynamic value, else the configured one, else
+the default. Some settings fall back to others, as in Kafka's KafkaConfig: log.retention.ms to .minutes, then
+to .hours; log.roll.ms to .hours; log.dirs to log.dir. `config.text(name)` is the setting as it was written,
+for DescribeConfigs.
 
-Names that are not known are kept and have no effect, as in Kafka: a file may hold another program's settings.
+Unknown names are kept and have no effect, as in Kafka: a file may have settings of another program.
+
+Some settings mean something only in a cluster, and some have other defaults there (`clustered`).
 """
 
 from __future__ import annotations
@@ -16,9 +18,24 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from kafkapy.configs.cluster_settings import check_cluster_settings
 from kafkapy.configs.connection_overrides import parse_overrides
-from kafkapy.configs.keys import UNKNOWN, ConfigError, broker_key, broker_keys, topic_keys, value_text
-from kafkapy.configs.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
+from kafkapy.configs.keys import (
+    UNKNOWN,
+    ConfigError,
+    broker_key,
+    broker_keys,
+    cluster_defaults,
+    topic_keys,
+    value_text,
+)
+from kafkapy.configs.listeners import (
+    SUPPORTED_PROTOCOL,
+    Listener,
+    check_listeners,
+    parse_listeners,
+    parse_protocol_map,
+)
 from kafkapy.configs.properties import read_properties
 from kafkapy.configs.unsupported import check_supported, without_effect
 
@@ -26,13 +43,13 @@ MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 NO_LIMIT: Final = 2**63 - 1
 MISSPELT: Final = 0.8
-"""How alike (difflib) an unknown name and a known one are when the known one must have been meant."""
+"""The similarity (difflib) from which an unknown name is taken for a misspelt known one."""
 LONGEST_MISSPELT: Final = 100
-"""No known name is nearly as long."""
+"""The longest name that is compared with the known ones, which are all much shorter."""
 CANDIDATES: Final = 8
-"""How many known names are compared in full: those that share most of their beginning and end."""
+"""The number of known names that are compared in full: those with the longest common start and end."""
 CLEANER_THREAD_BYTES: Final = 1024 * 1024
-"""Each cleaner thread needs more than this of log.cleaner.dedupe.buffer.size."""
+"""The part of log.cleaner.dedupe.buffer.size of each cleaner thread must be larger than this."""
 
 FALLBACKS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
     "log.retention.ms": (("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)),
@@ -40,7 +57,10 @@ FALLBACKS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
     "log.roll.jitter.ms": (("log.roll.jitter.hours", HOUR_MS),),
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
 }
-"""Where a setting is null, the first of these that is set, times a factor, else the last one's default."""
+"""For a setting that is null, the settings it falls back to, each with a factor.
+
+The first of them that is set applies; if none is set, the default of the last one.
+"""
 
 _TOPIC_SYNONYMS: Final = {
     "retention.ms": "log.retention.ms",
@@ -48,11 +68,11 @@ _TOPIC_SYNONYMS: Final = {
     "segment.jitter.ms": "log.roll.jitter.ms",
     "flush.ms": "log.flush.interval.ms",
 }
-"""Synonyms that the table of topic settings leaves out because they have fallbacks of their own."""
+"""Broker settings that the table of topic settings leaves out, as they fall back to others."""
 
 
 def broker_synonym(topic_setting: str) -> str | None:
-    """The broker setting that a topic setting defaults to, None where there is none."""
+    """The broker setting that is the default of a topic setting; None if there is none."""
     key = topic_keys()[topic_setting]
     if key.synonyms:
         return key.synonyms[0]
@@ -64,22 +84,28 @@ def broker_synonym(topic_setting: str) -> str | None:
 class BrokerConfig(Mapping[str, Any]):
     """The settings in effect. Reading one is a dictionary lookup."""
 
-    def __init__(self, originals: Mapping[str, str]) -> None:
+    def __init__(self, originals: Mapping[str, str], *, clustered: bool = False) -> None:
         """Raises ConfigError for a wrong setting."""
         self.originals = dict(originals)
-        """What was configured, as text, by name."""
+        """The configured settings as text, by name."""
+        self.clustered = clustered or bool(originals.get("zookeeper.connect", "").strip())
+        """Whether the broker shares the metadata tree with others."""
         self._dynamic: dict[str, str] = {}
         self._listening: list[Callable[[], object]] = []
         for name, text in self.originals.items():
-            check_supported(broker_key(name), text)
+            check_supported(broker_key(name), text, clustered=self.clustered)
         self._values = self._resolve()
         self._validate()
 
     @classmethod
     def from_properties(
-        cls, source: Path | Mapping[str, str] | None = None, overrides: Mapping[str, str] | None = None
+        cls,
+        source: Path | Mapping[str, str] | None = None,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        clustered: bool = False,
     ) -> BrokerConfig:
-        """The settings of a file or mapping, with `overrides` over them.
+        """The settings of a file or mapping; `overrides` have precedence.
 
         Raises:
             ConfigError: a setting is wrong, or the name of an override looks misspelt.
@@ -93,7 +119,7 @@ class BrokerConfig(Mapping[str, Any]):
                 raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from None
             except ValueError as error:
                 raise ConfigError(f"cannot read {source}: {error}") from None
-        return cls({**(source or {}), **(overrides or {})})
+        return cls({**(source or {}), **(overrides or {})}, clustered=clustered)
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -105,18 +131,25 @@ class BrokerConfig(Mapping[str, Any]):
         return len(self._values)
 
     def text(self, name: str) -> str | None:
-        """The setting as it was written, dynamically or in the file, else its default.
+        """The setting as it was written, in a dynamic change or in the file; else its default.
 
-        Fallbacks to other settings are not followed.
+        It does not fall back to other settings.
         """
         if name in self._dynamic:
             return self._dynamic[name]
-        return self.originals[name] if name in self.originals else broker_key(name).default
+        return self.originals[name] if name in self.originals else self.default(name)
+
+    def default(self, name: str) -> str | None:
+        """The default of a setting, as text."""
+        if self.clustered and name in cluster_defaults():
+            return cluster_defaults()[name]
+        return broker_key(name).default
 
     def set_dynamic(self, values: Mapping[str, str]) -> None:
-        """Replace the dynamic settings, at once; whoever asked with `on_change` is told.
+        """Replace the dynamic settings, and call what `on_change` was given.
 
-        Raises ConfigError and changes nothing if one is wrong or does not fit the others.
+        Raises:
+            ConfigError: a setting is wrong or contradicts another; nothing has changed.
         """
         previous = self._dynamic, self._values
         try:
@@ -135,45 +168,45 @@ class BrokerConfig(Mapping[str, Any]):
 
     @property
     def node_id(self) -> int:
-        """node.id or broker.id; -1 where neither is set."""
+        """node.id, else broker.id; -1 if neither is set."""
         node_id: int = self["node.id"]
         return node_id if node_id >= 0 else int(self["broker.id"])
 
     @property
     def log_dirs(self) -> tuple[Path, ...]:
-        """The data directories."""
+        """The log directories."""
         return tuple(Path(directory) for directory in self["log.dirs"])
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """Where to listen.
-
-        KRaft's controller listeners are left out, as there is no quorum to talk to.
-        """
+        """The listeners, without KRaft's controller listeners: there is no quorum."""
         return self._broker_listeners("listeners")
 
     @property
-    def advertised_listeners(self) -> tuple[Listener, ...]:
-        """What clients are told to connect to, where that is set.
+    def inter_broker_listener(self) -> str:
+        """The name of the listener to which other brokers connect."""
+        return (self["inter.broker.listener.name"] or SUPPORTED_PROTOCOL).upper()
 
-        Port 0 stands for the listener's own port.
-        """
+    @property
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """The advertised listeners that are set; port 0 stands for the listener's own port."""
         return self._broker_listeners("advertised.listeners")
 
     def without_effect(self) -> list[str]:
-        """The configured settings that this broker accepts and does nothing with."""
-        return without_effect(
+        """The configured settings that this broker accepts without effect."""
+        changed = (
             name
             for name in self.originals
-            if broker_key(name).type != UNKNOWN and self.text(name) not in ("", broker_key(name).default)
+            if broker_key(name).type != UNKNOWN and self.text(name) not in ("", self.default(name))
         )
+        return without_effect(changed, clustered=self.clustered)
 
     def unknown(self) -> list[str]:
-        """The configured settings that nobody knows."""
+        """The configured settings with unknown names."""
         return [name for name in self.originals if broker_key(name).type == UNKNOWN]
 
     def topic_defaults(self) -> dict[str, str]:
-        """Every topic setting as a topic that overrides nothing has it, as text."""
+        """The settings of a topic that overrides none, as text."""
         defaults = {}
         for name, key in topic_keys().items():
             synonym = broker_synonym(name)
@@ -193,7 +226,7 @@ class BrokerConfig(Mapping[str, Any]):
     def _resolve(self) -> dict[str, Any]:
         texts = {**self.originals, **self._dynamic}
         values = {
-            name: key.parse(texts.get(name, key.default))
+            name: key.parse(texts[name] if name in texts else self.default(name))
             for name, key in broker_keys().items()
             if key.default != "(required)"
         }
@@ -231,11 +264,39 @@ class BrokerConfig(Mapping[str, Any]):
             )
         if self["group.min.session.timeout.ms"] > self["group.max.session.timeout.ms"]:
             raise ConfigError("group.min.session.timeout.ms: must not be above group.max.session.timeout.ms")
+        self._validate_consumer_groups()
         check_listeners(
             self.listeners,
             self.advertised_listeners,
             parse_protocol_map(self["listener.security.protocol.map"]),
         )
+        if self.clustered:
+            check_cluster_settings(self, {listener.name for listener in self.listeners})
+
+    def _validate_consumer_groups(self) -> None:
+        for name, low, high in (
+            (
+                "group.consumer.session.timeout.ms",
+                "group.consumer.min.session.timeout.ms",
+                "group.consumer.max.session.timeout.ms",
+            ),
+            (
+                "group.consumer.heartbeat.interval.ms",
+                "group.consumer.min.heartbeat.interval.ms",
+                "group.consumer.max.heartbeat.interval.ms",
+            ),
+            (
+                "group.consumer.assignment.interval.ms",
+                "group.consumer.min.assignment.interval.ms",
+                "group.consumer.max.assignment.interval.ms",
+            ),
+        ):
+            if not self[low] <= self[name] <= self[high]:
+                raise self._wrong(name, f"must be between {low} and {high} ({self[low]} to {self[high]})")
+        if self["group.consumer.heartbeat.interval.ms"] >= self["group.consumer.session.timeout.ms"]:
+            raise self._wrong(
+                "group.consumer.heartbeat.interval.ms", "must be less than group.consumer.session.timeout.ms"
+            )
 
     def _validate_cleaner(self) -> None:
         self._require_at_least("log.cleaner.threads", 1)
@@ -249,7 +310,7 @@ class BrokerConfig(Mapping[str, Any]):
             raise self._wrong("log.cleaner.io.buffer.load.factor", "must be above 0")
 
     def _validate_connection_limits(self) -> None:
-        """No limit may shut out everyone: nobody could connect to change it."""
+        """Refuse limits that allow no connection at all: nobody could connect to change them."""
         self._require_at_least("max.connections", 1)
         self._require_at_least("max.connection.creation.rate", 1)
         if (
@@ -266,20 +327,20 @@ class BrokerConfig(Mapping[str, Any]):
             raise self._wrong(name, f"must be at least {low}")
 
     def _wrong(self, name: str, reason: str) -> ConfigError:
-        """The error for the value of `name`, under the name by which it was set."""
+        """The error for the value of `name`; it names the setting that was in fact set."""
         names = (name, *(other for other, _ in FALLBACKS.get(name, ())))
         written = next((each for each in names if each in self._dynamic or each in self.originals), name)
         return ConfigError(f"{written}={self.text(written)}: {reason}")
 
 
 def _check_spelling(name: str) -> None:
-    """Refuse an unknown name that is nearly a known one. Raises ConfigError."""
+    """Raise ConfigError for an unknown name that looks like a misspelt known one."""
     if broker_key(name).type == UNKNOWN and (known := nearest(name, MISSPELT)) is not None:
         raise ConfigError(f"unknown setting {name}: did you mean {known}?")
 
 
 def nearest(name: str, likeness: float = 0.6) -> str | None:
-    """The known broker setting whose name is most like `name`, None where none is (difflib)."""
+    """The known broker setting with the most similar name; None if none is similar (difflib)."""
     if len(name) > LONGEST_MISSPELT:
         return None
 
@@ -292,5 +353,5 @@ def nearest(name: str, likeness: float = 0.6) -> str | None:
 
 
 def _shared_start(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """The number of characters at the start that both have in common."""
     return next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))

@@ -1,4 +1,4 @@
-"""`max.connections.per.ip.overrides`: limits of single addresses."""
+"""`max.connections.per.ip.overrides`: the limits of some addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kafkapy.configs.keys import ConfigError
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """`address:limit` pairs, separated by commas. Raises ConfigError."""
+    """Parse `address:limit` pairs, separated by commas. Raises ConfigError."""
     overrides = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         address, _, limit = item.rpartition(":")

@@ -1,4 +1,4 @@
-"""What settings mean, in one sentence each: DescribeConfigs shows it (v3+, KIP-569)."""
+"""A sentence on the meaning of each setting, for DescribeConfigs (v3+, KIP-569)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _BROKER: Final = {
 
 
 def documentation(name: str) -> str | None:
-    """The sentence for a setting, None where there is none."""
+    """The sentence for a setting; None if there is none."""
     return next((sentences[name] for sentences in _ALL if name in sentences), None)
 
 

@@ -1,9 +1,9 @@
 """Settings as DescribeConfigs shows them: the value in effect, its source and its synonyms.
 
-A *synonym* is a place that gives the setting a value: the topic or group, the broker's own dynamic setting,
-that of all brokers, the file, the default. Some settings have other names as well: log.retention.ms, then
-.minutes, then .hours; for a listener's setting, the one of all listeners. Synonyms are listed in order of
-precedence, and the first is the setting's source.
+A *synonym* is a place that gives a setting a value: the topic or group, the broker's own dynamic settings,
+those of all brokers, the file, the default. Some settings are also given by other names: log.retention.ms by
+.minutes and .hours, the setting of one listener by that of all listeners. Synonyms are listed in order of
+precedence. The first one is the source of the setting.
 
 Source: Kafka's ConfigHelper, DynamicBrokerConfig.brokerConfigSynonyms.
 """
@@ -67,10 +67,10 @@ _SHOWN_WHERE_SET: Final = frozenset(
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 )
-"""Kafka has them for dynamic changes alone, and shows no default (DynamicConfig.Broker)."""
+"""Settings that Kafka has only as dynamic settings, and shows without a default (DynamicConfig.Broker)."""
 
 _IDS: Final = ("broker.id", "node.id")
-"""Two names of one setting: whichever is given, both are."""
+"""The two names of one setting: if one is given, both are shown with its value."""
 
 
 class Synonym(NamedTuple):
@@ -80,7 +80,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting. `value` is None for null and for what must not be shown."""
+    """One setting; `value` is None if it is null or must not be shown."""
 
     name: str
     value: str | None
@@ -93,24 +93,24 @@ class ConfigEntry(NamedTuple):
 
 
 class ConfigDescriber:
-    """Shows settings of topics, groups, client metrics and of this broker."""
+    """Describes the settings of topics, groups, client metrics and this broker."""
 
     def __init__(self, config: BrokerConfig, cache: MetadataCache, node_id: int) -> None:
         self._config = config
         self._cache = cache
         self._node_id = node_id
         self._static = dict(config.originals)
-        """What the broker was given when it started."""
+        """The settings with which the broker was started."""
         if any(name in self._static for name in _IDS):
             self._static.update(dict.fromkeys(_IDS, str(node_id)))
         self._plain_topic: dict[str, ConfigEntry] = {}
-        """The settings of a topic that sets none; empty until needed. Each CreateTopics answer shows them."""
+        """The settings of a topic that sets none, computed on first use. CreateTopics answers have them."""
         config.on_change(self._plain_topic.clear)
 
     def _places(self, name: str) -> list[Synonym]:
-        """What gives the broker setting `name` its value; the first one is in effect.
+        """The places that give the broker setting `name` a value, under whichever name.
 
-        It may do so by another name.
+        The first one is in effect.
         """
         names = _names(name)
         dynamic = self._cache.image.broker_configs
@@ -128,7 +128,7 @@ class ConfigDescriber:
         return found + [
             Synonym(each, default, Source.DEFAULT)
             for each in names
-            if each not in _SHOWN_WHERE_SET and (default := broker_key(each).default) is not None
+            if each not in _SHOWN_WHERE_SET and (default := self._config.default(each)) is not None
         ]
 
     def topic_entries(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
@@ -138,9 +138,9 @@ class ConfigDescriber:
             for name, key in sorted(topic_keys().items()):
                 broker_name = broker_synonym(name)
                 places = [] if broker_name is None else self._places(broker_name)
-                # As it is: what a broker's setting may be, a topic's own may not always.
+                # Not parsed: a broker setting may have values that the topic setting may not.
                 entry = _entry(key, defaults.get(name), _from(broker_name, places), read_only=False)
-                # log.retention.hours is where retention.ms comes from, though not listed as its synonym.
+                # log.retention.hours may be the source of retention.ms, but is not listed as its synonym.
                 self._plain_topic[name] = entry._replace(
                     source=places[0].source if places else Source.DEFAULT
                 )
@@ -152,7 +152,7 @@ class ConfigDescriber:
         return list(entries.values())
 
     def broker_entries(self) -> list[ConfigEntry]:
-        """All settings of this broker, by name, with those that nobody knows."""
+        """All settings of this broker, by name, with unknown ones."""
         dynamic = self._cache.image.broker_configs
         given = {*self._static, *dynamic.get(ALL_BROKERS, {}), *dynamic.get(str(self._node_id), {})}
         entries = []
@@ -163,11 +163,11 @@ class ConfigDescriber:
         return entries
 
     def _text(self, name: str) -> str | None:
-        """A setting as it was written; the broker's id is known even where it is set nowhere."""
+        """A setting as it was written; the broker's id is known even if it is not set."""
         return str(self._node_id) if name in _IDS else self._config.text(name)
 
     def cluster_entries(self) -> list[ConfigEntry]:
-        """What is set dynamically for all brokers, by name."""
+        """The dynamic settings of all brokers, by name."""
         entries = []
         for name, value in sorted(self._cache.image.broker_configs.get(ALL_BROKERS, {}).items()):
             synonyms = [s for s in self._places(name) if s.source is Source.DYNAMIC_DEFAULT_BROKER]
@@ -177,7 +177,7 @@ class ConfigDescriber:
         return entries
 
     def group_entries(self, group: str) -> list[ConfigEntry]:
-        """All settings of a group, by name; it need not exist."""
+        """All settings of a group, by name; the group need not exist."""
         overrides = self._cache.image.group_configs.get(group, {})
         entries = []
         for name, key in sorted(group_keys().items()):
@@ -201,7 +201,7 @@ class ConfigDescriber:
 def _override(
     entry: ConfigEntry, key: ConfigKey, overrides: Mapping[str, str], source: Source
 ) -> ConfigEntry:
-    """The entry of a resource that may set it itself."""
+    """The entry with the resource's own value, if it sets one."""
     if key.name not in overrides:
         return entry
     value = value_text(key.parse(overrides[key.name]))
@@ -223,18 +223,18 @@ def _entry(key: ConfigKey, value: str | None, synonyms: list[Synonym], *, read_o
 
 
 def _from(name: str | None, places: list[Synonym]) -> list[Synonym]:
-    """The synonyms to show: Kafka begins with the first by the setting's own name."""
+    """The synonyms to show: as in Kafka, from the first one that has the setting's own name."""
     start = next((index for index, place in enumerate(places) if place.name == name), len(places))
     return places[start:]
 
 
 def _names(name: str) -> tuple[str, ...]:
-    """The setting's name and those that can stand for it, in order of precedence."""
+    """The names that can give a setting its value, in order of precedence."""
     if (setting := listener_setting(name)) is not None:
         return (name, setting)
     for first, fallbacks in FALLBACKS.items():
         names = (first, *(other for other, _ in fallbacks))
-        # Kafka does not take log.flush.scheduler.interval.ms for a synonym in the other direction.
+        # Not for log.flush.scheduler.interval.ms: Kafka shows no synonym of it.
         if name == first or (name in names and first != "log.flush.interval.ms"):
             return names
     return (name,)

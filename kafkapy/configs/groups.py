@@ -1,8 +1,9 @@
 """Settings of groups and of subscriptions to metrics of clients.
 
-They are kept, and answered as Kafka answers them. What they are for is not served yet: consumer groups of
-KIP-848, share groups, streams groups, and metrics that clients push (KIP-714). A group need not exist to have
-settings. Source: Kafka's GroupConfig, ClientMetricsConfigs, ControllerConfigurationValidator.
+They are stored, and checked and described as in Kafka. Those of consumer groups take effect with the next
+heartbeat. The others have no effect yet: share groups, streams groups, and metrics that clients push
+(KIP-714) are not supported yet. A group need not exist to have settings. Source: Kafka's GroupConfig,
+ClientMetricsConfigs, ControllerConfigurationValidator.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 INTERVAL_MS: Final = (100, 3_600_000)
-"""How often a client may be asked for its metrics."""
+"""The shortest and the longest interval between two pushes of metrics."""
 
 _CLIENT_PROPERTIES: Final = frozenset(
     {
@@ -36,14 +37,14 @@ _CLIENT_PROPERTIES: Final = frozenset(
         "client_source_port",
     }
 )
-"""What `match` can ask of a client."""
+"""The properties of a client that `match` can name."""
 _PROTOCOLS: Final = ("consumer", "share", "streams")
-"""The first words of groups' settings."""
+"""The first words of the names of group settings."""
 _LIMITS_OF_OTHER_NAMES: Final = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
 
 
 class _KeptConfigs(ConfigKind):
-    """Settings of resources that are there while they have settings; no list grows."""
+    """Settings of resources that have a node only while they have settings."""
 
     keeps_empty = False
 
@@ -55,10 +56,10 @@ class _KeptConfigs(ConfigKind):
 
     @abstractmethod
     def keys(self) -> Mapping[str, ConfigKey]:
-        """The settings that there are."""
+        """The known settings, by name."""
 
     def check_values(self, configs: Mapping[str, str]) -> None:
-        """Raises KafkaError INVALID_CONFIG for a value that its setting cannot have."""
+        """Raise KafkaError INVALID_CONFIG for a value that its setting cannot have."""
         for name, text in configs.items():
             message = value_error(self.keys()[name], text)
             if message is not None:
@@ -66,7 +67,7 @@ class _KeptConfigs(ConfigKind):
 
 
 class GroupConfigs(_KeptConfigs):
-    """The settings of groups, each within the limits that the broker's settings name."""
+    """The settings of groups, which must be within the limits that broker settings give."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -104,14 +105,17 @@ class GroupConfigs(_KeptConfigs):
         return image.with_group_config(name, configs).with_settings_versions({self.path(name): version})
 
     def tell(self, name: str, changed: Collection[str]) -> None:
-        logger.warning(
-            "Group %s: these settings are kept, and the group protocols they are for are not served yet: %s",
-            shortened(name),
-            listed(changed),
-        )
+        without_effect = [setting for setting in changed if not setting.startswith("consumer.")]
+        if without_effect:
+            logger.warning(
+                "Group %s: these settings are kept, and the group protocols they are for are not served yet:"
+                " %s",
+                shortened(name),
+                listed(without_effect),
+            )
 
     def _number(self, configs: Mapping[str, str], setting: str) -> int:
-        """The value in effect of a setting that is a number; for others 0."""
+        """The value in effect of a setting of type INT; 0 for other types."""
         key = group_keys()[setting]
         if key.type != "INT":
             return 0
@@ -163,7 +167,7 @@ class ClientMetricsConfigs(_KeptConfigs):
                 f"interval must be between {low} and {high} (1 hour)",
             )
         for pattern in values.get("match", ()):
-            # What follows = is a regular expression of Java's, which nothing here evaluates.
+            # The text after = is a Java regular expression, which is not evaluated here.
             name, *rest = (part.strip() for part in pattern.split("="))
             if name not in _CLIENT_PROPERTIES or len(rest) != 1 or not rest[0]:
                 raise _invalid(f"Illegal client matching pattern: {pattern}")

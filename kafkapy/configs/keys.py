@@ -1,12 +1,12 @@
-"""What settings exist: their types, defaults and valid values.
+"""The known settings: their types, defaults and valid values.
 
-They are the rows of the tables in `kafkapy/configs`. A `ConfigKey` turns text into a typed value. It refuses
-what Kafka's ConfigDef refuses (`ConfigDef.parseType`, `ConfigDef.Range`, `ValidString`, `ValidList`), with
-one line that names the setting, the value and what is allowed. Types: BOOLEAN bool, SHORT INT LONG int,
-DOUBLE float, LIST tuple of str, STRING CLASS PASSWORD UNKNOWN str.
+They are the rows of the tables in `kafkapy/configs`. A `ConfigKey` parses text into a typed value. It refuses
+what Kafka's ConfigDef refuses (`ConfigDef.parseType`, `ConfigDef.Range`, `ValidString`, `ValidList`), with a
+message of one line that names the setting, the value and what is allowed. Types: BOOLEAN bool, SHORT INT LONG
+int, DOUBLE float, LIST tuple of str, STRING CLASS PASSWORD UNKNOWN str.
 
-`listener.name.<listener>.<setting>` is a setting for one listener. Names that nobody knows are settings too,
-as in Kafka. Their values may be secrets, and are never shown.
+`listener.name.<listener>.<setting>` is a setting for one listener. Unknown names are settings too, as in
+Kafka. Their values may be secrets, and are never shown.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Any, Final
 NULL: Final = "(null)"
 _INTEGER_BITS: Final = {"SHORT": 16, "INT": 32, "LONG": 64}
 RANGE: Final = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
-"""Valid values of a number in the tables: low, high where there is one, and a value outside of them."""
+"""Valid values of a number in the tables: low, optionally high, optionally a value outside of the range."""
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 UNKNOWN: Final = "UNKNOWN"
-"""The type of a setting that nobody knows."""
+"""The type of an unknown setting."""
 _LISTENER_SETTING: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
 _OF_MECHANISMS: Final = (
     "connections.max.reauth.ms",
@@ -35,15 +35,24 @@ _OF_MECHANISMS: Final = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
 )
-"""What a listener may have once for each SASL mechanism, whose name then comes first."""
+"""Settings that a listener may have for each SASL mechanism; its name is then their prefix."""
 _CASE_INSENSITIVE: Final = "(case insensitive) "
+_SOLE_DEFAULTS: Final = frozenset(
+    {
+        "offsets.topic.replication.factor",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.min.isr",
+    }
+)
 _DURATION: Final = re.compile(
     r"by_duration:\+?P(?=.)(\+?[0-9]{1,18}D)?"
     r"(T(?=.)(\+?[0-9]{1,18}H)?(\+?[0-9]{1,18}M)?(\+?[0-9]{1,18}([.,][0-9]{0,9})?S)?)?",
     re.IGNORECASE,
 )
-"""A time before now, as ISO 8601 and Java's Duration have it; the tables write by_duration:PnDTnHnMn.nS."""
+"""A duration before now, in the ISO 8601 form of Java's Duration; by_duration:PnDTnHnMn.nS in the tables."""
 _BY_DURATION: Final = "by_duration:"
+_RELEASES: Final = "[0.8.0, "
+"""The start of a list of metadata versions."""
 _THROTTLED_REPLICAS: Final = re.compile(r"\*|\d+:\d+")
 
 
@@ -55,7 +64,7 @@ class ConfigError(ValueError):
 class ConfigKey:
     """One setting.
 
-    `default` is its text, None for null; `synonyms` are the broker settings a topic setting falls back to.
+    `default` is a text, or None for null. `synonyms` are the broker settings that are its default.
     """
 
     name: str
@@ -90,7 +99,7 @@ class ConfigKey:
                 raise self._error(text, f"a whole number of {bits} bits")
             return number
         if self.type == "DOUBLE":
-            # Python would take 1_0, inf and nan as well.
+            # float() accepts 1_0, inf and nan as well.
             if _DECIMAL.fullmatch(stripped) is None or math.isinf(double := float(stripped)):
                 raise self._error(text, "a number")
             return double
@@ -114,6 +123,9 @@ class ConfigKey:
         elif valid.startswith("non-empty"):
             if not value and self.default:
                 raise self._error(text, valid)
+        elif valid.startswith(_RELEASES):
+            if not _is_release(value, valid[1:-1].split(", ")):
+                raise self._error(text, "a version of Kafka, such as 3.9 or 2.8-IV1")
         elif valid.startswith(("[", _CASE_INSENSITIVE)):
             allowed = valid.removeprefix(_CASE_INSENSITIVE)[1:-1].split(", ")
             items = value if self.type == "LIST" else (value,)
@@ -128,8 +140,18 @@ class ConfigKey:
         return ConfigError(f"{self.name}={shown}: expected {expected}")
 
 
+def _is_release(text: str, versions: list[str]) -> bool:
+    """Whether `text` is a metadata version, or a release that has one.
+
+    Source: Kafka's MetadataVersion.fromVersionString.
+    """
+    count = 3 if text.startswith("0.") else 2
+    shortened = ".".join(text.split(".")[:count])
+    return shortened in versions or shortened in {version.partition("-")[0] for version in versions}
+
+
 def _is_duration(item: str, allowed: list[str]) -> bool:
-    """Whether `item` is a duration, and those are allowed."""
+    """Whether durations are allowed, and `item` is one."""
     return allowed[-1].startswith(_BY_DURATION) and bool(
         item.startswith(_BY_DURATION) and _DURATION.fullmatch(item)
     )
@@ -137,12 +159,18 @@ def _is_duration(item: str, allowed: list[str]) -> bool:
 
 @cache
 def broker_keys() -> dict[str, ConfigKey]:
-    """Every broker setting by name: Kafka's, those of its ZooKeeper mode, and ours."""
+    """Every broker setting by name: Kafka's, those of its ZooKeeper mode, and kafkapy's own."""
     return {
         key.name: key
         for table in ("zookeeper_mode_configs", "broker_configs", "kafkapy_configs")
         for key in _read_table(table)
     }
+
+
+@cache
+def cluster_defaults() -> dict[str, str | None]:
+    """Kafka's defaults of the settings whose defaults here are those of a sole broker."""
+    return {key.name: key.default for key in _read_table("broker_configs") if key.name in _SOLE_DEFAULTS}
 
 
 def broker_key(name: str) -> ConfigKey:
@@ -159,7 +187,7 @@ def broker_key(name: str) -> ConfigKey:
 
 
 def listener_setting(name: str) -> str | None:
-    """The setting that `name` gives one listener; None for a name that is not for one listener."""
+    """The setting that `name` sets for one listener; None if it sets none for a listener."""
     match = _LISTENER_SETTING.fullmatch(name)
     if match is None:
         return None
@@ -216,7 +244,7 @@ def value_text(value: Any) -> str | None:
 
 
 def _double_text(value: float) -> str:
-    """As Java writes a double: 0.5, but 1.0E-4 and 1.7976931348623157E308."""
+    """The number as Java writes it: 0.5, but 1.0E-4 and 1.7976931348623157E308."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     mantissa, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")

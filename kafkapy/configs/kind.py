@@ -1,4 +1,4 @@
-"""What the settings of one type of resource have of their own."""
+"""The rules for the settings of one type of resource."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL_BROKERS = ""
 
 
 class ResourceType(IntEnum):
-    """What settings belong to (ConfigResource.Type)."""
+    """The types of resources that have settings (ConfigResource.Type)."""
 
     TOPIC = 2
     BROKER = 4
@@ -25,7 +25,7 @@ class ResourceType(IntEnum):
 
 
 def check_broker_id(name: str, node_id: int) -> None:
-    """Raises KafkaError INVALID_REQUEST unless `name` is the id `node_id`."""
+    """Raise KafkaError INVALID_REQUEST unless `name` is the id `node_id`."""
     try:
         broker_id = int(name)
     except ValueError:
@@ -44,28 +44,30 @@ class ConfigKind(ABC):
 
     @abstractmethod
     def check_name(self, name: str) -> None:
-        """Raises KafkaError if no resource of this name can have settings."""
+        """Raise KafkaError if a resource of this name cannot have settings."""
 
     @abstractmethod
     def list_key(self, setting: str) -> ConfigKey | None:
-        """The setting, for operations on lists; None where there are none."""
+        """The key of a setting, for list operations; None if the type has no list operations."""
 
     @abstractmethod
     def no_list(self, operation: str, setting: str) -> str:
-        """Kafka's words for a list operation on what is no list, of which it has several."""
+        """Kafka's message for a list operation on a setting that is no list; it differs by type."""
 
     @abstractmethod
     def configs(self, image: MetadataImage, name: str) -> Mapping[str, str] | None:
-        """What is set for a resource, None where it has no node."""
+        """The settings of a resource; None if it has no node."""
 
     @abstractmethod
     def check(
         self, image: MetadataImage, name: str, configs: Mapping[str, str], touched: Collection[str]
     ) -> None:
-        """Look at what a resource shall have; `touched` are the settings that the client names.
+        """Check the new settings of a resource.
+
+        `touched` are the settings that the client names.
 
         Raises:
-            KafkaError: it cannot have that.
+            KafkaError: the settings are refused.
         """
 
     @abstractmethod

@@ -3,8 +3,8 @@
 IPv6 hosts are in brackets. An empty host listens on all interfaces; port 0 takes a free port. A listener's
 name maps to a security protocol (`listener.security.protocol.map`; a protocol's own name maps to itself).
 
-A listener that is not advertised has no host of its own. A client is told the address by which it came in, so
-that localhost, a container's address and a host name all work without configuration.
+If a listener is not advertised, a client is given the address to which it has connected. So localhost, a
+container's address and a host name all work without configuration.
 
 Source: Kafka's SocketServerConfigs.listenerListToEndPoints.
 """
@@ -20,13 +20,16 @@ from kafkapy.configs.keys import ConfigError
 
 _ADDRESS: Final = r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})"
 _URI: Final = re.compile(rf"([A-Za-z0-9_]+)://{_ADDRESS}")
-_WILDCARDS: Final = ("0.0.0.0", "::")
+WILDCARDS: Final = ("0.0.0.0", "::")
 SUPPORTED_PROTOCOL: Final = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where the broker listens. `host` "" is every interface, `port` 0 any free port."""
+    """An address on which the broker listens.
+
+    `host` "" is every interface, `port` 0 a free port.
+    """
 
     name: str
     host: str
@@ -42,7 +45,10 @@ def format_address(host: str, port: int) -> str:
 
 
 def parse_address(option: str, text: str) -> tuple[str, int]:
-    """The host and port of `text`. Raises ConfigError."""
+    """The host and port of `text`.
+
+    Raises ConfigError.
+    """
     match = re.fullmatch(_ADDRESS, text)
     if match is None or int(match[3]) > 65535:
         raise ConfigError(f"{option} {text}: expected HOST:PORT, such as 127.0.0.1:9092")
@@ -50,7 +56,10 @@ def parse_address(option: str, text: str) -> tuple[str, int]:
 
 
 def parse_listeners(setting: str, items: Iterable[str]) -> tuple[Listener, ...]:
-    """The listeners of a setting's items. Raises ConfigError for a malformed or repeated one."""
+    """The listeners of a setting's items.
+
+    Raises ConfigError for a malformed or repeated one.
+    """
     listeners: dict[str, Listener] = {}
     for item in items:
         match = _URI.fullmatch(item)
@@ -60,7 +69,9 @@ def parse_listeners(setting: str, items: Iterable[str]) -> tuple[Listener, ...]:
             )
         name = match[1].upper()
         if name in listeners:
-            raise ConfigError(f"{setting}: the listener name {name} comes twice; give each listener its own")
+            raise ConfigError(
+                f"{setting}: the listener name {name} is given twice; give each listener its own"
+            )
         listeners[name] = Listener(name, match[2] or match[3], int(match[4]))
     return tuple(listeners.values())
 
@@ -79,7 +90,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 def check_listeners(
     listeners: Iterable[Listener], advertised: Iterable[Listener], protocols: Mapping[str, str]
 ) -> None:
-    """Refuse what cannot work, with one line that says why and what to do."""
+    """Raise ConfigError, in one line with the remedy, for listeners that cannot work."""
     names = {listener.name for listener in listeners}
     if not names:
         raise ConfigError("listeners: name at least one, such as PLAINTEXT://localhost:9092")
@@ -97,7 +108,7 @@ def check_listeners(
             raise ConfigError(
                 f"advertised.listeners: {listener.name} is not one of the listeners ({_list(names)})"
             )
-        if listener.host in _WILDCARDS:
+        if listener.host in WILDCARDS:
             raise ConfigError(
                 f"advertised.listeners: clients cannot connect to {listener.host}; "
                 "advertise a name or address they can reach"

@@ -1,9 +1,9 @@
-"""Levels of the broker's loggers, as clients see and change them (BROKER_LOGGER, KIP-412).
+"""The levels of the broker's loggers, for clients to read and change (KIP-412).
 
-Loggers have the names of the modules that log. `root` stands for `kafkapy`, which is above all of them:
-clients have no say in what else logs in the broker's process. Levels go from TRACE to FATAL, which is
-Python's CRITICAL. Python has no TRACE; 5 stands for it. A changed level lasts until the broker stops. Source:
-Kafka's RuntimeLoggerManager, LoggingController.
+Loggers have the names of the modules that log. `root` stands for `kafkapy`, the parent of all of them:
+clients cannot change other loggers of the process. Levels range from TRACE (5 in Python) to FATAL (Python's
+CRITICAL). A changed level lasts until the broker stops. Source: Kafka's RuntimeLoggerManager,
+LoggingController.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def levels() -> dict[str, str]:
 def alter(changes: Sequence[Change], *, validate_only: bool = False) -> None:
     """Change the levels of some loggers, all or none.
 
-    A deleted level is that of the logger above.
+    A logger whose level is deleted has the level of its parent.
 
     Raises:
         KafkaError: refused.
@@ -69,7 +69,7 @@ def _check(change: Change, loggers: Mapping[str, logging.Logger]) -> None:
 
 
 def _loggers() -> dict[str, logging.Logger]:
-    """The loggers that are there, by the names that clients know them by."""
+    """The existing loggers, by their names for clients."""
     found = {
         name: logger
         for name, logger in logging.root.manager.loggerDict.items()

@@ -1,4 +1,4 @@
-"""Which quotas there are, and their values as text.
+"""The names of quotas, and their values as text.
 
 Source: Kafka's QuotaConfig (KIP-546, KIP-612).
 """
@@ -21,13 +21,13 @@ OF_ADDRESSES: Final = {"connection_creation_rate": "INT"}
 
 
 def quota_text(name: str, value: float) -> str | None:
-    """A quota as its node holds it; None for one that is not known."""
+    """The value of a quota as its node has it; None for an unknown quota."""
     kind = {**OF_USERS_AND_CLIENTS, **OF_ADDRESSES}.get(name)
     return None if kind is None else value_text(value if kind == "DOUBLE" else round(value))
 
 
 def quotas(configs: Mapping[str, str]) -> dict[str, float]:
-    """The quotas among what a node holds."""
+    """The quotas among the settings of a node."""
     return {
         name: float(text)
         for name, text in configs.items()

@@ -1,4 +1,4 @@
-"""Which settings of Kafka's clients, Spark and Hadoop hold secrets, told by their names.
+"""Tells by their names which settings of Kafka's clients, Spark and Hadoop are secrets.
 
 Sources: the options of type PASSWORD in Kafka's SaslConfigs and SslConfigs, `spark.redaction.regex` of Spark,
 the credentials of Hadoop's S3A, ABFS and GCS connectors.
@@ -11,12 +11,12 @@ from typing import Final
 
 HIDDEN: Final = "[hidden]"  # Kafka's word in place of a password
 
-# Java reads it too.
+# In a syntax that Java reads too, for spark.redaction.regex.
 SECRET_NAMES: Final = (
     "(?i)secret|password|passphrase|passwd|token|credential|jaas"
     "|(access|account|api|auth|encryption|keystore|private|shared)[._-]?key|[._]sas[._]"
 )
-# Where a secret is, which class finds it, how long it lives: not the secret itself.
+# The location, the provider class or the lifetime of a secret, but not the secret itself.
 _ABOUT_ONE: Final = (
     "(?i)(algorithm|bits|class|enabled|endpoint|file|length|location|mechanism|[.]ms|path|providers?|seconds"
     "|tokenauth|type|uri|url)$"

@@ -1,4 +1,4 @@
-"""Settings of topics: which a topic can have, and where they are kept."""
+"""The rules for the settings of topics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TopicConfigs(ConfigKind):
         self._config = config
 
     def check_name(self, name: str) -> None:
-        """A topic is looked for after its settings are checked, as in Kafka."""
+        """Do nothing: `check` refuses wrong names after wrong settings, as in Kafka."""
 
     def list_key(self, setting: str) -> ConfigKey | None:
         return topic_keys().get(setting)
@@ -64,14 +64,13 @@ class TopicConfigs(ConfigKind):
         return image.with_topics([replace(image.topics[name], configs=configs, config_version=version)])
 
     def tell(self, name: str, changed: Collection[str]) -> None:
-        if idle := topic_settings_without_effect(changed):
+        if idle := topic_settings_without_effect(changed, clustered=self._config.clustered):
             logger.warning("Topic %s: these settings have no effect in this broker: %s", name, listed(idle))
 
 
 def guessed_settings(*, compacted: bool) -> dict[str, str]:
-    """Settings for a topic whose own settings cannot be known.
+    """Settings for a topic whose own settings are not known.
 
-    With the default retention of seven days, the first thing to happen to an old topic would be the deletion
-    of its records.
+    The default retention of seven days could delete the records of an old topic at once.
     """
     return {"cleanup.policy": "compact"} if compacted else {"retention.ms": "-1"}

@@ -1,10 +1,12 @@
-"""Settings that Kafka has and this broker does not act on, and what setting them does.
+"""Settings of Kafka that this broker does not support: refused, or without effect.
 
-Refused are those whose absence would surprise: a cluster through ZooKeeper, access control, code to load.
-Accepted without effect are those that tune Kafka's own threads, caches, KRaft quorum and metrics, so that a
-stock server.properties starts. The log names those that were set, and those that are changed while the broker
-runs. Any of them may be set to its default. What is refused may be set to nothing, which takes it out of a
-file: `--set zookeeper.connect=`.
+A setting is refused if users rely on its effect: access control, encryption, classes to load. A setting is
+accepted without effect if it tunes Kafka's own threads, caches, KRaft quorum or metrics, so that the broker
+starts with a stock server.properties. The log names those that are set or changed. A refused setting may be
+set to its default, or to nothing, which overrides a file: `--set authorizer.class.name=`.
+
+A broker of a cluster obeys settings that mean nothing to a sole broker, and refuses some that are inert
+there.
 """
 
 from __future__ import annotations
@@ -19,8 +21,20 @@ from kafkapy.configs.keys import UNKNOWN, ConfigError, ConfigKey, listener_setti
 
 _NO_CLASSES: Final = "this broker loads no Java classes; remove the setting"
 
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+PYTHON_CLASS: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+"""A Python class: `module:Class`."""
+
+POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.name")
+"""The settings that name a Python class (kafkapy.policies)."""
+
+KNOWN_CLASSES: Final = {
+    "replica.selector.class": (RACK_AWARE_SELECTOR, "org.apache.kafka.common.replica.LeaderSelector"),
+}
+"""The Java classes whose work this broker does itself."""
+
 REFUSED: Final = {
-    "zookeeper.connect": "this broker keeps its metadata in its data directory; remove the setting",
     "authorizer.class.name": "access control is not supported yet: every client may do everything; "
     "remove the setting if that is what you want",
     "security.inter.broker.protocol": "only PLAINTEXT is supported yet",
@@ -29,53 +43,47 @@ REFUSED: Final = {
     "cordoned.log.dirs": "log directories cannot be cordoned; remove the setting",
     "config.providers": _NO_CLASSES,
     "security.providers": _NO_CLASSES,
-    "*.policy.class.name": _NO_CLASSES,
+    "*.policy.class.name": "expected a Python class, as module:Class (docs/policies.md); name one, or remove"
+    " the setting",
     "client.quota.callback.class": _NO_CLASSES,
     "principal.builder.class": _NO_CLASSES,
-    "replica.selector.class": _NO_CLASSES,
+    "replica.selector.class": "only Kafka's RackAwareReplicaSelector is supported",
+}
+
+REFUSED_IN_A_CLUSTER: Final = {
+    "zookeeper.ssl.*": "connections to ZooKeeper are not encrypted yet; remove the setting",
+    "zookeeper.set.acl": "the nodes in ZooKeeper are open to all of its clients; remove the setting",
+    "zookeeper.clientCnxnSocket": _NO_CLASSES,
+    "zookeeper.metadata.migration.enable": "there is no KRaft to migrate to; remove the setting",
 }
 
 NO_EFFECT: Final = (
     # KRaft: this broker is its own controller.
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
-    "broker.id.generation.enable",
     "controller.quorum.*",
     "controller.quota.*",
     "controller.socket.timeout.ms",
     "early.start.listeners",
     "initial.broker.registration.timeout.ms",
     "metadata.*",
-    "reserved.broker.max.id",
     "socket.connection.setup.*",
     # Threads and queues of Kafka's: one event loop serves all connections here.
     "*.purgatory.purge.interval.requests",
     "group.coordinator.*",
     "log.cleaner.io.buffer.size",
-    "offsets.commit.*",
+    "offsets.commit.required.acks",
     "offsets.load.buffer.size",
     "offsets.topic.compression.codec",
     "num.io.threads",
     "num.network.threads",
-    "num.replica.fetchers",
     "queued.max.requests",
-    # Replication: one node.
-    "auto.leader.rebalance.enable",
-    "controlled.shutdown.*",
+    # Replication.
     "eligible.leader.replicas.enable",
     "follower.fetch.last.tiered.offset.enable",
-    "*.replication.throttled.rate",
-    "inter.broker.listener.name",
-    "leader.imbalance.*",
     "log.dir.failure.timeout.ms",
-    "min.insync.replicas",
-    "replica.fetch.*",
-    "replica.lag.time.max.ms",
-    "replica.socket.*",
+    "replica.socket.receive.buffer.bytes",
     "*.replication.quota.*",
-    "replication.quota.*",
-    "request.timeout.ms",
-    "unclean.leader.election.enable",
     # Metrics.
     "auto.include.jmx.reporter",
     "kafka.metrics.*",
@@ -85,14 +93,11 @@ NO_EFFECT: Final = (
     # Settings of single listeners: all listeners share the limits, and none needs more.
     "listener.name.*",
     # Inert without the listeners and features they belong to, as in Kafka.
-    "add.partitions.to.txn.*",
     "connection.failed.authentication.delay.ms",
     "connections.max.reauth.ms",
     "delegation.token.*",
-    "group.consumer.*",
     "group.share.*",
     "group.streams.*",
-    "inter.broker.protocol.version",
     "log.local.*",
     "log.message.format.version",
     "log.message.timestamp.difference.max.ms",
@@ -102,51 +107,83 @@ NO_EFFECT: Final = (
     "sasl.*",
     "share.*",
     "ssl.*",
-    "transaction.*",
-    "transactional.*",
-    "zookeeper.*",
+    "transaction.state.log.load.buffer.size",
+    "transaction.two.phase.commit.enable",
 )
 
-NO_EFFECT_ON_TOPICS: Final = (
-    # Replication: one node.
-    "*.replication.throttled.replicas",
+NO_EFFECT_ALONE: Final = (
+    "auto.leader.rebalance.enable",
+    "broker.id.generation.enable",
+    "controlled.shutdown.*",
+    "inter.broker.listener.name",
+    "inter.broker.protocol.version",
+    "leader.imbalance.*",
     "min.insync.replicas",
+    "num.replica.fetchers",
+    "offsets.commit.timeout.ms",
+    "*.replication.throttled.rate",
+    "replica.fetch.*",
+    "replica.lag.time.max.ms",
+    "replica.socket.timeout.ms",
+    "replication.quota.*",
+    "request.timeout.ms",
+    "reserved.broker.max.id",
     "unclean.leader.election.enable",
+    "zookeeper.*",
+)
+"""Without effect on a sole broker."""
+
+NO_EFFECT_ON_TOPICS: Final = (
     # Tiered storage.
     "local.retention.*",
     "remote.*",
 )
 
+NO_EFFECT_ON_TOPICS_ALONE: Final = (
+    "*.replication.throttled.replicas",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+)
+"""Without effect on the topics of a sole broker."""
 
-def check_supported(key: ConfigKey, text: str) -> None:
-    """Refuse what this broker must not pretend to do.
+
+def check_supported(key: ConfigKey, text: str, *, clustered: bool = False) -> None:
+    """Refuse a setting that this broker does not support.
 
     Raises:
-        ConfigError: `key` set to `text` asks for it.
+        ConfigError: `key` may not be set to `text`.
     """
     if key.type == UNKNOWN or not text.strip() or key.parse(text) == key.parse(key.default):
         return
-    remedy = refusal(listener_setting(key.name) or key.name)
+    if text.strip() in KNOWN_CLASSES.get(key.name, ()):
+        return
+    if key.name in POLICIES and PYTHON_CLASS.fullmatch(text.strip()):
+        return
+    remedy = refusal(listener_setting(key.name) or key.name, clustered=clustered)
     if remedy is not None:
-        raise ConfigError(f"{key.name}={text}: {remedy}")
+        shown = "[hidden]" if key.sensitive else text
+        raise ConfigError(f"{key.name}={shown}: {remedy}")
 
 
-def refusal(name: str) -> str | None:
-    """Why a setting can only have its default, None if it can have other values."""
-    return next((remedy for pattern, remedy in REFUSED.items() if fnmatchcase(name, pattern)), None)
+def refusal(name: str, *, clustered: bool = False) -> str | None:
+    """The reason why a setting can have only its default; None if it can have other values."""
+    refused = {**REFUSED, **(REFUSED_IN_A_CLUSTER if clustered else {})}
+    return next((remedy for pattern, remedy in refused.items() if fnmatchcase(name, pattern)), None)
 
 
-def without_effect(names: Iterable[str]) -> list[str]:
-    """Those of `names` that this broker accepts and does nothing with."""
-    return [name for name in names if _any_of(NO_EFFECT).fullmatch(name)]
+def without_effect(names: Iterable[str], *, clustered: bool = False) -> list[str]:
+    """Those of `names` that this broker accepts without effect."""
+    patterns = NO_EFFECT if clustered else NO_EFFECT + NO_EFFECT_ALONE
+    return [name for name in names if _any_of(patterns).fullmatch(name)]
 
 
-def topic_settings_without_effect(names: Iterable[str]) -> list[str]:
-    """Those settings of a topic that this broker accepts and does nothing with."""
-    return [name for name in names if _any_of(NO_EFFECT_ON_TOPICS).fullmatch(name)]
+def topic_settings_without_effect(names: Iterable[str], *, clustered: bool = False) -> list[str]:
+    """Those settings of a topic that this broker accepts without effect."""
+    patterns = NO_EFFECT_ON_TOPICS if clustered else NO_EFFECT_ON_TOPICS + NO_EFFECT_ON_TOPICS_ALONE
+    return [name for name in names if _any_of(patterns).fullmatch(name)]
 
 
 @cache
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches what one of the patterns does: names may come by the thousand."""
+    """A pattern that matches what any of the patterns matches; there may be thousands of names."""
     return re.compile("|".join(map(translate, patterns)))

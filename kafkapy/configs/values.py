@@ -1,7 +1,4 @@
-"""Whether the values of settings are right.
-
-Errors have the words of Kafka's ConfigDef, which clients show to their users.
-"""
+"""Checks the values of settings, with the messages of Kafka's ConfigDef."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _HIDDEN: Final = "[hidden]"
 def check_topic_configs(configs: Mapping[str, str], defaults: Mapping[str, str]) -> None:
     """Refuse settings that a topic cannot have.
 
-    `defaults` are the broker's, for what `configs` leaves out.
+    `defaults` are the broker's values of the settings that `configs` leaves out.
 
     Raises:
         KafkaError: INVALID_CONFIG.
@@ -50,7 +47,7 @@ def _invalid(message: str) -> KafkaError:
 
 
 def value_error(key: ConfigKey, text: str) -> str | None:
-    """What is wrong with a value, None if nothing is."""
+    """The error of a value; None if it is valid."""
     try:
         key.parse(text)
     except ConfigError:
@@ -62,7 +59,7 @@ def value_error(key: ConfigKey, text: str) -> str | None:
 
 
 def _reason(key: ConfigKey, text: str) -> tuple[str, str]:
-    """The part of a wrong value to show, and what is wrong with it."""
+    """The part of a wrong value to show, and the reason."""
     if key.type == "BOOLEAN":
         return text, "Expected value to be either true or false"
     bounds = RANGE.fullmatch(key.valid)
@@ -90,10 +87,7 @@ def _reason(key: ConfigKey, text: str) -> tuple[str, str]:
 
 
 def _number(key: ConfigKey, text: str) -> int | float | None:
-    """The number that `text` is, whether it is allowed or not.
-
-    None if it is no number of the key's type.
-    """
+    """The number in `text`, allowed or not; None if it is no number of the key's type."""
     try:
         return ConfigKey(key.name, key.type, None, "", False, False, ()).parse(text)  # type: ignore[no-any-return]
     except ConfigError:

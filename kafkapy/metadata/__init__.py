@@ -1,4 +1,4 @@
-"""What the cluster knows about itself: a tree of small nodes, and an image of it.
+"""The cluster's metadata: a tree of small nodes, and an image of it.
 
-The tree is the truth. The image is what handlers read.
+The tree is authoritative. Handlers read the image.
 """

@@ -1,7 +1,7 @@
-"""The broker's copy of the metadata: the image in force and its followers.
+"""The broker's copy of the metadata: the current image and its followers.
 
-Whoever changes the tree publishes the image with that change before answering the request that asked for it.
-Every follower has then acted on it: a created topic has its logs. What other sessions change is read anew
+A change of the tree is published in a new image before its request is answered. By then every follower has
+acted on it: a created topic has its logs. Changes by other sessions are read
 (`kafkapy.metadata.tree_changes`) and published in the same way.
 """
 
@@ -12,8 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from kafkapy.metadata import znodes
-from kafkapy.metadata.image import MetadataImage, read_image
-from kafkapy.metadata.store import Create, MetadataStore, NodeExistsError
+from kafkapy.metadata.image import MetadataImage, read_image, read_sound_image, read_tree
+from kafkapy.metadata.store import Create, MetadataStore, MetadataStoreError, NodeExistsError, NoNodeError
 from kafkapy.protocol.types import random_uuid, uuid_to_text
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,10 @@ Settler = Callable[[], Awaitable[None]]
 
 
 class MetadataCache:
-    """Holds the image. A reader may keep `image`: it never changes."""
+    """Holds the current image.
+
+    A reader may keep an image, which never changes.
+    """
 
     def __init__(self) -> None:
         self.image = MetadataImage()
@@ -33,73 +36,91 @@ class MetadataCache:
         self._settlers: list[Settler] = []
 
     def follow(self, follower: Follower) -> None:
-        """Have `follower(old, new)` called with every published image, in order of registration."""
+        """Call `follower(old, new)` with every published image, in order of registration."""
         self._followers.append(follower)
 
     def prepare_with(self, preparer: Preparer) -> None:
-        """Have `preparer(old, new)` awaited before an image with new partitions is published.
+        """Await `preparer(old, new)` before an image with new partitions is published.
 
-        It may do piece by piece what a follower would do at once.
+        It may do in steps the work that a follower would do at once.
         """
         self._preparers.append(preparer)
 
     def settle_with(self, settler: Settler) -> None:
-        """Have `settler()` awaited after a deletion.
+        """Await `settler()` after a deletion.
 
-        It may do piece by piece what a follower put off.
+        It may do in steps the work that a follower has deferred.
         """
         self._settlers.append(settler)
 
     async def settle(self) -> None:
-        """Do what followers put off."""
+        """Do the work that followers have deferred."""
         for settler in self._settlers:
             try:
                 await settler()
             except Exception:
-                logger.exception("a change of the metadata could not be settled")
+                logger.exception("the deferred work of a change of the metadata failed")
 
     async def prepare(self, image: MetadataImage) -> None:
-        """Do what takes long before `image` is published."""
+        """Do work that takes long before `image` is published."""
         for preparer in self._preparers:
             try:
                 await preparer(self.image, image)
             except Exception:
-                # The followers do then what was to be prepared.
+                # The followers will do the work.
                 logger.exception("a change of the metadata could not be prepared")
 
     def publish(self, image: MetadataImage) -> None:
-        """Put `image` in force and tell the followers."""
+        """Make `image` the current image and call the followers."""
         old, self.image = self.image, image
         for follower in self._followers:
             try:
                 follower(old, image)
             except Exception:
-                # The change is committed: neither the other followers nor its answer may be left out.
+                # The change is committed: the other followers must still be called, and the request answered.
                 logger.exception("a change of the metadata could not be acted on")
         self.image = image.without_history()
 
 
-async def open_cluster(store: MetadataStore, cluster_id: str | None = None) -> MetadataImage:
-    """Read the tree, once it has a cluster id and the paths that it should have.
+async def open_cluster(
+    store: MetadataStore, cluster_id: str | None = None, *, shared: bool = False
+) -> MetadataImage:
+    """Read the tree, after adding the cluster id and the standard paths if they are missing.
 
-    `cluster_id` is the id to give a new cluster, where its data directories know one; else a random one.
+    `cluster_id` is that of the broker's data directories; None if they are new. A new cluster gets it, or a
+    random one. A tree that is `shared` with other processes is the cluster's, and the directories must fit.
 
     Raises:
-        MetadataStoreError: the store failed, or a node does not hold what it should.
+        MetadataStoreError: the store failed; the data directories belong to another cluster, and nothing was
+            written; or the content of a node is not valid, which in a shared tree is logged instead.
     """
-    if await store.exists(znodes.CLUSTER_ID) is None:
-        new_id = cluster_id or uuid_to_text(random_uuid())
-        with contextlib.suppress(NodeExistsError):  # another broker was first
-            await store.multi(
-                [
-                    *(Create(path) for path in znodes.PERSISTENT_PATHS),
-                    Create(znodes.CONTROLLER_EPOCH, b"0"),
-                    Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(new_id)),
-                ]
-            )
-    tree = await store.subtree("/")
-    # Of a tree that an earlier release has made.
-    if missing := [path for path in znodes.PERSISTENT_PATHS if path not in tree]:
-        with contextlib.suppress(NodeExistsError):  # another broker was first
-            await store.multi([Create(path) for path in missing])
-    return read_image(tree)
+    if shared and cluster_id is not None:
+        await _require_cluster(store, cluster_id)
+    new_id = znodes.encode_cluster_id(cluster_id or uuid_to_text(random_uuid()))
+    paths = dict.fromkeys(znodes.PERSISTENT_PATHS, b"")
+    paths |= {znodes.CONTROLLER_EPOCH: b"0", znodes.CLUSTER_ID: new_id}
+    while missing := [Create(path, data) for path, data in paths.items() if await store.exists(path) is None]:
+        with contextlib.suppress(NodeExistsError):  # another broker has created one of them
+            await store.multi(missing)
+    tree = await read_tree(store)
+    return read_sound_image(tree) if shared else read_image(tree)
+
+
+async def _require_cluster(store: MetadataStore, cluster_id: str) -> None:
+    """See that the tree is that of the cluster to which the data directories belong.
+
+    Raises:
+        MetadataStoreError: it is not.
+    """
+    try:
+        found = znodes.decode_cluster_id((await store.get(znodes.CLUSTER_ID)).data)
+    except NoNodeError:
+        raise MetadataStoreError(
+            f"The data directories belong to cluster {cluster_id}, and there is no cluster in ZooKeeper at"
+            " zookeeper.connect. Correct its address or chroot, or choose another data directory."
+        ) from None
+    if found != cluster_id:
+        raise MetadataStoreError(
+            f"The data directories belong to cluster {cluster_id}, and zookeeper.connect names cluster"
+            f" {found}. Correct its address or chroot, or choose another data directory."
+        )

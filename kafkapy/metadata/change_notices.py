@@ -1,4 +1,4 @@
-"""Notices in `/config/changes`, from which other brokers learn what to read anew."""
+"""Notices in `/config/changes`, which tell other brokers which settings to read again."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ NOTICE_LIFETIME_MS: Final = 15 * 60 * 1000
 
 
 class ChangeNotices:
-    """Commits changes of settings with their notices, and drops notices that are old."""
+    """Commits changes of settings with their notices, and deletes old notices."""
 
     def __init__(self, writer: MetadataWriter, clock: Clock) -> None:
         self._writer = writer
         self._clock = clock
         self._made: deque[tuple[int, str]] = deque()
 
+    def found(self, paths: Sequence[str]) -> None:
+        """Delete these notices too, in time; others made them, and their age is not known."""
+        self._made.extend((self._clock.now_ms(), path) for path in paths)
+
     async def commit(self, operations: Sequence[Operation], paths: Sequence[str]) -> None:
-        """Commit `operations`, which change the settings in `paths`. Raises as the writer does."""
+        """Commit `operations`, which change the settings in `paths`.
+
+        Raises:
+            NodeError, KafkaError: as `MetadataWriter.commit_settings`.
+        """
         now = self._clock.now_ms()
         notices = [
             Create(
@@ -37,5 +45,5 @@ class ChangeNotices:
         old = []
         while self._made and self._made[0][0] <= now - NOTICE_LIFETIME_MS:
             old.append(Delete(self._made.popleft()[1]))
-        done = await self._writer.commit([*notices, *operations, *old])
+        done = await self._writer.commit_settings([*notices, *operations, *old])
         self._made.extend((now, str(notice)) for notice in done[: len(notices)])

@@ -1,14 +1,14 @@
 """The embedded metadata store: a SQLite file and the thread that owns it.
 
-The thread keeps commits off the event loops. It takes everything that waits, applies each request inside a
-savepoint, and commits once. So requests that arrive while the disk syncs share the next sync. Results and
-watch events go back to the loop of their session, events first.
+The thread keeps commits off the event loops. It takes all waiting requests, applies each inside a savepoint,
+and commits once. So requests that arrive during a sync share the next one. Results and watch events are
+delivered on the loop of their session, events first.
 
-Several brokers of one process may open the same file. They share the thread; each has a session of its own.
+Several brokers of one process may open the same file. They share the thread, and each has its own session.
 
-A commit that finds the disk full uses the reserve of its log directory (disk_space.py). Where there is none,
-the requests fail and nothing has changed. A disk that fails takes the log directory offline, and the store
-refuses everything from then on: after a failed sync, the success of the next one means nothing.
+If the disk is full, a commit uses the reserve of its log directory (disk_space.py). Without a reserve, the
+requests fail and nothing is changed. If the disk fails, the log directory goes offline, and the store refuses
+all requests from then on: after a failed sync, the success of the next one proves nothing.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from kafkapy.storage.disk.log_directory import LogDirectory
 
 _MAX_GROUP = 256
-"""Requests that share one commit: a bound on how many fail with it."""
+"""The most requests that share one commit, and fail together with it."""
 
 T = TypeVar("T")
 
 _Call = tuple[asyncio.AbstractEventLoop, Callable[..., None], Any]
-"""A watcher, what it is to hear, and on which loop."""
+"""A loop, a watcher to call there, and its argument."""
 
 
 class _Watch(NamedTuple):
@@ -61,7 +61,7 @@ class _TreeWatch(NamedTuple):
     watcher: TreeWatcher
 
     def concerns(self, event: WatchEvent) -> bool:
-        """Whether it is a node's own change, in this part of the tree."""
+        """Whether a node in the watched part of the tree was created, changed or deleted."""
         if event.type is EventType.CHILDREN or not event.path.startswith(self.path):
             return False
         return self.path == "/" or event.path[len(self.path) :][:1] in ("", "/")
@@ -75,7 +75,7 @@ class _Request(NamedTuple):
 
 
 class EmbeddedStore(MetadataStore):
-    """One session with a metadata.db; made by `open`."""
+    """One session with a metadata.db; `open` creates it."""
 
     def __init__(self, shared: _SharedTree, session_id: int) -> None:
         self._shared = shared
@@ -86,9 +86,11 @@ class EmbeddedStore(MetadataStore):
     async def open(
         cls, path: str | os.PathLike[str], *, sync: bool, directory: LogDirectory | None = None
     ) -> EmbeddedStore:
-        """Open or create the file at `path`, in a log directory or elsewhere.
+        """Open or create the file at `path`.
 
-        `sync`: a commit is on disk when it returns.
+        Args:
+            sync: whether a commit is on disk when it returns.
+            directory: the log directory of the file, if it is in one.
 
         Raises:
             MetadataStoreError: another process holds the file, it is damaged, or it cannot be written.
@@ -162,7 +164,7 @@ class EmbeddedStore(MetadataStore):
             self._shared.has_happened(tree.end_session(self._session_id), self._session_id)
             self._shared.forget(self._session_id)
 
-        with contextlib.suppress(MetadataStoreError):  # what it leaves is removed at the next open
+        with contextlib.suppress(MetadataStoreError):  # the next open removes its ephemeral nodes
             await self._shared.submit(run, writes=True)
         await asyncio.get_running_loop().run_in_executor(None, self._shared.release)
 
@@ -176,9 +178,9 @@ class EmbeddedStore(MetadataStore):
 
 
 class _SharedTree:
-    """The thread, the requests that wait for it, and the watches.
+    """The thread, its waiting requests, and the watches.
 
-    All but `submit`, `acquire` and `release` runs in the thread.
+    Everything except `submit`, `acquire` and `release` runs in the thread.
     """
 
     _by_path: ClassVar[dict[str, _SharedTree]] = {}
@@ -188,11 +190,11 @@ class _SharedTree:
         self.path = path
         self._directory = directory
         self._failure: FailedDiskError | None = None
-        """Why nothing is done any more."""
+        """The failure of the disk, after which every request fails."""
         self._happened: list[WatchEvent] = []
-        """Events of the running request; their watchers hear of them once it is committed."""
+        """The events of the running request, for which watchers are called after the commit."""
         self._cause = 0
-        """The session that they come from."""
+        """The session that caused these events."""
         self._sync = sync
         self._sessions = 0
         self._last_session = 0
@@ -207,7 +209,7 @@ class _SharedTree:
     def acquire(
         cls, file: str | os.PathLike[str], *, sync: bool, directory: LogDirectory | None
     ) -> tuple[_SharedTree, int]:
-        """The tree of `file`, opened by its first user, and a new session's id."""
+        """The tree of `file`, which the first caller opens, and the id of a new session."""
         path = os.path.abspath(file)
         with cls._lock:
             shared = cls._by_path.get(path)
@@ -218,7 +220,7 @@ class _SharedTree:
             return shared, shared._last_session
 
     def release(self) -> None:
-        """End one use; the last one closes the file and waits for that."""
+        """End one use of the tree; the last one closes the file and waits for that."""
         with self._lock:
             self._sessions -= 1
             if self._sessions:
@@ -228,7 +230,7 @@ class _SharedTree:
             self._thread.join()
 
     async def submit(self, run: Callable[[SqliteTree], T], *, writes: bool = False) -> T:
-        """Have the thread run `run` and wait for its result, which is committed if it `writes`."""
+        """Run `run` in the thread and return its result, after the commit if it `writes`."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._requests.put(_Request(run, writes, loop, future))
@@ -241,16 +243,16 @@ class _SharedTree:
         _add(self._child_watches, path, watch)
 
     def watch_tree(self, watch: _TreeWatch) -> None:
-        if watch not in self._tree_watches:  # a request may be run again
+        if watch not in self._tree_watches:  # a request may run twice
             self._tree_watches.append(watch)
 
     def has_happened(self, events: Sequence[WatchEvent], session: int) -> None:
-        """Note what the running request of a session has changed."""
+        """Record the events of a session's running request."""
         self._happened.extend(events)
         self._cause = session
 
     def forget(self, session: int) -> None:
-        """Drop the watches of a session that ended."""
+        """Remove the watches of a session that ended."""
         self._tree_watches = [watch for watch in self._tree_watches if watch.session != session]
         for watches in (self._data_watches, self._child_watches):
             for path in list(watches):
@@ -285,7 +287,11 @@ class _SharedTree:
                 tree.abandon()
 
     def _open(self) -> SqliteTree:
-        """Raises MetadataStoreError."""
+        """Open the file; if the disk is full, give up the reserve first.
+
+        Raises:
+            MetadataStoreError: it cannot be opened.
+        """
         try:
             return SqliteTree(self.path, sync=self._sync)
         except NoRoomError:
@@ -294,17 +300,17 @@ class _SharedTree:
         return SqliteTree(self.path, sync=self._sync)
 
     def _make_room(self) -> bool:
-        """Give up the log directory's reserve for a full disk; False where there is none."""
+        """Give up the log directory's reserve; return False if there is none."""
         try:
             return self._directory is not None and self._directory.space.release_reserve()
         except OSError:
             return False
 
     def _run(self, tree: SqliteTree, group: list[_Request]) -> None:
-        """Run a group of requests in their order, commit once, then tell watchers and callers.
+        """Run a group of requests in order, commit once, call watchers and answer the requests.
 
-        When the commit fails all requests of the group fail. Their watchers are called all the same: a
-        needless call costs a read, a lost one would leave its broker blind.
+        If the commit fails, all requests of the group fail. Watchers are called nevertheless: a needless call
+        only costs a read, while a missing call would hide a change from its broker.
         """
         heard: list[_Call] = []
         outcomes = self._outcomes(tree, group, heard)
@@ -324,9 +330,9 @@ class _SharedTree:
     def _outcomes(
         self, tree: SqliteTree, group: list[_Request], heard: list[_Call]
     ) -> list[tuple[Any, Exception | None]] | MetadataStoreError:
-        """What became of each request of a group, or why nothing became of any.
+        """Run and commit a group of requests, and add the calls of watchers to `heard`.
 
-        Those who are to hear of it are added to `heard`.
+        Returns the result or error of each request, or one error for all.
         """
         if self._failure is not None:
             return self._failure
@@ -343,7 +349,7 @@ class _SharedTree:
                     raise
                 except Exception as error:
                     outcomes.append((None, error))
-                # Of a group that is run again some have been heard.
+                # If the group runs for the second time, `heard` has some calls already.
                 heard += [each for each in self._take_watches() if each not in heard]
             if writes:
                 tree.commit()
@@ -354,10 +360,13 @@ class _SharedTree:
         return outcomes
 
     def _take_watches(self) -> list[_Call]:
-        """The watchers that what just happened calls; all but those of a tree are called once."""
+        """The calls of watchers for the events of the running request.
+
+        Watchers are removed, except those of a tree.
+        """
         if not self._happened:
             return []
-        # A session's own changes are not looked at: with one broker, watching costs nothing.
+        # A session's own changes are skipped first: with one broker, watching costs nothing.
         heard: list[_Call] = [
             (watch.loop, watch.watcher, events)
             for watch in self._tree_watches
@@ -376,7 +385,7 @@ class _SharedTree:
 
 
 def _add(watches: dict[str, list[_Watch]], path: str, watch: _Watch | None) -> None:
-    """Add a watch, once: a request that found no room is run again."""
+    """Add a watch once, although a request runs twice if it found the disk full."""
     if watch is not None and watch not in watches.setdefault(path, []):
         watches[path].append(watch)
 
@@ -394,6 +403,6 @@ def _answer(request: _Request, result: Any, error: Exception | None) -> None:
 
 
 def _call(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:
-    """Call on the session's loop, unless that has been closed meanwhile."""
+    """Call on the session's loop, unless it is closed."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(call, *arguments)

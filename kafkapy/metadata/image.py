@@ -1,33 +1,36 @@
-"""The metadata image: what the tree says, ready to be looked up. Handlers read only this.
+"""The metadata image: the content of the tree, with fast lookups, for handlers.
 
-An image is never changed; a change makes a new one that shares everything it leaves alone with the old one
-(a topic that did not change is the same object, which makes two images cheap to compare). All lookups are
-O(1).
+An image is immutable. A change makes a new image, which shares all unchanged objects with the old one (an
+unchanged topic is the same object, so two images are cheap to compare). All lookups are O(1).
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.quotas import ClientQuotas, read_quotas
-from kafkapy.metadata.store import Node
-from kafkapy.metadata.topic_names import collision_key
+from kafkapy.metadata.store import MetadataStore, Node, NoNodeError
+from kafkapy.metadata.topic_names import collision_key, why_invalid
 from kafkapy.metadata.znodes import DamagedNodeError, Endpoint, ReplicaAssignment
 from kafkapy.protocol.types import Uuid
+
+logger = logging.getLogger(__name__)
 
 NO_LEADER = -1
 NO_CONTROLLER = -1
 NO_NODE = -1
-"""The version of a node that is not there."""
+"""The version of a node that does not exist."""
 
 
 class PartitionState(NamedTuple):
-    """Who holds a partition.
+    """The leader and the replicas of a partition.
 
-    `version` is the version of its state node, NO_NODE before a first election.
+    `version` is the version of its state node, or NO_NODE before the first election.
     """
 
     leader: int
@@ -38,13 +41,22 @@ class PartitionState(NamedTuple):
     removing: tuple[int, ...] = ()
     controller_epoch: int = 0
     version: int = 0
+    recovery_state: int = 0
+    """1 while the leader recovers from an unclean election (KIP-704), else 0."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a partition; False for a gap in the numbers of a topic."""
+        return bool(self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic; `configs` holds what was set for it.
+    """A topic; `configs` holds its own settings.
 
-    `version` is the version of its node, `config_version` that of its settings' or NO_NODE.
+    `partitions` are those from 0 to the highest number. Older releases of Kafka could leave out numbers;
+    the state of such a partition says that it does not exist. `version` is the version of the topic's node,
+    `config_version` that of the node of its settings or NO_NODE.
     """
 
     name: str
@@ -57,7 +69,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A registered broker; `epoch` is the transaction that registered it."""
+    """A registered broker; `epoch` is the number of the transaction that registered it."""
 
     id: int
     rack: str | None
@@ -83,12 +95,14 @@ class MetadataImage:
     settings_versions: Mapping[str, int] = field(default_factory=dict)
     """Versions of the nodes below `/config`, except those of topics, by path."""
     unfinished: frozenset[str] = frozenset()
-    """Topics that lack an id (they are not in `topics`) or states of partitions: somebody has written only
-    their nodes, and the controller makes the rest."""
+    """Topics without an id (which are not in `topics`) or without states of partitions.
+
+    Somebody has written only their nodes, and the controller adds the rest.
+    """
     collisions: Mapping[str, str] = field(default_factory=dict)
     """Names of topics with '.' or '_' by their collision key."""
     _before: Mapping[str, Topic] | None = field(default=None, repr=False, compare=False)
-    """The topics from which `with_topics` made these, by changing those in `_changed`."""
+    """The topics of the image before `with_topics`, which changed those in `_changed`."""
     _changed: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def topic_name(self, topic_id: Uuid) -> str | None:
@@ -97,12 +111,15 @@ class MetadataImage:
 
     def partition(self, topic: str, index: int) -> PartitionState | None:
         found = self.topics.get(topic)
-        return None if found is None or not 0 <= index < len(found.partitions) else found.partitions[index]
+        if found is None or not 0 <= index < len(found.partitions):
+            return None
+        state = found.partitions[index]
+        return state if state.exists else None
 
     def changed_topics(self, old: MetadataImage) -> Collection[str]:
-        """Names of the topics that only one of two images has, or that differ between them.
+        """The names of the topics that only one of two images has, or that differ between them.
 
-        O(changes) from one image to the next, so that a change costs the same however many topics there are.
+        From one image to the next this is O(changes), independent of the number of topics.
         """
         if self.topics is old.topics:
             return ()
@@ -112,7 +129,7 @@ class MetadataImage:
         return [name for name in names if old.topics.get(name) is not self.topics.get(name)]
 
     def without_history(self) -> MetadataImage:
-        """This image, letting go of the one it was made from, once `changed_topics` was asked for."""
+        """This image without the reference to the previous one, which only `changed_topics` needs."""
         return replace(self, _before=None, _changed=())
 
     def with_topics(self, changed: Iterable[Topic] = (), deleted: Iterable[str] = ()) -> MetadataImage:
@@ -173,11 +190,48 @@ class MetadataImage:
         return replace(self, brokers={broker.id: broker for broker in brokers}, controller_id=controller_id)
 
 
-def read_image(tree: Mapping[str, Node]) -> MetadataImage:
-    """The image of a whole tree.
+async def read_tree(store: MetadataStore) -> dict[str, Node]:
+    """The nodes that an image shows, by path.
+
+    Others may write meanwhile: who has watched them since before then reads their changes again.
+    """
+    tree: dict[str, Node] = {}
+    for path in (znodes.CLUSTER_ID, znodes.CONTROLLER):
+        with contextlib.suppress(NoNodeError):
+            tree[path] = await store.get(path)
+    for path in (znodes.BROKER_IDS, znodes.TOPICS, znodes.CONFIG, znodes.DELETE_TOPICS):
+        tree |= await store.subtree(path)
+    return tree
+
+
+def read_sound_image(tree: Mapping[str, Node]) -> MetadataImage:
+    """The image of a tree that others write too.
+
+    Topics with invalid names, and nodes with invalid content, are logged and left out.
 
     Raises:
-        DamagedNodeError: a node does not hold what it should.
+        DamagedNodeError: the node of the cluster's id is not valid.
+    """
+    sound = dict(tree)
+    for name in _names(tree, znodes.TOPICS):
+        if message := why_invalid(name):
+            logger.error("a topic of the metadata is ignored: Topic name is invalid: %s", message)
+            del sound[znodes.topic_path(name)]
+    while True:
+        try:
+            return read_image(sound)
+        except DamagedNodeError as error:
+            if error.path == znodes.CLUSTER_ID:
+                raise
+            logger.error("a part of the metadata is ignored: %s", error)
+            del sound[error.path]
+
+
+def read_image(tree: Mapping[str, Node]) -> MetadataImage:
+    """The image of a complete tree.
+
+    Raises:
+        DamagedNodeError: the content of a node is not valid.
     """
     names = _names(tree, znodes.TOPICS)
     topics = [topic for name in names if (topic := read_topic(tree, name)) is not None]
@@ -216,7 +270,7 @@ def read_controller(node: Node | None) -> int:
 def _with(
     all_configs: Mapping[str, Mapping[str, str]], name: str, configs: Mapping[str, str]
 ) -> Mapping[str, Mapping[str, str]]:
-    """`all_configs` with other settings for one; one without settings is not there."""
+    """`all_configs` with other settings for one name, which is removed if it has none."""
     others = {each: found for each, found in all_configs.items() if each != name}
     return {**others, name: configs} if configs else others
 
@@ -234,10 +288,10 @@ def _names(tree: Mapping[str, Node], parent: str) -> list[str]:
 
 
 def read_topic(tree: Mapping[str, Node], name: str) -> Topic | None:
-    """The topic that nodes show; None while it has no id.
+    """The topic in the nodes; None while it has no id.
 
     Raises:
-        DamagedNodeError: a node does not hold what it should.
+        DamagedNodeError: the content of a node is not valid.
     """
     path, config_path = znodes.topic_path(name), znodes.topic_config_path(name)
     node, config = tree[path], tree.get(config_path)
@@ -259,18 +313,24 @@ def read_topic(tree: Mapping[str, Node], name: str) -> Topic | None:
 
 def is_unfinished(topic: Topic) -> bool:
     """Whether a partition has had no leader yet."""
-    return any(state.version == NO_NODE for state in topic.partitions)
+    return any(state.version == NO_NODE and state.exists for state in topic.partitions)
 
 
 def read_partition(
     node: Node | None, topic: str, index: int, assignment: ReplicaAssignment
 ) -> PartitionState:
-    """The partition whose state `node` holds. Raises DamagedNodeError."""
+    """The partition whose state `node` holds.
+
+    Raises:
+        DamagedNodeError: the content of the node is not valid.
+    """
     if node is None:  # the controller has not elected a leader yet
         return PartitionState(NO_LEADER, 0, (), *assignment, version=NO_NODE)
     path = znodes.partition_state_path(topic, index)
-    leader, leader_epoch, isr, controller_epoch = znodes.decode_state(path, node.data)
-    return PartitionState(leader, leader_epoch, isr, *assignment, controller_epoch, node.stat.version)
+    leader, leader_epoch, isr, controller_epoch, recovery_state = znodes.decode_state(path, node.data)
+    return PartitionState(
+        leader, leader_epoch, isr, *assignment, controller_epoch, node.stat.version, recovery_state
+    )
 
 
 def _read_config(tree: Mapping[str, Node], path: str) -> Mapping[str, str]:
@@ -279,7 +339,11 @@ def _read_config(tree: Mapping[str, Node], path: str) -> Mapping[str, str]:
 
 
 def read_broker(name: str, node: Node) -> Broker:
-    """The broker that has registered with this node. Raises DamagedNodeError."""
+    """The broker that has registered with this node.
+
+    Raises:
+        DamagedNodeError: the content of the node is not valid.
+    """
     path = f"{znodes.BROKER_IDS}/{name}"
     info = znodes.decode_broker(path, node.data)
     endpoints = {endpoint.listener: endpoint for endpoint in info.endpoints}

@@ -1,8 +1,8 @@
-"""Who a quota is for, and the node of the tree that holds it.
+"""The entities that quotas are for, and their nodes in the tree.
 
-A quota is for a user, a client id, a client id of one user, or an address; None in place of a name is for
-all who have no quota of their own. The nodes of users hold credentials too, under other names than those of
-quotas. Source: Kafka's ClientQuotaEntity, ConfigEntityName and AdminZkClient.
+A quota is for a user, a client id, a client id of one user, or an address. The name None stands for all
+users, client ids or addresses without quotas of their own. The nodes of users hold credentials too, under
+names that no quota has. Source: Kafka's ClientQuotaEntity, ConfigEntityName and AdminZkClient.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ _PARENTS: Final = {USER: znodes.USER_CONFIGS, CLIENT_ID: znodes.CLIENT_CONFIGS, 
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotas:
-    """What the nodes of users, clients and addresses hold; like an image, it never changes."""
+    """The contents of the nodes of users, clients and addresses.
+
+    Like an image, it never changes.
+    """
 
     configs: Mapping[QuotaEntity, Mapping[str, str]] = field(default_factory=dict)
-    """By entity; empty for a user that is only above clients."""
+    """The settings by entity; empty for a user without quotas whose clients have some."""
     clients: Mapping[QuotaEntity, int] = field(default_factory=dict)
-    """How many clients of a user have nodes, by user."""
+    """The number of a user's clients that have nodes, by user."""
 
     def has_clients(self, user: QuotaEntity) -> bool:
         """Whether clients of this user have nodes."""
         return self.clients.get(user, 0) > 0
 
     def with_changes(self, changes: Mapping[QuotaEntity, Mapping[str, str] | None]) -> ClientQuotas:
-        """These with other contents of some nodes; a node of None is gone.
+        """A copy with other contents of some nodes; None removes a node.
 
-        A user above clients has a node too, which `changes` name where it is new.
+        A user whose clients have nodes has one too: if it is new, `changes` must contain it.
         """
         configs, clients = dict(self.configs), dict(self.clients)
         for entity, content in changes.items():
@@ -61,7 +64,7 @@ def user_above(entity: QuotaEntity) -> QuotaEntity:
 
 
 def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
-    """The entity of a name, or None for the default, by type."""
+    """The entity with these names by type; the name None stands for the default."""
     return tuple(sorted(names.items()))
 
 
@@ -75,31 +78,26 @@ def quota_path(entity: QuotaEntity) -> str:
 
 
 def clients_path(user: QuotaEntity) -> str:
-    """The node above those of a user's clients."""
+    """The parent of the nodes of a user's clients."""
     return f"{quota_path(user)}/{_CLIENTS}"
 
 
 def read_quotas(tree: Mapping[str, Node]) -> ClientQuotas:
-    """What the nodes of users, clients and addresses hold.
+    """The contents of the nodes of users, clients and addresses.
 
     Raises:
-        DamagedNodeError: a node does not hold what it should.
+        DamagedNodeError: the content of a node is not valid.
     """
     found: dict[QuotaEntity, Mapping[str, str]] = {}
     for path, node in tree.items():
         entity = entity_at(path)
         if entity is not None:
-            found[entity] = decode_quotas(path, node.data)
+            found[entity] = znodes.decode_config(path, node.data)
     return ClientQuotas().with_changes(found)
 
 
-def decode_quotas(path: str, data: bytes) -> Mapping[str, str]:
-    """What the node of an entity holds; ZooKeeper's nodes above others are empty."""
-    return znodes.decode_config(path, data) if data else {}
-
-
 def entity_at(path: str) -> QuotaEntity | None:
-    """Whose quotas a node holds; None for a node that is only a folder, or another's."""
+    """The entity whose quotas a node holds; None if it holds no quotas."""
     for kind, parent in _PARENTS.items():
         if path.startswith(parent + "/"):
             names = _names(kind, path[len(parent) + 1 :])
@@ -108,7 +106,7 @@ def entity_at(path: str) -> QuotaEntity | None:
 
 
 def _names(kind: str, rest: str) -> dict[str, str | None] | None:
-    """The names in the rest of a path; None for a node that is only a folder."""
+    """The names in the rest of a path; None for the parent of a user's clients."""
     name, *below = rest.split("/")
     if not below:
         return {kind: _name(name)}

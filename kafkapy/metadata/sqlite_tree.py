@@ -1,17 +1,17 @@
-"""The metadata tree as rows of one SQLite file. Synchronous; used by one thread.
+"""The metadata tree as rows of one SQLite file.
 
-Format: `metadata.db`, with one table `node` keyed by (parent path, name), so that a node's children lie side
-by side and neither a second index nor a rowid is needed. One row counts transactions (zxid) and nodes. It has
-a write-ahead log; the lock is exclusive: the file belongs to one process.
+Format: `metadata.db`. The table `node` has the primary key (parent path, name), so that the children of a
+node are adjacent and neither a second index nor a rowid is needed. The table `counter` has one row with the
+numbers of transactions (zxid) and of nodes. The file has a write-ahead log and an exclusive lock: it belongs
+to one process.
 
-SQLite has no checksums for what its pages hold, so each row has one (CRC-32), which is checked whenever the
-row is read. Structure and number of rows are checked when the file is opened. Damage is never taken for
-metadata.
+SQLite has no checksums of its pages, so each row has a CRC-32, which is checked when the row is read. The
+schema and the number of rows are checked when the file is opened. So damage is never taken for metadata.
 
-Crash story: SQLite rolls back what was not committed, also when the disk is full. A commit that the disk
-failed may be there after a restart or not, as its caller was told. With `sync` a commit is on disk when it
-returns (synchronous=FULL). Otherwise the last commits before a power cut may be lost, though never torn
-(synchronous=NORMAL). Ephemeral nodes that a killed process left are removed when the file is opened.
+Crash story: SQLite rolls back uncommitted changes, also when the disk is full. After a commit fails because
+of the disk, its changes may or may not be there after a restart, and its caller gets an error. With `sync` a
+commit is on disk when it returns (synchronous=FULL). Otherwise a power cut may lose the last commits, but
+never tears one (synchronous=NORMAL). Ephemeral nodes of a killed process are removed when the file is opened.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Sequence
+from typing import Final
 
 from kafkapy.metadata.store import (
     ANY_VERSION,
@@ -42,6 +43,10 @@ from kafkapy.metadata.store import (
     split_path,
 )
 from kafkapy.storage.disk.files import is_exhausted, what_is_lacking
+
+WAL_SUFFIX: Final = "-wal"
+SHM_SUFFIX: Final = "-shm"
+"""The suffixes of SQLite's write-ahead log and of its shared memory, beside the file."""
 
 _APPLICATION_ID = 0x6B61666B
 _FORMAT = 2
@@ -70,9 +75,9 @@ _NODE = "SELECT parent, name, data, version, created_zxid, owner, crc FROM node"
 
 
 def _crc(parent: str, name: str, data: bytes, version: int, created_zxid: int, owner: int) -> int:
-    """The checksum of a row, without `next_sequence`.
+    """The checksum of a row.
 
-    That only names notices, which nobody reads again.
+    It does not cover `next_sequence`, which only numbers notices.
     """
     return zlib.crc32(data, zlib.crc32(f"{parent}\0{name}\0{version} {created_zxid} {owner}".encode()))
 
@@ -82,7 +87,10 @@ def _counter_crc(zxid: int, nodes: int) -> int:
 
 
 def _lacking_descriptors() -> str | None:
-    """What to do about a file that cannot be opened because none can: SQLite does not tell why."""
+    """The remedy if no file can be opened for lack of descriptors, otherwise None.
+
+    SQLite gives no reason when it cannot open a file.
+    """
     try:
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
@@ -91,7 +99,7 @@ def _lacking_descriptors() -> str | None:
 
 
 class DamagedTreeError(MetadataStoreError):
-    """The file is damaged, or is not one of SQLite's."""
+    """The file is damaged, or is not a file of SQLite."""
 
     remedy = (
         "Restore it from a copy. Or move it away: topics are made of the logs then, from which nothing is"
@@ -104,21 +112,25 @@ class DamagedTreeError(MetadataStoreError):
 
 
 class NoRoomError(MetadataStoreError):
-    """The disk is full; nothing was changed, and the same may go well when there is room."""
+    """The disk is full; nothing was changed, and a retry may succeed when there is room."""
 
 
 class FailedDiskError(MetadataStoreError):
-    """The disk failed. Whether the last commit is on it is not known, and no other is tried."""
+    """The disk failed; whether the last commit is on disk is unknown."""
 
 
 class SqliteTree:
-    """An open metadata.db. Everything may raise MetadataStoreError where a row is damaged."""
+    """An open metadata.db.
+
+    Every method may raise MetadataStoreError if a row is damaged.
+    """
 
     def __init__(self, path: str, *, sync: bool) -> None:
         """Open or create the file.
 
         Raises:
-            MetadataStoreError: another process holds it, it is damaged or foreign, or it cannot be written.
+            MetadataStoreError: another process uses it, it is damaged or another program's, or it cannot be
+                written.
         """
         self.path = path
         try:
@@ -130,7 +142,7 @@ class SqliteTree:
                 raise
         except (sqlite3.Error, MemoryError) as error:
             raise self.explain(error) from error
-        except UnicodeDecodeError as error:  # of SQLite's own message
+        except UnicodeDecodeError as error:  # damage has got into SQLite's error message
             raise DamagedTreeError(path, "its schema") from error
 
     def _open(self, sync: bool) -> None:
@@ -149,7 +161,7 @@ class SqliteTree:
                 f"{self.path} has format {version} where this release knows {_FORMAT}:"
                 " use the release that wrote it."
             )
-        # Taking the lock now and keeping it makes a second process fail here, not at its first write.
+        # The lock is taken now and kept, so that a second process fails here, not at its first write.
         db.execute("BEGIN IMMEDIATE")
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
@@ -167,8 +179,8 @@ class SqliteTree:
         self.commit()
 
     def explain(self, error: sqlite3.Error | MemoryError) -> MetadataStoreError:
-        """What happened, in one line that says what to do."""
-        if isinstance(error, MemoryError):  # which is how Python says SQLITE_NOMEM
+        """The error for callers: one line with the problem and the remedy."""
+        if isinstance(error, MemoryError):  # Python raises it for SQLITE_NOMEM
             return MetadataStoreError(f"{self.path} cannot be used: out of memory.")
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -192,14 +204,18 @@ class SqliteTree:
         return MetadataStoreError(f"{self.path} cannot be used: {error}.")
 
     def _disk_is_full(self) -> bool:
-        """Whether that is why a file cannot be made: SQLite does not tell."""
+        """Whether a file cannot be created because the disk is full: SQLite gives no reason."""
         try:
             return os.statvfs(os.path.dirname(self.path)).f_bavail == 0
         except OSError:
             return False
 
     def _good(self, row: tuple[str, str, bytes, int, int, int, int]) -> tuple[str, Node]:
-        """Path and node of a row, if it is as it was written."""
+        """The path and node of a row.
+
+        Raises:
+            DamagedTreeError: its checksum is wrong.
+        """
         parent, name, data, version, created_zxid, owner, crc = row
         path = f"/{name}" if parent == "/" else f"{parent}/{name}"
         if not isinstance(data, bytes) or _crc(parent, name, data, version, created_zxid, owner) != crc:
@@ -210,10 +226,10 @@ class SqliteTree:
         self._db.close()
 
     def abandon(self) -> None:
-        """Leave the file alone for good: its disk has failed.
+        """Never touch the file again: its disk has failed.
 
-        SQLite would sync the log again when the connection is closed, and copy from it what the kernel may
-        have dropped. So nobody closes it, nor does the end of the interpreter.
+        On close, SQLite would sync the write-ahead log again and copy pages from it that the kernel may have
+        dropped. So the connection is never closed, not even at the end of the interpreter.
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
 
@@ -237,7 +253,7 @@ class SqliteTree:
     ) -> tuple[list[str | int | None], list[WatchEvent]]:
         """Apply all operations or none, inside the open transaction.
 
-        Their results are returned, and what watchers will hear.
+        Returns the results and the events for watchers.
 
         Raises:
             NodeError: the first operation that cannot be applied; the transaction stays usable.
@@ -265,7 +281,7 @@ class SqliteTree:
                     results.append(None)
             self._add_to_count(nodes)
         except (sqlite3.Error, MemoryError):
-            raise  # the whole transaction is over: the caller rolls it back
+            raise  # the caller rolls back the complete transaction
         except BaseException:
             self._db.execute("ROLLBACK TO request")
             self._db.execute("RELEASE request")
@@ -284,9 +300,9 @@ class SqliteTree:
         return events
 
     def _create(self, operation: Create, session: int, events: list[WatchEvent], parents: set[str]) -> str:
-        """Make one node.
+        """Create one node.
 
-        `parents` are nodes known to exist and to be allowed children. The node's parent is added.
+        `parents` are nodes that are known to exist and may have children. The node and its parent are added.
         """
         path = operation.path
         parent, name = split_path(path)
@@ -340,12 +356,17 @@ class SqliteTree:
         events.append(WatchEvent(EventType.CHILDREN, parent))
 
     def _add_to_count(self, nodes: int) -> None:
-        """In the transaction: what is rolled back does not count."""
+        """Change the counter of nodes in the open transaction, which may be rolled back."""
         if nodes:
             self._db.execute("UPDATE counter SET nodes = nodes + ?", (nodes,))
 
     def _require(self, operation: SetData | Delete | Check) -> NodeStat:
-        """About the node that the operation names, whose version must be the one it expects."""
+        """The stat of the operation's node.
+
+        Raises:
+            NoNodeError: the node does not exist.
+            BadVersionError: it has another version than the operation expects.
+        """
         node = self.read(operation.path)
         if node is None:
             raise NoNodeError(operation.path)

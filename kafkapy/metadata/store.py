@@ -1,17 +1,17 @@
 """The metadata tree: ZooKeeper's data model as an interface.
 
-Nodes form a tree named by absolute paths (`/brokers/topics/orders`). A node holds a few bytes and a version
-that grows by one with each `set`. Guarantees, the ones Kafka's controller is built on:
+Nodes form a tree and have absolute paths (`/brokers/topics/orders`). A node holds a few bytes and a version
+that grows by one with each `set`. Kafka's controller relies on these guarantees:
 
-- every write is atomic, durable when it returns, and ordered: a reader sees all writes before the one it
-  sees;
+- every write is atomic, durable when it returns, and ordered: a reader that sees a write sees all earlier
+  writes too;
 - `multi` applies all of its operations or none of them;
-- `set`, `delete` and `Check` may name the version they expect (-1: any), which makes compare-and-set;
-- an *ephemeral* node goes away when the session that made it ends, and has no children;
+- `set`, `delete` and `Check` may give the version that they expect (-1: any), for compare-and-set;
+- an *ephemeral* node is deleted when the session that created it ends, and has no children;
 - a *sequence* node gets a 10-digit number, never used before under that parent, appended to its name;
-- a *watcher* is called once, on the loop of its session, after the next change of what was read: data and
-  existence for `get` and `exists`, the list of names for `children`. The call precedes the result of any
-  later operation;
+- a *watcher* is called once, on the loop of its session, after the next change of the data or existence (of
+  `get` and `exists`), or of the list of names (of `children`). The call precedes the result of any later
+  operation;
 - a *tree watcher* is called, on the loop of its session, after each change that another session has made in
   a part of the tree, until its own session ends (ZooKeeper's persistent recursive watch, from 3.6 on).
 
@@ -30,11 +30,15 @@ ANY_VERSION = -1
 
 
 class MetadataStoreError(Exception):
-    """The store cannot be used: one line that says what and where."""
+    """The store cannot be used. The message is one line with the problem and the place."""
+
+
+class OutcomeUnknownError(MetadataStoreError):
+    """The connection was lost while a change was made: all of it was applied, or nothing."""
 
 
 class NodeError(MetadataStoreError):
-    """An operation that the state of the tree forbids; nothing was changed."""
+    """The state of the tree forbids an operation; nothing was changed."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -62,13 +66,13 @@ class EphemeralParentError(NodeError):
 
 
 class NodeStat(NamedTuple):
-    """What is known of a node beside its data."""
+    """The attributes of a node."""
 
     version: int
     created_zxid: int
-    """Number of the transaction that created it; of `/brokers/ids/<id>` this is the broker epoch."""
+    """The number of the transaction that created it; for `/brokers/ids/<id>`, the broker epoch."""
     owner: int
-    """The session that an ephemeral node belongs to; 0 for a persistent one."""
+    """The session of an ephemeral node; 0 for a persistent node."""
 
 
 class Node(NamedTuple):
@@ -81,6 +85,8 @@ class EventType(Enum):
     CHANGED = "changed"
     DELETED = "deleted"
     CHILDREN = "children"
+    UNKNOWN = "unknown"
+    """To a tree watcher: the connection was lost, and anything below the path may have changed."""
 
 
 class WatchEvent(NamedTuple):
@@ -125,16 +131,19 @@ Operation = Create | SetData | Delete | Check
 class MetadataStore(ABC):
     """One session with the tree."""
 
+    is_connected = True
+    """Whether the store answers, as far as is known."""
+
     @property
     @abstractmethod
     def session_id(self) -> int:
-        """The owner of the ephemeral nodes made through this object."""
+        """The owner of the ephemeral nodes that this session creates."""
 
     @abstractmethod
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
         """Apply all operations or none.
 
-        Returns one result per operation: the path made by Create, the new version of SetData, else None.
+        Returns one result per operation: the path of a Create, the new version of a SetData, otherwise None.
 
         Raises:
             NodeError: the first operation that cannot be applied.
@@ -143,7 +152,11 @@ class MetadataStore(ABC):
 
     @abstractmethod
     async def get(self, path: str, watcher: Watcher | None = None) -> Node:
-        """The node at `path`. Raises NoNodeError (and then sets no watcher)."""
+        """The node at `path`.
+
+        Raises:
+            NoNodeError: it does not exist; no watcher is set.
+        """
 
     @abstractmethod
     async def exists(self, path: str, watcher: Watcher | None = None) -> NodeStat | None:
@@ -151,7 +164,11 @@ class MetadataStore(ABC):
 
     @abstractmethod
     async def children(self, path: str, watcher: Watcher | None = None) -> list[str]:
-        """The names of the node's children, sorted. Raises NoNodeError."""
+        """The names of the node's children, sorted.
+
+        Raises:
+            NoNodeError: the node does not exist; no watcher is set.
+        """
 
     @abstractmethod
     async def subtree(self, path: str) -> dict[str, Node]:
@@ -159,20 +176,20 @@ class MetadataStore(ABC):
 
     @abstractmethod
     async def watch(self, path: str, watcher: TreeWatcher) -> None:
-        """Have `watcher` hear of each node created, changed or deleted at `path` or below it.
+        """Call `watcher` for each node created, changed or deleted at `path` or below it.
 
-        It hears of the changes of other sessions, in their order, before the result of any later operation.
-        Those of its own it may hear of, too: ZooKeeper does not tell them apart.
+        It is called for the changes by other sessions, in order, before the result of any later operation. It
+        may be called for those of its own session too, which ZooKeeper does not distinguish.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """End the session: its ephemeral nodes and watchers go."""
+        """End the session and remove its ephemeral nodes and watchers."""
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
     ) -> str:
-        """Make a node and return its path, which for a sequence node ends in its number.
+        """Create a node and return its path, which ends in its number for a sequence node.
 
         Raises:
             NodeExistsError, NoNodeError (no parent), EphemeralParentError.
@@ -182,13 +199,21 @@ class MetadataStore(ABC):
         return result
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        """Replace a node's data; its new version. Raises NoNodeError, BadVersionError."""
+        """Replace a node's data and return its new version.
+
+        Raises:
+            NoNodeError, BadVersionError.
+        """
         (result,) = await self.multi([SetData(path, data, version)])
         assert isinstance(result, int)
         return result
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Remove a node. Raises NoNodeError, BadVersionError, NotEmptyError."""
+        """Delete a node.
+
+        Raises:
+            NoNodeError, BadVersionError, NotEmptyError.
+        """
         await self.multi([Delete(path, version)])
 
 

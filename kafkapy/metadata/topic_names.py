@@ -1,8 +1,10 @@
-"""Which names a topic may have. Source: Kafka's org.apache.kafka.common.internals.Topic.
+"""Checks the names of topics.
 
-A name becomes part of a directory name (`<topic>-<partition>`), so it is checked wherever it enters. It has 1
-to 249 ASCII letters, digits, '.', '_' and '-', and is neither '.' nor '..'. Kafka's metrics turn '.' into
+A name becomes part of a directory name (`<topic>-<partition>`), so every name from outside is checked. It has
+1 to 249 ASCII letters, digits, '.', '_' and '-', and is neither '.' nor '..'. Kafka's metrics turn '.' into
 '_', so two names that differ only in these collide, and the second one is refused.
+
+Source: Kafka's org.apache.kafka.common.internals.Topic.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def is_valid(topic: str) -> bool:
 
 
 def why_invalid(topic: str) -> str | None:
-    """Kafka's message for a name that is not allowed, None for one that is."""
+    """Kafka's message about a name that is not allowed; None if it is allowed."""
     if not topic:
         return "Topic name is invalid: the empty string is not allowed"
     if topic in (".", ".."):
@@ -49,5 +51,5 @@ def why_invalid(topic: str) -> str | None:
 
 
 def collision_key(topic: str) -> str | None:
-    """What the names that collide have in common, None for a name that cannot collide."""
+    """The key that colliding names share; None for a name that cannot collide."""
     return topic.replace(".", "_") if "." in topic or "_" in topic else None

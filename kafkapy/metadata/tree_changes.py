@@ -1,12 +1,15 @@
-"""What others have changed in the tree since the image was read.
+"""Reads changes of the tree by other sessions into the image.
 
-A broker is not the only one to write the tree: other brokers, tools and operators do, too. The store tells
-which nodes have changed (`MetadataStore.watch`). They are kept here until the holder of the writer's turn
-reads them anew. A change that is told twice only costs a read: a node that is as the image shows it makes no
-other image.
+Other brokers, tools and operators write the tree too. The store reports the changed nodes
+(`MetadataStore.watch`). They are kept here until the holder of the writer's turn reads them again. A change
+that is reported twice only costs a read: an unchanged node leaves the image as it is.
 
-Settings are read anew when their own nodes change. The notices in `/config/changes`, from which Apache
-Kafka's brokers learn of it, are committed with them and say nothing more.
+After a lost connection the store reports nothing but that anything may have changed. Then the whole tree is
+read. If it is not that of the same cluster any more, the image stays as it is: somebody has emptied
+ZooKeeper, or its address is now that of another.
+
+Settings are read again when their own nodes change. The notices in `/config/changes`, which Apache Kafka's
+brokers watch, are committed with them and contain nothing more.
 """
 
 from __future__ import annotations
@@ -28,27 +31,57 @@ from kafkapy.metadata.image import (
     read_broker,
     read_controller,
     read_partition,
+    read_sound_image,
     read_topic,
+    read_tree,
 )
-from kafkapy.metadata.store import MetadataStore, Node, NoNodeError, WatchEvent
+from kafkapy.metadata.store import (
+    EventType,
+    MetadataStore,
+    MetadataStoreError,
+    Node,
+    NoNodeError,
+    WatchEvent,
+)
 from kafkapy.metadata.topic_names import why_invalid
 from kafkapy.metadata.znodes import DamagedNodeError, ReplicaAssignment
 
 logger = logging.getLogger(__name__)
 
 NODES_AT_ONCE: Final = 64
-"""Nodes that make one image, so that requests need not wait for long."""
+"""How many changed nodes are read into one image, so that requests do not wait long."""
 
 PARTITIONS_AT_ONCE: Final = 256
-"""Partitions of a topic that are read before others have their turn."""
+"""How many partitions of a topic are read in one turn of the event loop."""
+
+CONTROLLER_REQUESTS: Final = (
+    znodes.DELETE_TOPICS,
+    znodes.PREFERRED_REPLICA_ELECTION,
+    znodes.REASSIGN_PARTITIONS,
+    znodes.ISR_CHANGES,
+    znodes.LOG_DIR_EVENTS,
+)
+"""Where brokers and operators ask the controller for something by writing a node."""
 
 _WATCHED: Final = (
     znodes.BROKER_IDS,
     znodes.TOPICS,
     znodes.CONTROLLER,
     znodes.CONFIG,
-    znodes.DELETE_TOPICS,
+    *CONTROLLER_REQUESTS,
 )
+
+_NOT_OF_TOPICS: Final = (
+    "controller_id",
+    "brokers",
+    "broker_configs",
+    "group_configs",
+    "client_metrics_configs",
+    "client_quotas",
+    "settings_versions",
+    "unfinished",
+)
+"""The parts of an image that do not hold topics."""
 
 
 class TreeChanges:
@@ -60,10 +93,14 @@ class TreeChanges:
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
         self._paths: set[str] = set()
+        self._anything = False
+        """Whether any node may have changed."""
         self._heard = asyncio.Event()
+        self.requests: set[str] = set()
+        """Those of CONTROLLER_REQUESTS that have changed; the controller discards what it has done."""
 
     async def watch(self) -> None:
-        """Have the store tell what changes from here on; to be called before the tree is read."""
+        """Watch the tree; to be called before the tree is read."""
         for path in _WATCHED:
             await self._store.watch(path, self._told)
 
@@ -72,7 +109,7 @@ class TreeChanges:
         await self._heard.wait()
 
     def add(self, paths: Iterable[str]) -> None:
-        """Have nodes read anew."""
+        """Let the next `read` read these nodes again."""
         for path in paths:
             node = _node_of_image(path)
             if node is not None:
@@ -80,18 +117,38 @@ class TreeChanges:
                 self.wake()
 
     def wake(self) -> None:
-        """Wake the one who waits, though there may be nothing to read."""
+        """End `wait`, even if there is nothing to read."""
         self._heard.set()
 
-    async def read(self, image: MetadataImage) -> AsyncIterator[MetadataImage]:
-        """Read what has changed; yield `image` with ever more of it.
+    async def require_cluster(self, cluster_id: str) -> None:
+        """See that the tree is still that of this cluster.
 
         Raises:
-            MetadataStoreError: the store failed; what was not read remains to be read.
+            MetadataStoreError: it is not, or the store failed.
+        """
+        _require_cluster(await self._node(znodes.CLUSTER_ID), cluster_id)
+
+    async def read(self, image: MetadataImage) -> AsyncIterator[MetadataImage]:
+        """Read the changed nodes in groups; yield `image` with the changes so far after each group.
+
+        Raises:
+            MetadataStoreError: the store failed; the next call reads the remaining nodes.
         """
         self._heard.clear()
-        pending = sorted(path for path in self._paths if _whole(path) not in self._paths - {path})
-        self._paths = set()
+        if self._anything:
+            self._anything = False
+            before, self._paths = self._paths, set()
+            try:
+                image = await self._read_all(image)
+            except MetadataStoreError:
+                self._anything = True
+                self.add(before)
+                self.wake()
+                raise
+            yield image
+        paths, self._paths = self._paths, set()
+        # A topic's node is read with the states of its partitions.
+        pending = sorted(path for path in paths if (node := _topic_node(path)) == path or node not in paths)
         try:
             while pending:
                 image = await self._read(image, pending[:NODES_AT_ONCE])
@@ -101,10 +158,44 @@ class TreeChanges:
             self.add(pending)
 
     def _told(self, events: Sequence[WatchEvent]) -> None:
+        if any(event.type is EventType.UNKNOWN for event in events):
+            self._anything = True
+            self.requests.update(CONTROLLER_REQUESTS)
+            self.wake()
         self.add(event.path for event in events)
+        paths = {f"{event.path}/" for event in events}
+        asked = {root for root in CONTROLLER_REQUESTS if any(path.startswith(f"{root}/") for path in paths)}
+        if asked:
+            self.requests |= asked
+            self.wake()
+
+    async def _read_all(self, image: MetadataImage) -> MetadataImage:
+        """`image` with the content of the whole tree; objects that are as before stay the same."""
+        tree = await read_tree(self._store)
+        _require_cluster(tree.get(znodes.CLUSTER_ID), image.cluster_id)
+        found = read_sound_image(tree)
+        changed = [
+            topic
+            for name, topic in found.topics.items()
+            if topic != image.topics.get(name) and znodes.delete_topic_path(name) not in tree
+        ]
+        # The logs of a marked topic are deleted, and its nodes are about to be.
+        deleted = [
+            name
+            for name in image.topics
+            if znodes.topic_path(name) not in tree or znodes.delete_topic_path(name) in tree
+        ]
+        if changed or deleted:
+            image = image.with_topics(changed, deleted)
+        others = {
+            name: getattr(found, name)
+            for name in _NOT_OF_TOPICS
+            if getattr(found, name) != getattr(image, name)
+        }
+        return replace(image, **others) if others else image
 
     async def _read(self, image: MetadataImage, paths: Sequence[str]) -> MetadataImage:
-        """`image` with what some nodes say now. One that is damaged changes nothing."""
+        """`image` with the current content of some nodes; damaged ones are logged and ignored."""
         nodes = await asyncio.gather(*(self._node(path) for path in paths))
         topics = _ChangedTopics(image)
         for path, node in zip(paths, nodes, strict=True):
@@ -139,8 +230,9 @@ class TreeChanges:
             self._node(config_path),
             self._store.exists(znodes.delete_topic_path(name)),
         )
-        if mark is not None and not topics.has(name):
-            return  # its logs are gone already, its nodes are about to go
+        if mark is not None:
+            topics.delete(name)  # its logs are deleted, and its nodes are about to be
+            return
         topic = read_topic({path: node} if config is None else {path: node, config_path: config}, name)
         if topic is not None:
             partitions = list(topic.partitions)
@@ -165,17 +257,18 @@ class _ChangedTopics:
     def __init__(self, image: MetadataImage) -> None:
         self._topics = image.topics
         self._changed: dict[str, Topic | None] = {}
+        self._states: dict[str, list[PartitionState]] = {}
+        """The states of the partitions of topics of which some were read."""
         self._unfinished = set(image.unfinished)
 
-    def has(self, name: str) -> bool:
-        return self._topic(name) is not None
-
     def delete(self, name: str) -> None:
+        self._states.pop(name, None)
         self._changed[name] = None
         self._unfinished.discard(name)
 
     def add(self, name: str, topic: Topic | None) -> None:
-        """Take over a topic that was read; None has no id yet."""
+        """Add a topic that was read; None is a topic without an id."""
+        self._states.pop(name, None)
         if topic is None or is_unfinished(topic):
             self._unfinished.add(name)
         else:
@@ -185,12 +278,14 @@ class _ChangedTopics:
 
     def read_state(self, path: str, node: Node | None) -> None:
         name, index = _partition_of(path)
-        topic = self._topic(name)
-        if topic is None or not 0 <= index < len(topic.partitions):
-            return
-        partitions = list(topic.partitions)
-        partitions[index] = read_partition(node, name, index, _assignment(partitions[index]))
-        self.add(name, replace(topic, partitions=tuple(partitions)))
+        partitions = self._states.get(name)
+        if partitions is None:
+            topic = self._topic(name)
+            if topic is None:
+                return
+            partitions = self._states[name] = list(topic.partitions)
+        if 0 <= index < len(partitions):
+            partitions[index] = read_partition(node, name, index, _assignment(partitions[index]))
 
     def read_settings(self, path: str, name: str, node: Node | None) -> None:
         topic = self._topic(name)
@@ -199,7 +294,11 @@ class _ChangedTopics:
             self._changed[name] = replace(topic, configs=configs, config_version=version)
 
     def put_into(self, image: MetadataImage) -> MetadataImage:
-        """`image` with these topics; the same one where they are the same."""
+        """`image` with these topics; the same object if nothing differs."""
+        for name, partitions in list(self._states.items()):
+            topic = self._topic(name)
+            assert topic is not None  # `delete` has dropped the states
+            self.add(name, replace(topic, partitions=tuple(partitions)))
         changed = [
             topic
             for name, topic in self._changed.items()
@@ -216,12 +315,26 @@ class _ChangedTopics:
         return self._changed[name] if name in self._changed else self._topics.get(name)
 
 
+def _require_cluster(node: Node | None, cluster_id: str) -> None:
+    """Raise MetadataStoreError unless the node of the cluster's id has this one."""
+    found = None if node is None else znodes.decode_cluster_id(node.data)
+    if found != cluster_id:
+        has = "no cluster" if found is None else f"cluster {found}"
+        raise MetadataStoreError(
+            f"ZooKeeper has {has} at zookeeper.connect, where cluster {cluster_id} of this broker was."
+            " Restore its data, or its address. Until then the broker goes on with the metadata that it knows"
+        )
+
+
 def _node_of_image(path: str) -> str | None:
-    """The node to read anew for a change at `path`: the topic for most that is below it."""
+    """The node to read again for a change at `path`; None if the image does not depend on it.
+
+    Below a topic this is the topic's node, except for the state of a partition.
+    """
     if path == znodes.CONTROLLER or path.startswith(f"{znodes.BROKER_IDS}/"):
         return path
     if path.startswith(f"{znodes.TOPICS}/"):
-        return path if path.endswith("/state") and path.count("/") == _STATE_DEPTH else _whole(path)
+        return path if path.endswith("/state") and path.count("/") == _STATE_DEPTH else _topic_node(path)
     if path.startswith(f"{znodes.DELETE_TOPICS}/"):
         return znodes.topic_path(path.removeprefix(f"{znodes.DELETE_TOPICS}/"))
     if path.startswith(f"{znodes.CONFIG}/") and path.count("/") > 2:
@@ -232,8 +345,8 @@ def _node_of_image(path: str) -> str | None:
 _STATE_DEPTH: Final = znodes.partition_state_path("t", 0).count("/")
 
 
-def _whole(path: str) -> str:
-    """The node of the topic that one below it belongs to."""
+def _topic_node(path: str) -> str:
+    """The topic's node for a node below it, `path` for any other node."""
     if not path.startswith(f"{znodes.TOPICS}/"):
         return path
     name, _, _ = path.removeprefix(f"{znodes.TOPICS}/").partition("/")
@@ -243,7 +356,7 @@ def _whole(path: str) -> str:
 def _partition_of(path: str) -> tuple[str, int]:
     """The topic and the index of the partition whose state `path` holds.
 
-    The index is -1 where it is no number.
+    The index is -1 if it is not a number.
     """
     *_, topic, _, partition, _ = path.split("/")
     return topic, int(partition) if partition.isdecimal() else -1
@@ -254,7 +367,7 @@ def _assignment(state: PartitionState) -> ReplicaAssignment:
 
 
 def _settings(path: str, node: Node | None) -> tuple[Mapping[str, str], int]:
-    """What a node of settings holds, and its version."""
+    """The settings in a node, and its version."""
     if node is None:
         return {}, NO_NODE
     return znodes.decode_config(path, node.data), node.stat.version
@@ -297,7 +410,7 @@ def _with_settings(image: MetadataImage, path: str, node: Node | None) -> Metada
         if settings != image.client_metrics_configs.get(name, {}):
             new = image.with_client_metrics_config(name, settings)
     elif (entity := quotas.entity_at(path)) is not None:
-        found = None if node is None else quotas.decode_quotas(path, node.data)
+        found = None if node is None else znodes.decode_config(path, node.data)
         if found != image.client_quotas.configs.get(entity):
             new = image.with_client_quotas(image.client_quotas.with_changes({entity: found}))
     if version != image.settings_versions.get(path, NO_NODE):

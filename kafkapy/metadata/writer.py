@@ -1,9 +1,11 @@
-"""The path of a change: checked against the image, committed, published, then answered.
+"""Changes the metadata: a change is checked against the image, committed and published.
 
-It is committed to the tree. One change at a time: nothing alters the image between a check and the commit
-that it allows. Only the broker that holds `/controller` changes topics and configs: each transaction checks
-that the controller epoch's node is as its election left it. Each write names the version of the node that the
-image shows. Where another session was first, the changed nodes are read anew and the change is checked again.
+Only one change is made at a time: nothing alters the image between a check and the commit that it allows.
+Only the broker that holds `/controller` changes topics: each transaction checks that the node of the
+controller epoch has not changed since its election. Every broker changes settings and quotas, as with Apache
+Kafka on ZooKeeper: those of a broker only that broker can check. Each write expects the version of the node
+that the image shows. If another session has changed a node first, it is read again and the change is checked
+again.
 """
 
 from __future__ import annotations
@@ -35,7 +37,14 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 10
-"""How often a change that others come before is made anew, until its client is to try again."""
+"""How often a change is attempted while other sessions change the same nodes first."""
+
+MAX_OPERATIONS: Final = 2_000
+MAX_BYTES: Final = 700_000
+"""The most that one transaction may hold: ZooKeeper refuses requests above 1 MiB (jute.maxbuffer)."""
+
+OPERATION_BYTES: Final = 100
+"""What an operation takes beside its path and data, generously."""
 
 T = TypeVar("T")
 
@@ -45,13 +54,13 @@ class MetadataWriter:
 
     def __init__(self, store: MetadataStore, cache: MetadataCache, changes: TreeChanges) -> None:
         self.turn = asyncio.Lock()
-        """Held from the check of a change to its publication, and while what others changed is read."""
+        """Held from the check of a change to its publication, and while changes by others are read."""
         self.controller_epoch = 0
         self._store = store
         self._cache = cache
         self._changes = changes
         self._epoch_version: int | None = None
-        """Version of the controller epoch's node since this broker was elected; None: it is no controller."""
+        """The version of the controller epoch's node at this broker's election; None if not controller."""
 
     @property
     def image(self) -> MetadataImage:
@@ -63,7 +72,7 @@ class MetadataWriter:
         return self._epoch_version is not None
 
     async def elect(self, broker_id: int, now_ms: int) -> int:
-        """Become the controller unless another broker is; the controller's id.
+        """Become the controller unless there is one; return the controller's id.
 
         Raises:
             MetadataStoreError: the store failed.
@@ -80,7 +89,7 @@ class MetadataWriter:
                     return znodes.decode_controller((await self._store.get(znodes.CONTROLLER)).data)
                 except NoNodeError:
                     continue
-        raise MetadataStoreError(f"{znodes.CONTROLLER} is changed by others all the time")
+        raise MetadataStoreError(f"other brokers keep changing {znodes.CONTROLLER}")
 
     async def _take_controller(self, broker_id: int, now_ms: int) -> None:
         epoch = await self._store.get(znodes.CONTROLLER_EPOCH)
@@ -94,14 +103,14 @@ class MetadataWriter:
         self._epoch_version = epoch.stat.version + 1
 
     async def resign(self) -> None:
-        """Be the controller no longer, and leave `/controller` to the next where it is still held."""
+        """Stop being the controller, and delete `/controller` if this broker still holds it."""
         self._epoch_version = None
         stat = await self._store.exists(znodes.CONTROLLER)
         if stat is not None and stat.owner == self._store.session_id:
             await self._store.multi([Delete(znodes.CONTROLLER, stat.version)])
 
     def require_controller(self) -> None:
-        """Raises KafkaError NOT_CONTROLLER: the client asks another broker."""
+        """Raise KafkaError NOT_CONTROLLER unless this broker is the controller."""
         if not self.is_controller:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
 
@@ -109,9 +118,9 @@ class MetadataWriter:
         """Commit all operations or none, as the controller.
 
         Raises:
-            NodeError: others have changed a node; it will be read anew.
-            KafkaError: NOT_CONTROLLER, another broker is.
-            MetadataStoreError: the store failed; nothing was changed.
+            NodeError: others have changed a node; it will be read again.
+            KafkaError: NOT_CONTROLLER, this broker is not the controller.
+            MetadataStoreError: the store failed; if it has made the change, that is read again.
         """
         self.require_controller()
         check = Check(znodes.CONTROLLER_EPOCH, self._epoch_version or 0)
@@ -125,13 +134,17 @@ class MetadataWriter:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
             self._changes.add(operation.path for operation in operations)
             raise
+        except MetadataStoreError:
+            # The store may have made the change, and only its answer was lost.
+            self._changes.add(operation.path for operation in operations)
+            raise
 
     async def commit(self, operations: Sequence[Operation]) -> list[str | int | None]:
-        """The same for a client.
+        """Commit as `multi` does, with an error of the store as an error for clients.
 
         Raises:
-            NodeError: others have changed a node; it will be read anew.
-            KafkaError: NOT_CONTROLLER, or KAFKA_STORAGE_ERROR; nothing was changed.
+            NodeError: others have changed a node; it will be read again.
+            KafkaError: NOT_CONTROLLER, or KAFKA_STORAGE_ERROR.
         """
         try:
             return await self.multi(operations)
@@ -140,29 +153,65 @@ class MetadataWriter:
         except MetadataStoreError as error:
             raise _storage_error("changed", error) from error
 
+    async def commit_settings(self, operations: Sequence[Operation]) -> list[str | int | None]:
+        """Commit changes of settings, which need no controller.
+
+        Raises:
+            NodeError: others have changed a node; it will be read again.
+            KafkaError: KAFKA_STORAGE_ERROR, the store failed.
+        """
+        try:
+            return await self._store.multi(operations)
+        except MetadataStoreError as error:
+            # The store may have made the change, and only its answer was lost.
+            self._changes.add(operation.path for operation in operations)
+            if isinstance(error, NodeError):
+                raise
+            raise _storage_error("changed", error) from error
+
+    async def commit_in_parts(self, operations: Sequence[Operation]) -> None:
+        """Commit many operations in several transactions, none of which is too large for ZooKeeper.
+
+        A stop in between leaves the first ones done. Raises as `commit`.
+        """
+        part: list[Operation] = []
+        size = 0
+        for operation in operations:
+            added = _size(operation)
+            if part and (len(part) == MAX_OPERATIONS or size + added > MAX_BYTES):
+                await self.commit(part)
+                part, size = [], 0
+            part.append(operation)
+            size += added
+        if part:
+            await self.commit(part)
+
     async def until_current(self, change: Callable[[], Awaitable[T]]) -> T:
-        """The result of `change`, made anew as long as others come before it.
+        """Call `change` again while other sessions change its nodes first; return its result.
 
         The caller holds the turn.
 
         Raises:
-            KafkaError: its own, or REQUEST_TIMED_OUT: the client tries again.
+            KafkaError: raised by `change`; KAFKA_STORAGE_ERROR; or REQUEST_TIMED_OUT after too many attempts,
+                and the client tries again.
         """
         for _ in range(ATTEMPTS):
             try:
                 return await change()
             except NodeError as error:
-                logger.info("others have changed %s: it is read anew", error.path)
+                logger.info("others have changed %s: it is read again", error.path)
             except MetadataStoreError as error:
                 raise _storage_error("read", error) from error
             try:
                 await self.catch_up()
             except MetadataStoreError as error:
                 raise _storage_error("read", error) from error
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Others change the same metadata all the time.")
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Other sessions keep changing the same metadata.")
 
     async def catch_up(self) -> None:
-        """Publish what others have changed. The caller holds the turn.
+        """Read and publish the changes by others.
+
+        The caller holds the turn.
 
         Raises:
             MetadataStoreError: the store failed; the rest is read the next time.
@@ -179,12 +228,12 @@ class MetadataWriter:
                 await self._cache.settle()
 
     async def catch_up_with(self, paths: Sequence[str]) -> None:
-        """The same, for nodes that are known to have changed, too."""
+        """Read and publish the changes by others, and these nodes."""
         self._changes.add(paths)
         await self.catch_up()
 
     async def read_anew(self, image: MetadataImage) -> MetadataImage:
-        """`image`, which is not published yet, with what others have changed.
+        """`image`, which is not published yet, with the changes by others.
 
         Raises:
             MetadataStoreError: the store failed.
@@ -211,6 +260,11 @@ class MetadataWriter:
 
     def publish(self, image: MetadataImage) -> None:
         self._cache.publish(image)
+
+
+def _size(operation: Operation) -> int:
+    data = operation.data if isinstance(operation, Create | SetData) else b""
+    return len(operation.path) + len(data) + OPERATION_BYTES
 
 
 def _storage_error(what: str, error: MetadataStoreError) -> KafkaError:

@@ -1,26 +1,36 @@
-"""Paths and contents of the metadata tree's nodes, as Kafka 3.9 keeps them in ZooKeeper.
+"""Paths and contents of the metadata tree's nodes, as in ZooKeeper with Kafka 3.9.
 
     /cluster/id                     {"version":"1","id":"<22 characters>"}
     /controller                     ephemeral: {"version":2,"brokerid":1,"timestamp":"…",…}
     /controller_epoch               "1"
     /brokers/ids/<id>               ephemeral: endpoints, rack, features (version 5)
+    /brokers/seqid                  its version counts the generated broker ids
     /brokers/topics/<topic>         {"version":3,"topic_id":…,"partitions":{"0":[1]},"adding_replicas":{},…}
       …/partitions/<n>/state        {"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1]}
     /config/topics/<topic>          {"version":1,"config":{name: text}}
     /config/brokers/<id>            the same; <default> in place of the id: all brokers
     /config/groups/<group>          the same
     /config/client-metrics/<name>   the same, for a subscription to metrics of clients
-    /config/users/<user>            quotas, the same form; <default>: users that have none of their own
+    /config/users/<user>            quotas, the same form; <default>: users without quotas of their own
       …/clients/<client id>         quotas of a client of that user
     /config/clients/<client id>     quotas of a client, whoever its user is
     /config/ips/<address>           quotas of an address
     /config/changes/config_change_<n>   {"version":2,"entity_path":"topics/<topic>"}
     /admin/delete_topics/<topic>    marked for deletion
+    /admin/preferred_replica_election   {"version":1,"partitions":[{"topic":…,"partition":0}]}: by hand
+    /admin/reassign_partitions      the same, each with "replicas":[1,2]: by hand
+    /feature                        {"version":2,"status":1,"features":{}}, see controller/feature_node.py
+    /log_dir_event_notification/log_dir_event_<n>   {"version":1,"broker":1,"event":1}: a directory failed
+    /isr_change_notification/isr_change_<n>   {"version":1,"partitions":[{"topic":…,"partition":0}]}: changed
+                                    by their leaders, brokers that know no AlterPartition
+    /controller_broker_epochs       {"version":1,"brokers":{"1":27}}: see encode_broker_epochs
     /latest_producer_id_block       {"version":1,"broker":1,"block_start":"0","block_end":"999"}
+    /consumers/<group>/…            those of consumers of Kafka 0.8 (kafkapy/groups/zookeeper_offsets.py)
 
-Everything is UTF-8 JSON except the controller epoch. Names of groups, subscriptions, users, clients and
-addresses are URL-encoded. Source: Kafka's ZkData.scala, ConfigType and Sanitizer; groups and client metrics
-have these names in ConfigType, and no place in a ZooKeeper of Apache Kafka.
+Everything is UTF-8 JSON except the controller epoch and offsets. Below `/config`, names of groups,
+subscriptions, users, clients and addresses are URL-encoded. Source: Kafka's ZkData.scala, ConfigType and
+Sanitizer. Groups and client metrics have these names in ConfigType; Apache Kafka does not store them in
+ZooKeeper.
 """
 
 from __future__ import annotations
@@ -31,13 +41,14 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from kafkapy.metadata.store import MetadataStoreError
-from kafkapy.protocol.types import Uuid, uuid_from_text, uuid_to_text
+from kafkapy.protocol.types import TopicPartition, Uuid, uuid_from_text, uuid_to_text
 
 CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
+BROKER_SEQUENCE = "/brokers/seqid"
 CONFIG = "/config"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
@@ -49,17 +60,27 @@ IP_CONFIGS = "/config/ips"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 DELETE_TOPICS = "/admin/delete_topics"
+PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+FEATURE = "/feature"
+ISR_CHANGES = "/isr_change_notification"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
+BROKER_EPOCHS = "/controller_broker_epochs"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
+PLAINTEXT = "PLAINTEXT"
+
 DEFAULT_ENTITY = "<default>"
-"""The name of the node with the configs of all brokers."""
+"""The name of the node with the settings of all brokers, or with the default quotas of a type."""
 
 PERSISTENT_PATHS = (
+    "/consumers",
     "/cluster",
     "/brokers",
     BROKER_IDS,
     TOPICS,
-    "/brokers/seqid",
+    BROKER_SEQUENCE,
     CONFIG,
     TOPIC_CONFIGS,
     BROKER_CONFIGS,
@@ -71,24 +92,25 @@ PERSISTENT_PATHS = (
     CONFIG_CHANGES,
     "/admin",
     DELETE_TOPICS,
-    "/isr_change_notification",
-    "/log_dir_event_notification",
+    ISR_CHANGES,
+    LOG_DIR_EVENTS,
     PRODUCER_ID_BLOCK,
 )
-"""What a cluster's tree starts with, parents first (ZkData.PersistentZkPaths, without access control)."""
+"""The nodes of a new tree, parents first (ZkData.PersistentZkPaths, without access control)."""
 
 
 class DamagedNodeError(MetadataStoreError):
-    """A node holds something other than what Kafka writes there."""
+    """The content of a node is not what Kafka writes there."""
 
     def __init__(self, path: str, data: bytes) -> None:
         super().__init__(f"the metadata node {path} cannot be understood: {data[:80]!r}")
+        self.path = path
 
 
 class ReplicaAssignment(NamedTuple):
     """A partition's replicas, the preferred leader first.
 
-    `adding` and `removing` are set while it is moved.
+    `adding` and `removing` are not empty during a reassignment.
     """
 
     replicas: tuple[int, ...]
@@ -96,16 +118,25 @@ class ReplicaAssignment(NamedTuple):
     removing: tuple[int, ...] = ()
 
 
+GAP = ReplicaAssignment(())
+"""Stands for a partition that does not exist, between others that do."""
+
+HIGHEST_PARTITION = 999_999
+"""A node of 1 MB has room for fewer partitions, so a higher number is a mistake."""
+
+
 class LeaderAndIsr(NamedTuple):
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
+    recovery_state: int = 0
+    """1 while the leader recovers from an unclean election (KIP-704), else 0."""
 
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 UNKNOWN_PRODUCER_IDS = 1_000_000
-"""How many ids after the highest one in the logs may belong to producers that no log knows any more."""
+"""How many ids after the highest one in the logs may belong to producers that the logs have forgotten."""
 
 
 class ProducerIdBlock(NamedTuple):
@@ -163,12 +194,17 @@ def client_metrics_config_path(subscription: str) -> str:
 
 
 def sanitize(name: str) -> str:
-    """A name as that of a node: URL-encoded as Kafka's Sanitizer does it."""
+    """The name of the node for `name`: URL-encoded as by Kafka's Sanitizer.
+
+    So are "." and "..", which no path of ZooKeeper may have; Apache Kafka fails with these.
+    """
+    if name in (".", ".."):
+        return name.replace(".", "%2E")
     return quote(name, safe="").replace("~", "%7E")
 
 
 def desanitize(name: str) -> str:
-    """The name that the name of a node stands for."""
+    """The inverse of `sanitize`."""
     return unquote(name)
 
 
@@ -219,7 +255,7 @@ def decode_controller(data: bytes) -> int:
 
 
 def encode_broker(info: BrokerInfo, now_ms: int) -> bytes:
-    plaintext = next((e for e in info.endpoints if e.security_protocol == "PLAINTEXT"), None)
+    plaintext = next((e for e in info.endpoints if e.security_protocol == PLAINTEXT), None)
     fields: dict[str, Any] = {
         "version": 5,
         "host": plaintext.host if plaintext else None,
@@ -236,8 +272,12 @@ def encode_broker(info: BrokerInfo, now_ms: int) -> bytes:
 
 
 def decode_broker(path: str, data: bytes) -> BrokerInfo:
+    """The broker in a node of version 1 (one endpoint) or 2 to 5."""
     fields = _decode(path, data)
     try:
+        if "endpoints" not in fields:
+            only = Endpoint(PLAINTEXT, str(fields["host"]), int(fields["port"]), PLAINTEXT)
+            return BrokerInfo((only,), None)
         protocols = fields.get("listener_security_protocol_map", {})
         endpoints = []
         for text in fields["endpoints"]:
@@ -256,7 +296,7 @@ def encode_topic(topic_id: Uuid, assignment: Sequence[ReplicaAssignment]) -> byt
         {
             "version": 3,
             "topic_id": uuid_to_text(topic_id),
-            "partitions": {str(n): partition.replicas for n, partition in enumerate(assignment)},
+            "partitions": {str(n): p.replicas for n, p in enumerate(assignment) if p.replicas},
             "adding_replicas": {str(n): p.adding for n, p in enumerate(assignment) if p.adding},
             "removing_replicas": {str(n): p.removing for n, p in enumerate(assignment) if p.removing},
         }
@@ -266,7 +306,8 @@ def encode_topic(topic_id: Uuid, assignment: Sequence[ReplicaAssignment]) -> byt
 def decode_topic(path: str, data: bytes) -> tuple[Uuid | None, tuple[ReplicaAssignment, ...]]:
     """The topic's id and the assignment of its partitions 0, 1, 2 …
 
-    A node that somebody wrote by hand, or a tool of Kafka before 2.8, has no id.
+    Versions 1 and 2, which somebody wrote by hand or a tool of Kafka before 2.8, have no id. A number without
+    a partition has the assignment GAP.
     """
     fields = _decode(path, data)
     try:
@@ -276,24 +317,28 @@ def decode_topic(path: str, data: bytes) -> tuple[Uuid | None, tuple[ReplicaAssi
             for n, replicas in fields["partitions"].items()
         }
         topic_id = fields.get("topic_id")
+        highest = max(assignment, default=-1)
+        if min(assignment, default=0) < 0 or highest > HIGHEST_PARTITION:
+            raise DamagedNodeError(path, data)
         return (
             None if topic_id is None else uuid_from_text(topic_id),
-            tuple(assignment[n] for n in range(len(assignment))),
+            tuple(assignment.get(n, GAP) for n in range(highest + 1)),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DamagedNodeError(path, data) from None
 
 
 def encode_state(state: LeaderAndIsr) -> bytes:
-    return _encode(
-        {
-            "version": 1,
-            "leader": state.leader,
-            "leader_epoch": state.leader_epoch,
-            "controller_epoch": state.controller_epoch,
-            "isr": state.isr,
-        }
-    )
+    fields: dict[str, Any] = {
+        "version": 1,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "controller_epoch": state.controller_epoch,
+        "isr": state.isr,
+    }
+    if state.recovery_state:
+        fields["leader_recovery_state"] = state.recovery_state
+    return _encode(fields)
 
 
 def decode_state(path: str, data: bytes) -> LeaderAndIsr:
@@ -304,6 +349,7 @@ def decode_state(path: str, data: bytes) -> LeaderAndIsr:
             int(fields["leader_epoch"]),
             _ids(fields["isr"]),
             int(fields["controller_epoch"]),
+            int(fields.get("leader_recovery_state", 0)),
         )
     except (KeyError, TypeError, ValueError):
         raise DamagedNodeError(path, data) from None
@@ -314,7 +360,8 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 
 def decode_config(path: str, data: bytes) -> dict[str, str]:
-    config = _decode(path, data).get("config", {})
+    """The settings in a node; a tool may have made it without data."""
+    config = _decode(path, data).get("config", {}) if data else {}
     if not isinstance(config, dict) or not all(isinstance(value, str) for value in config.values()):
         raise DamagedNodeError(path, data)
     return config
@@ -341,6 +388,73 @@ def decode_producer_id_block(data: bytes) -> ProducerIdBlock:
         return ProducerIdBlock(int(fields["broker"]), int(fields["block_start"]), int(fields["block_end"]))
     except (KeyError, TypeError, ValueError):
         raise DamagedNodeError(PRODUCER_ID_BLOCK, data) from None
+
+
+def decode_preferred_replica_election(data: bytes) -> list[TopicPartition]:
+    """The partitions whose preferred replicas somebody wants to lead."""
+    return list(_decode_partitions(PREFERRED_REPLICA_ELECTION, data))
+
+
+def encode_reassignment(wanted: Mapping[TopicPartition, Sequence[int]]) -> bytes:
+    partitions = [
+        {"topic": topic, "partition": index, "replicas": replicas}
+        for (topic, index), replicas in wanted.items()
+    ]
+    return _encode({"version": 1, "partitions": partitions})
+
+
+def decode_reassignment(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
+    """The replicas that somebody wants for partitions."""
+    try:
+        found = _decode_partitions(REASSIGN_PARTITIONS, data)
+        return {partition: _ids(fields["replicas"]) for partition, fields in found.items()}
+    except (KeyError, TypeError, ValueError):
+        raise DamagedNodeError(REASSIGN_PARTITIONS, data) from None
+
+
+def _decode_partitions(path: str, data: bytes) -> dict[TopicPartition, dict[str, Any]]:
+    try:
+        return {
+            TopicPartition(str(fields["topic"]), int(fields["partition"])): fields
+            for fields in _decode(path, data)["partitions"]
+        }
+    except (KeyError, TypeError, ValueError):
+        raise DamagedNodeError(path, data) from None
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """The notice that a log directory of a broker failed."""
+    return _encode({"version": 1, "broker": broker_id, "event": 1})
+
+
+def decode_log_dir_event(path: str, data: bytes) -> int:
+    """The broker of which a log directory failed."""
+    broker_id = _decode(path, data).get("broker")
+    if not isinstance(broker_id, int):
+        raise DamagedNodeError(path, data)
+    return broker_id
+
+
+def decode_isr_changes(path: str, data: bytes) -> list[TopicPartition]:
+    """The partitions whose leaders have changed the in-sync replicas, says a notice."""
+    return list(_decode_partitions(path, data))
+
+
+def encode_broker_epochs(epochs: Mapping[int, int]) -> bytes:
+    """The epochs of the brokers whose last registration the controllers have acted on.
+
+    The next controller reads them. A broker with another epoch has started since then, so each partition that
+    it is shown to lead needs a new leader epoch. Apache Kafka does not know this node.
+    """
+    return _encode({"version": 1, "brokers": {str(broker): epoch for broker, epoch in epochs.items()}})
+
+
+def decode_broker_epochs(data: bytes) -> dict[int, int]:
+    try:
+        found = _decode(BROKER_EPOCHS, data)["brokers"]
+        return {int(broker): int(epoch) for broker, epoch in found.items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DamagedNodeError(BROKER_EPOCHS, data) from None
 
 
 def _ids(values: Iterable[Any]) -> tuple[int, ...]:

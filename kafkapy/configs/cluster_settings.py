@@ -1,0 +1,57 @@
+"""Checks of the settings that only a broker of a cluster obeys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.listeners import SUPPORTED_PROTOCOL
+
+_HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s,/:\[\]]+)(?::[0-9]{1,5})?"
+_CONNECT: Final = re.compile(rf"{_HOST}(?:\s*,\s*{_HOST})*(?:(?:/[^\s/]+)+/?|/)?")
+"""zookeeper.connect: hosts, each with or without a port, and a chroot."""
+
+
+def check_cluster_settings(config: Mapping[str, Any], listeners: Collection[str]) -> None:
+    """Refuse settings with which a broker cannot take part in a cluster.
+
+    Raises:
+        ConfigError: one line with the remedy.
+    """
+    connect = config["zookeeper.connect"]
+    if connect and not _CONNECT.fullmatch(connect):
+        raise ConfigError(
+            f"zookeeper.connect={connect}: expected HOST:PORT, several with commas, and a chroot or none,"
+            " such as localhost:2181/kafka"
+        )
+    name = (config["inter.broker.listener.name"] or SUPPORTED_PROTOCOL).upper()
+    if name not in listeners:
+        raise ConfigError(
+            f"inter.broker.listener.name: other brokers connect to the listener {name}, which is not among"
+            f" the listeners ({', '.join(sorted(listeners))}); name one of them"
+        )
+    _check_ids(config)
+    version = config["inter.broker.protocol.version"]
+    if version.startswith("4."):
+        raise ConfigError(
+            f"inter.broker.protocol.version={version}: no release of Kafka with ZooKeeper has it; 3.9 is"
+            " the last"
+        )
+    for setting in ("zookeeper.session.timeout.ms", "zookeeper.connection.timeout.ms"):
+        value = config[setting]
+        if value is not None and value < 1:
+            raise ConfigError(f"{setting}={value}: must be at least 1")
+
+
+def _check_ids(config: Mapping[str, Any]) -> None:
+    broker_id, node_id, highest = config["broker.id"], config["node.id"], config["reserved.broker.max.id"]
+    if -1 not in (broker_id, node_id) and broker_id != node_id:
+        raise ConfigError(f"broker.id={broker_id}: must be the same as node.id ({node_id}); set one of them")
+    own = max(broker_id, node_id)
+    if config["broker.id.generation.enable"] and own > highest:
+        raise ConfigError(
+            f"broker.id={own}: ids above {highest} (reserved.broker.max.id) are generated; choose a lower"
+            " one, or set broker.id.generation.enable=false"
+        )
