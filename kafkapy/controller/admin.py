@@ -1,18 +1,21 @@
 """The broker's part in its cluster: it registers, may be controller, administers topics.
 
-It administers settings, too. What a start does, in order:
+It administers settings and quotas too. At its start it does the following, in this order:
 
 - register under `/brokers/ids` (the broker epoch is the transaction's number);
 - take `/controller` if it is free, and with it the next controller epoch;
-- begin a new leader epoch for each partition led by this broker, so that what a crash may have lost is told
-  apart from what is written next (KIP-101; Kafka elects anew after each restart as well);
+- begin a new leader epoch for each partition led by this broker, so that records which a crash may have lost
+  are distinguished from later ones (KIP-101; Kafka elects leaders again after each restart, too);
 - publish the image;
-- make topics of logs that a new tree does not know;
-- go on with interrupted deletions.
+- adopt logs as topics, if the tree is new;
+- continue interrupted deletions.
 
-From then on it follows the tree: it reads anew what other sessions change, and publishes it. Where the
-controller is gone, one of the brokers becomes the next. As in Kafka, the controller finishes what others have
-begun by writing a node: topics that are only a node yet, and topics marked for deletion.
+In a cluster, the controller (controller.py) decides who leads: it begins the leader epochs, and tells the
+brokers. Logs are not adopted as topics there.
+
+From then on it follows the tree: it reads what other sessions change, and publishes it. If the controller is
+gone, another broker becomes controller. As in Kafka, the controller completes what others begin by writing a
+node: new topics, and topics marked for deletion.
 """
 
 from __future__ import annotations
@@ -29,7 +32,10 @@ from kafkapy.configs.changes import ConfigAdmin
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.entries import ConfigDescriber
 from kafkapy.controller.adoption import FoundLog
+from kafkapy.controller.channels import OwnBroker
 from kafkapy.controller.client_quotas import ClientQuotaAdmin
+from kafkapy.controller.controller import Controller
+from kafkapy.controller.feature_node import feature_change
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.controller.topics import TopicAdmin
 from kafkapy.metadata import znodes
@@ -39,32 +45,34 @@ from kafkapy.metadata.image import (
     NO_CONTROLLER,
     NO_LEADER,
     NO_NODE,
-    Broker,
     MetadataImage,
     PartitionState,
     Topic,
 )
+from kafkapy.metadata.registration import Registration
 from kafkapy.metadata.store import (
     Create,
     Delete,
     MetadataStore,
     MetadataStoreError,
     NodeError,
-    NodeExistsError,
+    NoNodeError,
     Operation,
     SetData,
 )
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.writer import ATTEMPTS, MetadataWriter
 from kafkapy.metadata.znodes import BrokerInfo, Endpoint, LeaderAndIsr
+from kafkapy.network.peers import Peers
 from kafkapy.process.clock import Clock
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.process.policy_calls import NO_POLICIES, Policies
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 1.0
-"""How long a store that fails is left alone before the tree is followed again."""
+"""The pause after a failure of the store, before the tree is followed again."""
 
 
 class ClusterAdmin:
@@ -79,7 +87,15 @@ class ClusterAdmin:
         *,
         node_id: int,
         clock: Clock,
+        own_broker: OwnBroker | None = None,
+        peers: Peers | None = None,
+        policies: Policies = NO_POLICIES,
     ) -> None:
+        """In a cluster, a controller needs `own_broker` and `peers`.
+
+        `own_broker` is what it asks of this broker, and `peers` reach the others. `policies` are the
+        operator's.
+        """
         self._store = store
         self._cache = cache
         self._config = config
@@ -87,11 +103,24 @@ class ClusterAdmin:
         self._clock = clock
         self._changes = changes
         self._writer = MetadataWriter(store, cache, changes)
+        self._registration: Registration
         self._following: asyncio.Task[None] | None = None
-        self.topics = TopicAdmin(self._writer, store, config)
-        notices = ChangeNotices(self._writer, clock)
-        self.configs = ConfigAdmin(self._writer, config, notices, node_id=node_id)
-        self.quotas = ClientQuotaAdmin(self._writer, notices)
+        self._reporting: asyncio.Task[None] | None = None
+        """Reports a failed log directory."""
+        self.controller: Controller | None = None
+        """The controller of a cluster, if this broker is it; None if this broker is the only one."""
+        if own_broker is not None and peers is not None:
+            self.controller = Controller(
+                self._writer, store, cache, config, changes, own_broker, peers, node_id=node_id
+            )
+        self.topics = TopicAdmin(
+            self._writer, store, config, controller=self.controller, policy=policies.create_topic
+        )
+        self._notices = ChangeNotices(self._writer, clock)
+        self.configs = ConfigAdmin(
+            self._writer, config, self._notices, node_id=node_id, policy=policies.alter_config
+        )
+        self.quotas = ClientQuotaAdmin(self._writer, self._notices)
         self.describer = ConfigDescriber(config, cache, node_id)
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
@@ -110,72 +139,134 @@ class ClusterAdmin:
         Raises:
             MetadataStoreError: the store failed, or another broker has this id.
         """
-        now = self._clock.now_ms()
-        rack: str | None = self._config["broker.rack"]
-        path = znodes.broker_path(self._node_id)
-        info = BrokerInfo(tuple(endpoints), rack)
-        try:
-            await self._store.create(path, znodes.encode_broker(info, now), ephemeral=True)
-        except NodeExistsError:
-            raise MetadataStoreError(
-                f"broker id {self._node_id} is in use by another broker of this cluster: set node.id"
-            ) from None
-        epoch = (await self._store.get(path)).stat.created_zxid
-        broker = Broker(self._node_id, rack, {endpoint.listener: endpoint for endpoint in endpoints}, epoch)
+        self._registration = Registration(
+            self._store,
+            self._node_id,
+            BrokerInfo(tuple(endpoints), self._config["broker.rack"]),
+            self._clock,
+            self._config["zookeeper.session.timeout.ms"] / 1000 if self._config.clustered else 0,
+        )
+        broker = await self._registration.register()
         async with self._writer.turn:
-            controller_id = await self._writer.elect(self._node_id, now)
+            controller_id = await self._writer.elect(self._node_id, self._clock.now_ms())
             image = image.with_brokers([*image.brokers.values(), broker], controller_id)
             if self._writer.is_controller:
                 image = await self._take_over(image, starting=True)
             self._cache.publish(image)
-        if found and self._writer.is_controller and self._writer.controller_epoch == 1:
+        if (
+            found
+            and self.controller is None
+            and self._writer.is_controller
+            and self._writer.controller_epoch == 1
+        ):
             highest = max(log.highest_producer_id for log in found.values())
             if highest >= 0:
-                await self.producer_ids.begin_behind(highest)
+                await self.producer_ids.begin_after(highest)
             await self.topics.adopt(found, self._node_id)
         if self._writer.is_controller:
             async with self._writer.turn:
+                await self._writer.catch_up()
                 try:
                     await self._finish()
                 except KafkaError as error:
-                    logger.error("not all topics can be finished: %s; it is tried again", error)
-                    self._changes.wake()
+                    logger.error("not all topics can be completed: %s; this is retried", error)
+            self._changes.wake()  # another broker may have become controller meanwhile
         self._following = asyncio.create_task(self._follow(), name="kafkapy-metadata")
 
     async def stop(self) -> None:
-        """Follow the tree no longer."""
-        if self._following is not None:
-            self._following.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._following
+        """Stop following the tree."""
+        await self.producer_ids.stop()
+        for task in (self._following, self._reporting):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        if self.controller is not None:
+            await self.controller.close()
 
-    async def ensure_internal_topic(self, name: str) -> Topic:
-        """The internal topic `name`, created if need be, ready to be written. Raises KafkaError."""
-        return await self.topics.ensure_internal_topic(name)
+    def log_directory_failed(self) -> None:
+        """Tell the controller of a cluster that replicas of this broker are offline.
+
+        It asks which, and elects other leaders.
+        """
+        if self.controller is not None and (self._reporting is None or self._reporting.done()):
+            self._reporting = asyncio.create_task(self._report_failure(), name="kafkapy-log-dir-failure")
+
+    async def _report_failure(self) -> None:
+        """Write the notice that a log directory failed, as soon as the store takes it."""
+        data = znodes.encode_log_dir_event(self._node_id)
+        while True:
+            try:
+                await self._store.create(znodes.LOG_DIR_EVENT_PREFIX, data, sequence=True)
+                break
+            except MetadataStoreError as error:
+                logger.error(
+                    "the controller cannot be told of a failed log directory: %s; this is retried", error
+                )
+            await asyncio.sleep(RETRY_SECONDS)
+        # The store does not report to this session what it has written.
+        self._changes.requests.add(znodes.LOG_DIR_EVENTS)
+        self._changes.wake()
+
+    def active_controller(self) -> Controller:
+        """The controller of the cluster, which is this broker.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER, another broker is.
+        """
+        self._writer.require_controller()
+        if self.controller is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return self.controller
 
     # --- the controller -----------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Publish what others change in the tree, and do the controller's part of it."""
+        """Publish changes of the tree by others, and act on them if this broker is the controller."""
+        complaint = ""
         while True:
             await self._changes.wait()
             try:
+                if not self._registration.is_current:  # the session has expired
+                    await self._require_cluster()
+                    await self._registration.register()
+                    # The store need not tell a session of its own changes, and this broker may be controller.
+                    self._changes.add([znodes.broker_path(self._node_id)])
                 async with self._writer.turn:
                     await self._writer.catch_up()
                     await self._act()
             except (KafkaError, MetadataStoreError) as error:
-                logger.error("cannot follow the cluster's metadata: %s; it is tried again", error)
+                if complaint != str(error):
+                    complaint = str(error)
+                    logger.error("cannot follow the cluster's metadata: %s; this is retried", error)
             except Exception:
-                logger.exception("cannot follow the cluster's metadata; it is tried again")
+                logger.exception("cannot follow the cluster's metadata; this is retried")
             else:
+                complaint = ""
                 continue
             await asyncio.sleep(RETRY_SECONDS)
             self._changes.wake()
 
+    async def _require_cluster(self) -> None:
+        """Control nothing unless the new session is with the same cluster's ZooKeeper.
+
+        Raises:
+            MetadataStoreError: it is not, or the store failed.
+        """
+        try:
+            await self._changes.require_cluster(self._cache.image.cluster_id)
+        except MetadataStoreError:
+            if self.controller is not None:
+                self.controller.resigned()
+            await self._writer.resign()
+            raise
+
     async def _act(self) -> None:
-        """Elect a controller where there is none; as the controller finish what others have begun."""
+        """Become the controller if there is none; as the controller, complete what others began."""
         shown = self._writer.image.controller_id
         lost = self._writer.is_controller != (shown == self._node_id)
+        if self.controller is not None and (lost or not self._writer.is_controller):
+            self.controller.resigned()
         if lost:
             await self._writer.resign()
         if lost or shown == NO_CONTROLLER:
@@ -185,16 +276,25 @@ class ClusterAdmin:
                 logger.info("this broker is the controller now, in epoch %d", self._writer.controller_epoch)
                 image = await self._take_over(image, starting=False)
             self._writer.publish(image)
-        if self._writer.is_controller:
+            # What others wrote before the election is read first: this session has heard of all of it. An
+            # Apache Kafka leader would ignore a second state of the same leader epoch.
+            self._changes.wake()
+        elif self._writer.is_controller:
             await self._finish()
 
     async def _finish(self) -> None:
-        """Finish what was interrupted or begun by others. The caller holds the turn."""
-        await self.topics.delete_marked_topics()
+        """Complete what was interrupted, or begun by others.
+
+        The caller holds the turn.
+        """
+        if self.controller is None:
+            await self.topics.delete_marked_topics()
         await self.topics.finish_topics()
+        if self.controller is not None:
+            await self.controller.act()
 
     async def _take_over(self, image: MetadataImage, *, starting: bool) -> MetadataImage:
-        """`image` with what the new controller changes first, before it is published.
+        """`image` with the first changes of the new controller, before it is published.
 
         Raises:
             MetadataStoreError: the store failed.
@@ -204,18 +304,29 @@ class ClusterAdmin:
                 return await self._changed_first(image, starting=starting)
             except NodeError:
                 image = await self._writer.read_anew(image)
-            except KafkaError:  # another broker is the controller already, which is read then
+            except KafkaError:  # another broker became controller; the image is read again
                 return image
-        raise MetadataStoreError("the metadata cannot be taken over: others change it all the time")
+        raise MetadataStoreError("the start cannot change the metadata: other brokers keep changing it")
 
     async def _changed_first(self, image: MetadataImage, *, starting: bool) -> MetadataImage:
-        """Write the first changes: old notices go, and a start begins leader epochs.
+        """Write the first changes: delete old notices, and begin leader epochs at a start.
 
-        The notices tell of old changes. When `starting`, each partition led here gets a new leader epoch. All
-        brokers get a min.insync.replicas that stays, whatever their files say from then on.
+        When `starting`, each partition led here gets a new leader epoch. A sole broker needs no notices of
+        old changes, and its min.insync.replicas becomes a setting of all brokers, which from then on has
+        precedence over their files. In a cluster the controller begins the leader epochs.
         """
-        notices = await self._store.children(znodes.CONFIG_CHANGES)
-        operations: list[Operation] = [Delete(f"{znodes.CONFIG_CHANGES}/{name}") for name in notices]
+        notices = [
+            f"{znodes.CONFIG_CHANGES}/{name}" for name in await self._store.children(znodes.CONFIG_CHANGES)
+        ]
+        operations: list[Operation] = []
+        if self._config.clustered:  # other brokers may not have read them yet
+            self._notices.found(notices)
+        else:
+            operations += map(Delete, notices)
+        if self.controller is not None:
+            await self._set_up_features()
+            self.controller.elected()
+            return image
         changed: list[Topic] = []
         for topic in image.topics.values() if starting else ():
             partitions = list(topic.partitions)
@@ -225,6 +336,23 @@ class ClusterAdmin:
                     operations.append(_state_written(topic.name, index, state))
             changed.append(replace(topic, partitions=tuple(partitions)))
         image = image.with_topics(changed)
+        if not self._config.clustered:
+            image = self._with_min_insync_replicas(image, operations)
+        await self._writer.multi(operations)
+        return image
+
+    async def _set_up_features(self) -> None:
+        """Say whether features are versioned, as brokers of Apache Kafka expect of a controller."""
+        try:
+            node = await self._store.get(znodes.FEATURE)
+        except NoNodeError:
+            node = None
+        change = feature_change(node, self._config["inter.broker.protocol.version"])
+        if change is not None:
+            await self._writer.multi([change])
+
+    def _with_min_insync_replicas(self, image: MetadataImage, operations: list[Operation]) -> MetadataImage:
+        """Make min.insync.replicas a setting of all brokers; the writes are added to `operations`."""
         own = image.broker_configs.get(str(self._node_id), {})
         number = own.get(MIN_INSYNC_REPLICAS, str(self._config[MIN_INSYNC_REPLICAS]))
         for name, configs in with_min_insync_replicas(image.broker_configs, number).items():
@@ -232,11 +360,10 @@ class ClusterAdmin:
             version = image.settings_versions.get(path, NO_NODE)
             operations.append(Create(path, data) if version == NO_NODE else SetData(path, data, version))
             image = image.with_broker_config(name, configs).with_settings_versions({path: version + 1})
-        await self._writer.multi(operations)
         return image
 
     def _leads(self, state: PartitionState) -> bool:
-        """Whether this broker leads a partition, or can where nobody does."""
+        """Whether this broker leads a partition, or can lead it if it has no leader."""
         return state.leader in (self._node_id, NO_LEADER) and self._node_id in state.isr
 
     def _in_new_epoch(self, state: PartitionState) -> PartitionState:
@@ -249,7 +376,7 @@ class ClusterAdmin:
 
 
 def _state_written(topic: str, index: int, state: PartitionState) -> SetData:
-    """What writes the state of a partition in place of the version before."""
+    """The operation that replaces the state of a partition."""
     content = LeaderAndIsr(state.leader, state.leader_epoch, state.isr, state.controller_epoch)
     path = znodes.partition_state_path(topic, index)
     return SetData(path, znodes.encode_state(content), state.version - 1)

@@ -1,15 +1,15 @@
-"""Topics for logs that a new metadata tree finds in the data directories.
+"""Adopts logs in the data directories as topics of a new metadata tree.
 
-A directory written by Apache Kafka, or by a broker whose metadata.db was lost, holds logs that nobody knows.
-When the tree is new, they become topics again. Their ids are those of their partition.metadata, and their
-leader epochs come after those of their records. Otherwise the first client to ask for such a topic would
-create another one of that name, and the old log would have to go.
+The logs of Apache Kafka, or of a broker whose metadata.db was lost, have no topics. If the tree is new,
+topics are created for them, with the ids in partition.metadata, and with leader epochs above those of the
+records. Otherwise the first client to ask for such a topic would create another one of that name, which would
+replace the log.
 
-Their settings cannot be known (`kafkapy import` takes settings along). What was compacted is compacted; of
-the rest nothing is deleted; internal topics have their own settings.
+Their settings are not known (`kafkapy import` takes settings along). Logs that were compacted get
+cleanup.policy=compact, all others get no retention, and internal topics have their own settings.
 
-Producer ids begin after those that the logs know: an id that is given out again makes duplicates of a new
-producer's records.
+New producer ids are above those in the logs: if an id were assigned again, records of the new producer would
+count as duplicates.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 class FoundLog(NamedTuple):
     """A log that was found in a data directory.
 
-    What is known of it: its topic's id where it has one, the epoch of its last records or -1, the highest
-    producer id that it knows or -1, and whether it was ever compacted.
+    It has the topic's id if there is one, the leader epoch of the last records or -1, the highest producer id
+    or -1, and whether the log was ever compacted.
     """
 
     topic_id: Uuid | None
@@ -43,7 +43,7 @@ class FoundLog(NamedTuple):
 def adopt_logs(
     found: Mapping[TopicPartition, FoundLog], node_id: int, planner: TopicPlanner, image: MetadataImage
 ) -> list[Topic]:
-    """The topics of the logs that were found."""
+    """The topics for the logs that were found."""
     by_topic: dict[str, dict[int, FoundLog]] = {}
     for topic_partition, log in found.items():
         by_topic.setdefault(topic_partition.topic, {})[topic_partition.partition] = log
@@ -52,7 +52,9 @@ def adopt_logs(
         ids = {log.topic_id for log in partitions.values() if log.topic_id is not None}
         if len(ids) > 1 or sorted(partitions) != list(range(len(partitions))):
             logger.warning(
-                "The logs of %s in the data directories are not those of one whole topic: left alone.", name
+                "The logs of %s in the data directories are not those of one complete topic and"
+                " are not adopted.",
+                name,
             )
             continue
         if is_internal(name):
@@ -71,9 +73,9 @@ def adopt_logs(
         )
     if topics:
         logger.warning(
-            "Took over %d topics from the logs in the data directories. Their settings are not known: until"
+            "Adopted %d topics from the logs in the data directories. Their settings are not known: until"
             " you set them nothing is deleted (retention.ms=-1, or cleanup.policy=compact where a log was"
-            " compacted). `kafkapy import` takes over the settings that Apache Kafka knows.",
+            " compacted). `kafkapy import` takes the settings of Apache Kafka along.",
             len(topics),
         )
     return topics

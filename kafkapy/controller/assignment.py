@@ -2,8 +2,8 @@
 
 Without racks, the first replicas go round-robin over the brokers from a random start. The others follow with
 a shift that grows after each round, so that the partitions of one leader have their followers on different
-brokers. With racks, the brokers are first ordered so that racks alternate. A replica goes to a rack that has
-one already only when every rack has.
+brokers. With racks, the brokers are first ordered so that racks alternate, and no rack gets a second replica
+of a partition before every rack has one.
 
 Source: Kafka's AdminUtils.assignReplicasToBrokers; messages of its StripedReplicaPlacer and
 ReplicationControlManager (4.x).
@@ -82,12 +82,12 @@ def _alternate_racks(racks: Mapping[int, str]) -> list[int]:
 def check_manual_replicas(
     replicas: Sequence[int], registered: Collection[int], replication_factor: int | None
 ) -> None:
-    """Refuse replicas that a client chose for a partition and that cannot be.
+    """Check the replicas that a client chose for a partition.
 
-    `replication_factor` is that of the topic's other partitions, where there are any.
+    `replication_factor` is that of the topic's other partitions, if there are any.
 
     Raises:
-        KafkaError: INVALID_REPLICA_ASSIGNMENT.
+        KafkaError: INVALID_REPLICA_ASSIGNMENT, the replicas are not valid.
     """
     if not replicas:
         raise _invalid("The manual partition assignment includes an empty replica list.")

@@ -1,8 +1,8 @@
-"""Quotas of users, clients and addresses: kept and shown as in Kafka, not enforced yet.
+"""Changes quotas of users, clients and addresses, which are stored but not enforced yet.
 
 Each entity has a node below /config/users, /config/clients or /config/ips (`kafkapy.metadata.quotas`). It
-holds numbers as text, as in Kafka's ZooKeeper mode. An entity without quotas has no node, unless it is above
-another. Source: Kafka's ClientQuotaControlManager, AdminZkClient, QuotaConfig (KIP-546, KIP-612).
+holds numbers as text, as in Kafka's ZooKeeper mode. An entity without quotas has no node, except a user whose
+clients have quotas. Source: Kafka's ClientQuotaControlManager, AdminZkClient, QuotaConfig (KIP-546, KIP-612).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 ENTITIES_AT_ONCE: Final = 200
-"""How many are changed in one transaction, which others wait for."""
+"""How many entities one transaction changes. Other changes wait for its end."""
 
 _HIGHEST: Final = {"INT": 2**31 - 1, "LONG": 2**63 - 1}
-_WHOLE: Final = 1e-6
-"""How far a value that has to be a whole number may be from one."""
+_TOLERANCE: Final = 1e-6
+"""The largest difference between an integer and a value that is accepted as that integer."""
 
 
 class QuotaChange(NamedTuple):
@@ -54,7 +54,7 @@ class QuotaChange(NamedTuple):
 
 
 class Alteration(NamedTuple):
-    """What shall change for one entity, given by pairs of a type and a name or None."""
+    """The changes of one entity, given by pairs of a type and a name (None: the default)."""
 
     entity: Sequence[tuple[str, str | None]]
     changes: Sequence[QuotaChange]
@@ -70,15 +70,17 @@ class ClientQuotaAdmin:
     async def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
-        """Change the quotas of each entity, or none of its.
+        """Change the quotas of entities. Of each entity, all changes are made or none.
 
-        Returns why each is refused, or None.
+        Returns the error of each alteration, or None.
 
         Raises:
-            KafkaError: the metadata cannot be changed; of many entities the first may have been.
+            KafkaError: the metadata cannot be changed. Quotas of the first entities may have been changed.
         """
-        self._writer.require_controller()
-        counts = Counter(_entity(each) for each in alterations)
+        counts: Counter[QuotaEntity] = Counter()
+        for start in range(0, len(alterations), ENTITIES_AT_ONCE):
+            await asyncio.sleep(0)
+            counts.update(_entity(each) for each in alterations[start : start + ENTITIES_AT_ONCE])
         refusals: list[KafkaError | None] = []
         for start in range(0, len(alterations), ENTITIES_AT_ONCE):
             await asyncio.sleep(0)
@@ -99,7 +101,7 @@ class ClientQuotaAdmin:
         return refusals
 
     def _configs(self, entity: QuotaEntity, changes: Iterable[QuotaChange]) -> dict[str, str]:
-        """What the node of `entity` holds after `changes`."""
+        """The content of the node of `entity` after `changes`."""
         configs = dict(self._writer.image.client_quotas.configs.get(entity, {}))
         for name, value in changes:
             if value is None:
@@ -121,7 +123,7 @@ class ClientQuotaAdmin:
         if not changes:
             return
         after = before.with_changes(changes)
-        # A user has a node while it has quotas or is above clients that have.
+        # A user has a node while the user or one of the user's clients has quotas.
         users = {user_above(entity) for entity in changes if len(entity) > 1}
         for user in users | {entity for entity in changes if entity[0][0] == USER}:
             own = changes.get(user, before.configs.get(user)) or {}
@@ -148,7 +150,10 @@ def _types(entity: QuotaEntity) -> Mapping[str, str]:
 def _operations(
     image: MetadataImage, after: ClientQuotas, entities: Iterable[QuotaEntity]
 ) -> list[Create | SetData | Delete]:
-    """What makes the nodes of `entities` those of `after`: parents come first, and go last."""
+    """The operations that change the nodes of `entities` to those of `after`.
+
+    Parents are created first and deleted last.
+    """
     before, versions = image.client_quotas, image.settings_versions
     made: list[Create | SetData | Delete] = []
     gone: list[Create | SetData | Delete] = []
@@ -179,7 +184,7 @@ def _version_after(operation: Create | SetData | Delete) -> int:
 
 
 def _check(alteration: Alteration) -> None:
-    """Raises KafkaError for an entity that cannot have quotas, or not these."""
+    """Raise KafkaError if the entity cannot have quotas, or not these."""
     names = dict(alteration.entity)
     if not names:
         raise _refused("Invalid empty client quota entity")
@@ -215,14 +220,14 @@ def _check_value(types: Mapping[str, str], name: str, value: float) -> None:
     kind = types[name]
     if value > _HIGHEST.get(kind, sys.float_info.max):
         raise _refused(f"Proposed value for {name} is too large for {'an' if kind == 'INT' else 'a'} {kind}.")
-    if kind != "DOUBLE" and abs(value % 1.0) > _WHOLE:
+    if kind != "DOUBLE" and abs(value % 1.0) > _TOLERANCE:
         raise _refused(f"{name} cannot be a fractional value.")
 
 
 def _is_address(text: str | None) -> bool:
-    """Whether it is an address.
+    """Whether `text` is an IP address, or None for the default.
 
-    Kafka takes host names too, but no client may have this broker ask a name server.
+    Kafka accepts host names too, but a client must not make this broker query a name server.
     """
     try:
         return text is None or bool(ipaddress.ip_address(text))

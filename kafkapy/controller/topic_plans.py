@@ -1,39 +1,40 @@
-"""Plans for topics and partitions: checked against the image, nothing changed yet.
+"""Plans new topics and partitions: checks them against the image and changes nothing.
 
-Checks come in Kafka's order (ReplicationControlManager.createTopics and .createPartitions), so that a topic
-that is wrong in several ways is refused for the same reason.
+The checks are in Kafka's order (ReplicationControlManager.createTopics and .createPartitions), so that a
+topic with several errors gets the same one.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.values import check_topic_configs
 from kafkapy.controller.assignment import assign_replicas, check_manual_replicas
-from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.metadata.image import NO_LEADER, NO_NODE, MetadataImage, PartitionState, Topic
 from kafkapy.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
     TRANSACTION_STATE_TOPIC,
     collision_key,
     why_invalid,
 )
+from kafkapy.policies import TopicRequest
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import random_uuid
 
 DEFAULT = -1
-"""A number of partitions or replicas that is left to the broker."""
+"""The number of partitions or replicas is the broker's default."""
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 PARTITIONS_AT_ONCE = 64
-"""What the event loop waits for when topics of one request are created."""
+"""A group of topics with so many partitions is complete: it is created in one turn of the event loop."""
 
 
 @dataclass(slots=True)
 class NewTopic:
-    """A topic that a client asks for; `assignments` are (partition, replicas)."""
+    """A topic to create; `assignments` are pairs of a partition and its replicas."""
 
     name: str
     num_partitions: int = DEFAULT
@@ -44,9 +45,9 @@ class NewTopic:
 
 @dataclass(slots=True)
 class MorePartitions:
-    """A topic that is to have `count` partitions.
+    """A topic that is to grow to `count` partitions.
 
-    `assignments` are the replicas of the new ones.
+    `assignments` are the replicas of the new partitions; None lets the broker choose them.
     """
 
     topic: str
@@ -55,17 +56,20 @@ class MorePartitions:
 
 
 class TopicPlanner:
-    """Plans topics and partitions. A plan raises KafkaError where it is refused."""
+    """Plans topics and partitions.
+
+    `new_topic` and `grown_topic` raise KafkaError if the topic is refused.
+    """
 
     def __init__(self, config: BrokerConfig, chance: random.Random) -> None:
         self._config = config
         self._chance = chance
 
     def in_groups(self, wanted: Sequence[NewTopic]) -> list[list[NewTopic]]:
-        """Topics that are committed and published together.
+        """The topics in groups, each of which is committed and published together.
 
         Raises:
-            KafkaError: POLICY_VIOLATION for a request beyond all measure, which is refused as a whole.
+            KafkaError: POLICY_VIOLATION, the request has more than MAX_PARTITIONS_PER_REQUEST partitions.
         """
         groups: list[list[NewTopic]] = [[]]
         total = in_group = 0
@@ -75,7 +79,7 @@ class TopicPlanner:
                 in_group = 0
             partitions = self._partition_count(new)
             total += partitions
-            in_group += partitions
+            in_group += max(partitions, 1)  # one that is refused for its number takes time too
             groups[-1].append(new)
         if total > MAX_PARTITIONS_PER_REQUEST:
             raise KafkaError(
@@ -84,33 +88,14 @@ class TopicPlanner:
         return groups
 
     def automatic(self, name: str, image: MetadataImage) -> NewTopic:
-        """What Kafka's AutoTopicCreationManager makes of a name."""
-        config = self._config
-        if name == GROUP_METADATA_TOPIC:
-            partitions, replicas = (
-                config["offsets.topic.num.partitions"],
-                config["offsets.topic.replication.factor"],
-            )
-            configs = {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config["offsets.topic.segment.bytes"]),
-            }
-        elif name == TRANSACTION_STATE_TOPIC:
-            partitions = config["transaction.state.log.num.partitions"]
-            replicas = config["transaction.state.log.replication.factor"]
-            configs = {
-                "cleanup.policy": "compact",
-                "compression.type": "uncompressed",
-                "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
-                "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
-                "unclean.leader.election.enable": "false",
-            }
-        else:
-            return NewTopic(name)
-        # An internal topic must come into being on a cluster that is smaller than its settings foresee.
-        replicas = max(1, min(replicas, len(image.brokers)))
-        return NewTopic(name, partitions, replicas, configs=configs)
+        """The topic to create for a name that is not in `image`.
+
+        An internal topic is created even if there are fewer brokers than its replication factor.
+        """
+        new = automatic_topic(name, self._config)
+        if new.replication_factor != DEFAULT:
+            new.replication_factor = max(1, min(new.replication_factor, len(image.brokers)))
+        return new
 
     def new_topic(
         self,
@@ -118,10 +103,12 @@ class TopicPlanner:
         image: MetadataImage,
         collisions: Mapping[str, str],
         controller_epoch: int,
+        live: Collection[int],
     ) -> Topic:
-        """The topic that `new` becomes.
+        """The topic that `new` describes.
 
-        `collisions` has the topics planned with it: their names by collision key.
+        `collisions` has the names of the topics that are planned together, by collision key. `live` are the
+        brokers whose replicas are in sync from the start.
         """
         message = why_invalid(new.name)
         if message is not None:
@@ -143,9 +130,20 @@ class TopicPlanner:
         if configs:
             check_topic_configs(configs, self._config.topic_defaults())
         partitions = tuple(
-            _new_partition(replicas, controller_epoch) for replicas in self._replicas(new, image)
+            _new_partition(replicas, controller_epoch, live) for replicas in self._replicas(new, image)
         )
         return Topic(new.name, random_uuid(), partitions, configs)
+
+    def for_policy(self, new: NewTopic) -> TopicRequest:
+        """What a policy is shown of a valid topic: Kafka leaves out what an assignment says."""
+        configs = {name: value for name, value in new.configs.items() if value is not None}
+        if new.assignments:
+            assignments = {partition: tuple(replicas) for partition, replicas in new.assignments}
+            return TopicRequest(new.name, None, None, assignments, configs)
+        factor = new.replication_factor
+        if factor == DEFAULT:
+            factor = self._config["default.replication.factor"]
+        return TopicRequest(new.name, self._partition_count(new), factor, None, configs)
 
     def _replicas(self, new: NewTopic, image: MetadataImage) -> list[tuple[int, ...]]:
         """The replicas of each partition of a new topic."""
@@ -193,8 +191,10 @@ class TopicPlanner:
         racks = {broker.id: broker.rack for broker in brokers.values()}
         return assign_replicas(racks, self._partition_count(new), factor, chance=self._chance)
 
-    def grown_topic(self, more: MorePartitions, image: MetadataImage, controller_epoch: int) -> Topic:
-        """The topic with its new partitions."""
+    def grown_topic(
+        self, more: MorePartitions, image: MetadataImage, controller_epoch: int, live: Collection[int]
+    ) -> Topic:
+        """The topic with its new partitions; `live` is that of `new_topic`."""
         topic = image.topics.get(more.topic)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -229,7 +229,7 @@ class TopicPlanner:
             for assignment in more.assignments:
                 check_manual_replicas(assignment, brokers, factor)
             replicas = [tuple(assignment) for assignment in more.assignments]
-        added = tuple(_new_partition(each, controller_epoch) for each in replicas)
+        added = tuple(_new_partition(each, controller_epoch, live) for each in replicas)
         return replace(topic, partitions=topic.partitions + added, version=topic.version + 1)
 
     def _partition_count(self, new: NewTopic) -> int:
@@ -242,7 +242,39 @@ class TopicPlanner:
         )
 
 
-def _new_partition(replicas: tuple[int, ...], controller_epoch: int) -> PartitionState:
+def automatic_topic(name: str, config: BrokerConfig) -> NewTopic:
+    """The topic that Kafka's AutoTopicCreationManager would create for a name."""
+    if name == GROUP_METADATA_TOPIC:
+        return NewTopic(
+            name,
+            config["offsets.topic.num.partitions"],
+            config["offsets.topic.replication.factor"],
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config["offsets.topic.segment.bytes"]),
+            },
+        )
+    if name == TRANSACTION_STATE_TOPIC:
+        return NewTopic(
+            name,
+            config["transaction.state.log.num.partitions"],
+            config["transaction.state.log.replication.factor"],
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
+                "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+    return NewTopic(name)
+
+
+def _new_partition(replicas: tuple[int, ...], controller_epoch: int, live: Collection[int]) -> PartitionState:
+    isr = tuple(broker for broker in replicas if broker in live)
+    if not isr:  # the first of its brokers that comes back leads
+        return PartitionState(NO_LEADER, 0, (), replicas, version=NO_NODE)
     return PartitionState(
-        leader=replicas[0], leader_epoch=0, isr=replicas, replicas=replicas, controller_epoch=controller_epoch
+        leader=isr[0], leader_epoch=0, isr=isr, replicas=replicas, controller_epoch=controller_epoch
     )

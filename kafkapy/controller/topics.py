@@ -1,15 +1,19 @@
 """Topic administration: creation, deletion, more partitions, and automatic creation.
 
 A creation is one transaction (`/brokers/topics/<t>`, its partitions and their states, `/config/topics/<t>`).
-Then the image is published, which creates the logs. A crash in between leaves a topic whose logs the next
-start creates. The groups of topics of one request are committed side by side, and published in their order.
+Then the image is published, which creates the logs. After a crash in between, the next start creates the
+logs. The groups of topics of one request are committed concurrently, and published in order.
 
-A deletion is marked first (`/admin/delete_topics/<t>`), then published, which removes the logs. Only then are
-the nodes deleted. After a crash in between, the next start goes on with the deletion, so that no log is left
-that nobody knows.
+A deletion first marks the topic (`/admin/delete_topics/<t>`), then publishes an image without it, which
+removes the logs, and then deletes the nodes. After a crash in between, the next start continues the deletion,
+so that no log is left without a topic.
 
-Others may write the tree, too. A topic of which somebody has written only the node gets its id, partitions
-and leaders, and one that somebody has marked is deleted.
+Others may write the tree too. If somebody has written only the node of a topic, the topic gets its id,
+partitions and leaders. If somebody has marked a topic, it is deleted.
+
+In a cluster, the brokers make and delete logs when the controller tells them (controller.py). A creation is
+answered when the leaders know that they lead, and a deletion when the live brokers have deleted the logs. A
+large topic takes several transactions there; if they are interrupted, the controller adds what is missing.
 
 Source: Kafka's ReplicationControlManager (checks and messages), TopicDeletionManager, KafkaController (what
 changes in the tree).
@@ -21,11 +25,15 @@ import asyncio
 import functools
 import logging
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.adoption import FoundLog, adopt_logs
+from kafkapy.controller.controller import Controller
+from kafkapy.controller.expectations import Expectation
+from kafkapy.controller.topic_nodes import delete_topic_nodes, new_partitions, topic_data
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic, TopicPlanner
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import NO_NODE, Topic
@@ -34,6 +42,7 @@ from kafkapy.metadata.store import (
     Create,
     Delete,
     MetadataStore,
+    MetadataStoreError,
     NodeError,
     NodeExistsError,
     NoNodeError,
@@ -42,17 +51,21 @@ from kafkapy.metadata.store import (
 )
 from kafkapy.metadata.topic_names import collision_key
 from kafkapy.metadata.writer import MetadataWriter
-from kafkapy.metadata.znodes import DamagedNodeError, LeaderAndIsr, ReplicaAssignment
+from kafkapy.metadata.znodes import GAP, DamagedNodeError, LeaderAndIsr
+from kafkapy.process.policy_calls import PolicyCalls
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 
 logger = logging.getLogger(__name__)
 
+WAIT_SECONDS: Final = 30.0
+"""How long a change of topics waits for the brokers, if nobody says how long."""
+
 
 class TopicAdmin:
-    """Creates and deletes topics.
+    """Creates and deletes topics, and adds partitions.
 
-    Each topic has one result: what became of it, or why it was refused.
+    Each topic of a request has its own result.
     """
 
     def __init__(
@@ -61,26 +74,45 @@ class TopicAdmin:
         store: MetadataStore,
         config: BrokerConfig,
         chance: random.Random | None = None,
+        *,
+        controller: Controller | None = None,
+        policy: PolicyCalls | None = None,
     ) -> None:
+        """`controller` is that of a cluster; None if this broker is the only one.
+
+        `policy` decides which topics may be created.
+        """
         self._writer = writer
+        self._policy = policy
+        self._controller = controller
         self._store = store
         self._planner = TopicPlanner(config, chance or random.Random())
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker is the controller, as far as it knows; no other one changes topics."""
+        return self._writer.is_controller
 
     # --- creation -----------------------------------------------------------------------------------------
 
     async def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, seconds: float = WAIT_SECONDS
     ) -> dict[str, Topic | KafkaError]:
-        """Create topics, whose names differ.
+        """Create topics, whose names differ; return each topic or its error.
 
-        With `validate_only`, only say what would become of them.
+        With `validate_only`, nothing is created. `seconds` is how long to wait for the leaders: a topic whose
+        leaders have not answered by then is REQUEST_TIMED_OUT, though it is created.
 
         Raises:
-            KafkaError: NOT_CONTROLLER, or POLICY_VIOLATION for a request beyond all measure.
+            KafkaError: NOT_CONTROLLER; or POLICY_VIOLATION, the request has too many partitions.
         """
-        self._writer.require_controller()
+        self._require_controller()
         groups = self._planner.in_groups(wanted)
         results: dict[str, Topic | KafkaError] = {}
+        if self._policy is not None:
+            allowed = await self._allowed(self._policy, groups, results)
+            self._require_controller()
+            groups = self._planner.in_groups(allowed)
         collisions: dict[str, str] = {}
         async with self._writer.turn:
             overtaken: list[list[NewTopic]] = []
@@ -90,9 +122,9 @@ class TopicAdmin:
                     planned = self._plan(group, collisions, results)
                     results.update((topic.name, topic) for topic in planned)
                     if planned and not validate_only:
-                        # All of them at once: they share the store's next sync.
+                        # The groups are committed concurrently, to share the store's next sync.
                         committing.append((group, planned, commits.create_task(self._commit(planned))))
-                    await asyncio.sleep(0)  # other connections have their turn
+                    await asyncio.sleep(0)  # let other requests run
                 for group, planned, commit in committing:
                     refused = await commit
                     if refused is None:
@@ -105,12 +137,70 @@ class TopicAdmin:
                     await asyncio.sleep(0)
             for group in overtaken:
                 await self._create_overtaken(group, results)
-        return results
+            if self._controller is None or validate_only:
+                return results
+            created = [topic for topic in results.values() if isinstance(topic, Topic)]
+            expected = self._controller.expect_led(created)
+            await self._act()
+        missing = {partition.topic for partition in await self._controller.led(expected, seconds)}
+        timed_out = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The leaders have not answered in time.")
+        return results | dict.fromkeys(missing, timed_out)
+
+    async def _allowed(
+        self,
+        policy: PolicyCalls,
+        groups: Sequence[Sequence[NewTopic]],
+        results: dict[str, Topic | KafkaError],
+    ) -> list[NewTopic]:
+        """The valid topics that the policy allows; the errors of others go to `results`.
+
+        The caller does not hold the turn: a policy may take long.
+        """
+        asked: list[NewTopic] = []
+        collisions: dict[str, str] = {}
+        for group in groups:
+            valid = {topic.name for topic in self._plan(group, collisions, results)}
+            asked += [new for new in group if new.name in valid]
+            await asyncio.sleep(0)  # let other requests run
+        refusals = await policy.refusals([self._planner.for_policy(new) for new in asked])
+        allowed = []
+        for new, refusal in zip(asked, refusals, strict=True):
+            if refusal is None:
+                allowed.append(new)
+            else:
+                results[new.name] = refusal
+        return allowed
+
+    def _require_controller(self) -> None:
+        """Raise KafkaError NOT_CONTROLLER unless this broker can change topics."""
+        if self._controller is None:
+            self._writer.require_controller()
+        else:
+            self._controller.require()
+
+    def _live(self) -> Collection[int]:
+        """The brokers whose new replicas are in sync from the start."""
+        return self._writer.image.brokers if self._controller is None else self._controller.live()
+
+    async def _act(self) -> None:
+        """Let the controller tell the brokers of new partitions."""
+        assert self._controller is not None
+        try:
+            await self._controller.act()
+        except (KafkaError, MetadataStoreError) as error:
+            logger.error("the brokers do not know of new partitions yet: %s; this is retried", error)
+
+    async def _write(self, operations: Sequence[Operation]) -> None:
+        """Commit operations; for a large topic of a cluster in parts. Raises as `commit`."""
+        if self._controller is None:
+            await self._writer.commit(operations)
+        else:
+            await self._writer.commit_in_parts(operations)
 
     async def _create_overtaken(
         self, wanted: Sequence[NewTopic], results: dict[str, Topic | KafkaError]
     ) -> None:
-        """Create topics of which others have made some, or nodes of some, meanwhile."""
+        """Create topics after others have created some of them, or of their nodes."""
 
         async def attempt() -> None:
             await self._writer.catch_up()
@@ -119,7 +209,7 @@ class TopicAdmin:
                 version, config_versions[new.name] = await self._versions(new.name)
                 if version == NO_NODE or new.name in self._writer.image.topics:
                     free.append(new)
-                else:  # it has no id yet, or is about to be deleted
+                else:  # the topic has no id yet, or is about to be deleted
                     message = f"Topic '{new.name}' already exists."
                     results[new.name] = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, message)
             planned = [
@@ -151,12 +241,12 @@ class TopicAdmin:
         collisions: dict[str, str],
         results: dict[str, Topic | KafkaError],
     ) -> list[Topic]:
-        """The topics that `wanted` become; those refused go to `results`."""
-        image, epoch = self._writer.image, self._writer.controller_epoch
+        """The topics that `wanted` describe; the errors of refused ones go to `results`."""
+        image, epoch, live = self._writer.image, self._writer.controller_epoch, self._live()
         planned = []
         for new in wanted:
             try:
-                topic = self._planner.new_topic(new, image, collisions, epoch)
+                topic = self._planner.new_topic(new, image, collisions, epoch, live)
             except KafkaError as error:
                 results[new.name] = error
                 continue
@@ -166,19 +256,11 @@ class TopicAdmin:
             planned.append(topic)
         return planned
 
-    async def ensure_internal_topic(self, name: str) -> Topic:
-        """The internal topic `name`, created if need be.
-
-        Raises:
-            KafkaError: it cannot be created.
-        """
-        topic = (await self.auto_create([name]))[name]
-        if isinstance(topic, KafkaError):
-            raise topic
-        return topic
-
     async def auto_create(self, names: Collection[str]) -> dict[str, Topic | KafkaError]:
-        """The topics of these names, created if need be, with the broker's defaults."""
+        """The topics of these names, or their errors.
+
+        Missing topics are created with the broker's defaults.
+        """
         missing = [name for name in names if name not in self._writer.image.topics]
         results: dict[str, Topic | KafkaError] = {}
         if missing:
@@ -188,28 +270,35 @@ class TopicAdmin:
                 results = await self.create_topics(wanted)
             except KafkaError as error:
                 results = dict.fromkeys(missing, error)
-        # Another client may have created one meanwhile: then it is there, whatever came of our own attempt.
+        # A topic that another client has created meanwhile counts, whatever the result of this attempt.
         return {name: self._writer.image.topics.get(name) or results[name] for name in names}
 
     async def _commit(self, topics: Sequence[Topic]) -> KafkaError | NodeError | None:
-        """Write new topics; why that could not be. A NodeError: others have made one of the nodes."""
+        """Write new topics; return the error if there is one.
+
+        NodeError: others have created one of the nodes.
+        """
         operations: list[Operation] = []
         for topic in topics:
-            operations.append(Create(znodes.topic_path(topic.name), _topic_data(topic)))
-            operations.append(Create(znodes.partitions_path(topic.name)))
-            operations += _partition_nodes(topic, 0)
             path, data = znodes.topic_config_path(topic.name), znodes.encode_config(topic.configs)
-            # If a topic's node was deleted by hand, the node of its settings may be left.
+            # If somebody has deleted a topic's node by hand, the node of its settings may be left.
             left = topic.config_version > 0
             operations.append(SetData(path, data, topic.config_version - 1) if left else Create(path, data))
+            operations.append(Create(znodes.topic_path(topic.name), topic_data(topic)))
+            operations.append(Create(znodes.partitions_path(topic.name)))
+            operations += new_partitions(topic, 0)
         try:
-            await self._writer.commit(operations)
+            await self._write(operations)
         except (KafkaError, NodeError) as error:
             return error
         return None
 
     async def adopt(self, found: Mapping[TopicPartition, FoundLog], node_id: int) -> None:
-        """Make topics of logs that a new tree does not know."""
+        """Create topics for logs that a new tree does not know.
+
+        Raises:
+            KafkaError, NodeError: they cannot be created.
+        """
         async with self._writer.turn:
             topics = adopt_logs(found, node_id, self._planner, self._writer.image)
             if topics:
@@ -221,68 +310,99 @@ class TopicAdmin:
     # --- more partitions ----------------------------------------------------------------------------------
 
     async def create_partitions(
-        self, wanted: Sequence[MorePartitions], *, validate_only: bool = False
+        self, wanted: Sequence[MorePartitions], *, validate_only: bool = False, seconds: float = WAIT_SECONDS
     ) -> dict[str, KafkaError | None]:
-        """Add partitions to topics, whose names differ.
+        """Add partitions to topics, whose names differ; return the error of each, or None.
+
+        `seconds` is that of `create_topics`.
 
         Raises:
             KafkaError: NOT_CONTROLLER.
         """
-        self._writer.require_controller()
+        self._require_controller()
         results: dict[str, KafkaError | None] = {}
+        expected: list[Expectation[TopicPartition]] = []
         async with self._writer.turn:
             for more in wanted:
 
                 async def grow(more: MorePartitions = more) -> None:
-                    topic = self._planner.grown_topic(more, self._writer.image, self._writer.controller_epoch)
+                    image, epoch = self._writer.image, self._writer.controller_epoch
+                    topic = self._planner.grown_topic(more, image, epoch, self._live())
                     if not validate_only:
                         await self._commit_more(topic)
+                        if self._controller is not None:
+                            first = len(image.topics[topic.name].partitions)
+                            expected.append(self._controller.expect_led([topic], first))
 
                 try:
                     await self._writer.until_current(grow)
                     results[more.topic] = None
                 except KafkaError as error:
                     results[more.topic] = error
-                await asyncio.sleep(0)  # other connections have their turn between two topics
+                await asyncio.sleep(0)  # let other requests run
+            if self._controller is None or not expected:
+                return results
+            await self._act()
+        until = asyncio.get_running_loop().time() + seconds
+        for expectation in expected:
+            left = until - asyncio.get_running_loop().time()
+            for partition in await self._controller.led(expectation, left):
+                results[partition.topic] = KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT, "The leaders have not answered in time."
+                )
         return results
 
     async def _commit_more(self, topic: Topic) -> None:
         present = len(self._writer.image.topics[topic.name].partitions)
-        await self._writer.commit(
+        await self._write(
             [
-                SetData(znodes.topic_path(topic.name), _topic_data(topic), topic.version - 1),
-                *_partition_nodes(topic, present),
+                SetData(znodes.topic_path(topic.name), topic_data(topic), topic.version - 1),
+                *new_partitions(topic, present),
             ]
         )
         await self._writer.publish_new(self._writer.image.with_topics([topic]))
 
     # --- deletion -----------------------------------------------------------------------------------------
 
-    async def delete_topics(self, topic_ids: Collection[Uuid]) -> dict[Uuid, KafkaError | None]:
-        """Delete topics by id.
+    async def delete_topics(
+        self, topic_ids: Collection[Uuid], *, seconds: float = WAIT_SECONDS
+    ) -> dict[Uuid, KafkaError | None]:
+        """Delete topics by id; return the error of each, or None.
+
+        `seconds` is how long to wait for the brokers of a cluster. A broker that is down is not waited for,
+        and deletes its replicas when it is back.
 
         Raises:
             KafkaError: NOT_CONTROLLER.
         """
-        self._writer.require_controller()
+        self._require_controller()
         results: dict[Uuid, KafkaError | None] = {}
+        marked: list[Topic] = []
         async with self._writer.turn:
             for topic_id in topic_ids:
                 try:
                     topic = await self._writer.until_current(functools.partial(self._mark, topic_id))
-                    await self._delete_marked(topic)
+                    if self._controller is None:
+                        await self._delete_marked(topic)
+                    else:
+                        marked.append(topic)
+                        await self._controller.delete_topic(topic)
                     results[topic_id] = None
                 except KafkaError as error:
                     results[topic_id] = error
+            if self._controller is None:
+                return results
+            expected = self._controller.deletions.expect(marked)
+        await self._controller.deletions.wait(expected, seconds)
         return results
 
     async def delete_marked_topics(self) -> None:
         """Delete topics that are marked for deletion.
 
-        Somebody has marked them, or a stop interrupted their deletion. The caller holds the turn.
+        Others have marked them, or a stop interrupted their deletion. The caller holds the turn.
 
         Raises:
-            KafkaError, MetadataStoreError: not all could be deleted.
+            KafkaError, MetadataStoreError: some could not be deleted.
         """
         for name in await self._store.children(znodes.DELETE_TOPICS):
             topic = self._writer.image.topics.get(name)
@@ -321,29 +441,17 @@ class TopicAdmin:
 
     async def _delete_what_is_left(self, name: str) -> None:
         """Delete the nodes that a marked topic has now, which the image no longer shows."""
-
-        async def attempt() -> None:
-            path = znodes.topic_path(name)
-            below = await self._store.subtree(path)
-            found = [Delete(each, node.stat.version) for each, node in reversed(below.items())]
-            for last in (path, znodes.topic_config_path(name), znodes.delete_topic_path(name)):
-                stat = await self._store.exists(last)
-                if stat is not None:
-                    found.append(Delete(last, stat.version))
-            await self._writer.commit(found)
-            await self._writer.catch_up_with([path])  # while it is marked it is not read
-
-        await self._writer.until_current(attempt)
+        await delete_topic_nodes(self._writer, self._store, name, in_parts=False)
 
     # --- what others have written -------------------------------------------------------------------------
 
     async def finish_topics(self) -> None:
-        """Give topics of which only the node was written what they lack.
+        """Add the missing ids, partitions and leaders of topics whose nodes others have written.
 
-        Somebody else has written it. The caller holds the turn.
+        The caller holds the turn.
 
         Raises:
-            KafkaError, MetadataStoreError: not all could be finished.
+            KafkaError, MetadataStoreError: some could not be completed.
         """
         for name in sorted(self._writer.image.unfinished):
             await self._writer.until_current(functools.partial(self._finish, name))
@@ -354,7 +462,7 @@ class TopicAdmin:
             node, below = await self._store.get(path), await self._store.subtree(path)
             topic_id, assignment = znodes.decode_topic(path, node.data)
         except (NoNodeError, DamagedNodeError):
-            return  # what changes next is told of
+            return  # the store reports the next change of the node
         operations: list[Operation] = []
         if topic_id is None:
             operations.append(
@@ -363,34 +471,17 @@ class TopicAdmin:
         if znodes.partitions_path(name) not in below:
             operations.append(Create(znodes.partitions_path(name)))
         for index, partition in enumerate(assignment):
-            alive = tuple(each for each in partition.replicas if each in self._writer.image.brokers)
+            if partition == GAP:
+                continue
             if znodes.partition_path(name, index) not in below:
                 operations.append(Create(znodes.partition_path(name, index)))
+            if self._controller is not None:
+                continue  # which elects the leaders
+            alive = tuple(each for each in partition.replicas if each in self._writer.image.brokers)
             state_path = znodes.partition_state_path(name, index)
             if state_path not in below and alive:
                 state = LeaderAndIsr(alive[0], 0, alive, self._writer.controller_epoch)
                 operations.append(Create(state_path, znodes.encode_state(state)))
         if operations:
-            await self._writer.commit([Check(path, node.stat.version), *operations])
+            await self._write([Check(path, node.stat.version), *operations])
             await self._writer.catch_up_with([path])
-
-
-def _topic_data(topic: Topic) -> bytes:
-    return znodes.encode_topic(
-        topic.id,
-        [ReplicaAssignment(state.replicas, state.adding, state.removing) for state in topic.partitions],
-    )
-
-
-def _partition_nodes(topic: Topic, first: int) -> Iterator[Create]:
-    """The nodes of the topic's partitions from `first` on."""
-    encoded: dict[LeaderAndIsr, bytes] = {}  # as a rule there are few: one for each leader
-    for index in range(first, len(topic.partitions)):
-        partition = topic.partitions[index]
-        state = LeaderAndIsr(
-            partition.leader, partition.leader_epoch, partition.isr, partition.controller_epoch
-        )
-        if state not in encoded:
-            encoded[state] = znodes.encode_state(state)
-        yield Create(znodes.partition_path(topic.name, index))
-        yield Create(znodes.partition_state_path(topic.name, index), encoded[state])

@@ -1,0 +1,227 @@
+"""Deletes the topics that are marked for deletion, in a cluster.
+
+A marked topic leaves the image at once. Each broker is asked by StopReplica to delete its replicas. When
+all have answered, the nodes of the topic can be deleted. A replica on a lost broker or log directory delays
+that until the broker is back: its files would otherwise be left, and come back with it.
+
+Source: Kafka's TopicDeletionManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from kafkapy.controller import partition_states, replica_states
+from kafkapy.controller.context import ControllerContext, Deletion, PartitionStatus, Replica, ReplicaStatus
+from kafkapy.controller.expectations import Expectation, Expectations
+from kafkapy.controller.state_changes import StateChanges
+from kafkapy.controller.state_commits import PARTITIONS_AT_ONCE, StateCommits
+from kafkapy.controller.topic_nodes import delete_topic_nodes
+from kafkapy.metadata import znodes
+from kafkapy.metadata.image import Topic, read_topic
+from kafkapy.metadata.store import MetadataStore, NoNodeError
+from kafkapy.metadata.writer import MetadataWriter
+from kafkapy.metadata.znodes import DamagedNodeError
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kafkapy.protocol.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+def advance(changes: StateChanges, topic: Topic, index: int) -> None:
+    """Ask those brokers to delete a partition that can be asked and have not been yet."""
+    partition = TopicPartition(topic.name, index)
+    if changes.status(partition) is not PartitionStatus.NON_EXISTENT:
+        partition_states.move(changes, partition, PartitionStatus.OFFLINE)
+        partition_states.move(changes, partition, PartitionStatus.NON_EXISTENT)
+        changes.requests.update_metadata(changes.context.brokers, [partition])
+    for broker in topic.partitions[index].replicas:
+        replica = Replica(*partition, broker)
+        status = changes.replica_status(replica)
+        is_alive = changes.context.is_alive(broker, partition)
+        has_restarted = broker in changes.context.restarted
+        if status is ReplicaStatus.DELETION_STARTED and (has_restarted or not is_alive):
+            replica_states.move(changes, replica, ReplicaStatus.DELETION_INELIGIBLE)
+            status = ReplicaStatus.DELETION_INELIGIBLE
+        if status is ReplicaStatus.DELETION_INELIGIBLE and not has_restarted:
+            continue
+        if status not in (ReplicaStatus.DELETION_STARTED, ReplicaStatus.DELETION_SUCCESSFUL):
+            replica_states.start_deletion(changes, replica)
+
+
+def take_answer(
+    changes: StateChanges, broker: int, request: StopReplicaRequest, response: StopReplicaResponse
+) -> Counter[str]:
+    """Note what a broker says of the replicas that it was asked to delete.
+
+    Return how many it has deleted of each topic.
+    """
+    failed = {
+        TopicPartition(error.topic_name, error.partition_index)
+        for error in response.partition_errors
+        if error.error_code != ErrorCode.NONE
+    }
+    deleted: Counter[str] = Counter()
+    for partition in asked_to_delete(request):
+        replica = Replica(*partition, broker)
+        if changes.replica_status(replica) is not ReplicaStatus.DELETION_STARTED:
+            continue
+        if response.error_code == ErrorCode.NONE and partition not in failed:
+            replica_states.move(changes, replica, ReplicaStatus.DELETION_SUCCESSFUL)
+            deleted[partition.topic] += 1
+        else:
+            replica_states.move(changes, replica, ReplicaStatus.DELETION_INELIGIBLE)
+    return deleted
+
+
+def is_delayed(context: ControllerContext, topic: Topic) -> bool:
+    """Whether a replica cannot be deleted now."""
+    return any(
+        context.replicas.get(Replica(topic.name, index, broker)) is ReplicaStatus.DELETION_INELIGIBLE
+        for index, state in enumerate(topic.partitions)
+        for broker in state.replicas
+    )
+
+
+def asked_to_delete(request: StopReplicaRequest) -> Iterator[TopicPartition]:
+    """The partitions of which a request has a broker delete its replica."""
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            if state.delete_partition:
+                yield TopicPartition(topic.topic_name, state.partition_index)
+
+
+class TopicDeletions:
+    """The deletions of one controller. Whoever calls it holds the writer's turn."""
+
+    def __init__(self, commits: StateCommits, writer: MetadataWriter, store: MetadataStore) -> None:
+        self._commits = commits
+        self._writer = writer
+        self._store = store
+        self._removed: dict[str, Topic] = {}
+        """Topics that are not in the image any more, and whose replicas are not deleted yet."""
+        self._expected: Expectations[str] = Expectations()
+
+    def begin(self, topic: Topic, *, by_hand: bool = False) -> None:
+        """Begin to delete a topic that is marked, or whose nodes somebody has deleted `by_hand`."""
+        self._commits.context.deletions[topic.name] = Deletion(topic, by_hand=by_hand)
+        if topic.name in self._commits.image.topics and not by_hand:
+            self._commits.publish(self._commits.image.with_topics(deleted=[topic.name]))
+
+    def note_removed(self, topic: Topic) -> None:
+        """Note that others have taken a topic out of the image."""
+        self._removed[topic.name] = topic
+
+    async def take_removed(self) -> None:
+        """Begin to delete the replicas of topics that others have marked or deleted.
+
+        Raises:
+            MetadataStoreError: the store failed.
+        """
+        for name, topic in list(self._removed.items()):
+            if name not in self._commits.context.deletions:
+                mark = await self._store.exists(znodes.delete_topic_path(name))
+                self.begin(topic, by_hand=mark is None)
+            del self._removed[name]
+
+    async def take_marked(self) -> None:
+        """Begin to delete all topics that are marked.
+
+        Raises:
+            KafkaError, MetadataStoreError: the metadata could not be read or changed.
+        """
+        for name in await self._store.children(znodes.DELETE_TOPICS):
+            if name in self._commits.context.deletions:
+                continue
+            topic = self._commits.image.topics.get(name) or await self._read(name)
+            if topic is not None:
+                self.begin(topic)
+            else:
+                await delete_topic_nodes(self._writer, self._store, name, in_parts=True)
+
+    def brokers_changed(self) -> None:
+        """Let `advance` ask brokers again, since some came or went."""
+        for deletion in self._commits.context.deletions.values():
+            deletion.is_due = True
+
+    async def advance(self) -> list[str]:
+        """Ask the brokers that can be asked, and delete the nodes of topics without replicas.
+
+        Return the names of the topics that are deleted now.
+
+        Raises:
+            KafkaError, MetadataStoreError: the metadata could not be changed.
+        """
+        context, finished = self._commits.context, []
+        for name, deletion in list(context.deletions.items()):
+            if deletion.is_due:
+                await self._ask(deletion.topic)
+                deletion.is_due = False
+            if deletion.left:
+                continue
+            if not deletion.by_hand:
+                await delete_topic_nodes(self._writer, self._store, name, in_parts=True)
+            del context.deletions[name]
+            context.forget_topic(deletion.topic)
+            self._expected.happened(name)
+            finished.append(name)
+        return finished
+
+    async def take_answer(
+        self, broker: int, request: StopReplicaRequest, response: StopReplicaResponse
+    ) -> None:
+        """Note what a broker has deleted.
+
+        Raises:
+            KafkaError: the metadata could not be read.
+        """
+        deleted = await self._commits.make(lambda changes: take_answer(changes, broker, request, response))
+        for name, count in deleted.items():
+            if name in self._commits.context.deletions:
+                self._commits.context.deletions[name].left -= count
+
+    def expect(self, topics: Iterable[Topic]) -> Expectation[str]:
+        """Begin to wait until those topics are deleted whose replicas can be deleted now."""
+        context = self._commits.context
+        return self._expected.expect(
+            [
+                topic.name
+                for topic in topics
+                if topic.name in context.deletions and not is_delayed(context, topic)
+            ]
+        )
+
+    async def wait(self, expectation: Expectation[str], seconds: float) -> None:
+        """Wait, at most for this time; without the turn."""
+        await self._expected.wait(expectation, seconds)
+
+    def give_up(self) -> None:
+        """End all waits: another broker is the controller."""
+        self._expected.give_up()
+
+    async def _ask(self, topic: Topic) -> None:
+        for start in range(0, len(topic.partitions), PARTITIONS_AT_ONCE):
+            indexes = range(len(topic.partitions))[start : start + PARTITIONS_AT_ONCE]
+
+            def build(changes: StateChanges, indexes: range = indexes) -> None:
+                for index in indexes:
+                    advance(changes, topic, index)
+
+            await self._commits.make(build)
+            await asyncio.sleep(0)  # let other requests run
+
+    async def _read(self, name: str) -> Topic | None:
+        """A marked topic, which the image does not show; None if it has no replicas."""
+        path = znodes.topic_path(name)
+        try:
+            below = await self._store.subtree(path)
+            return read_topic({path: await self._store.get(path), **below}, name)
+        except NoNodeError:
+            return None
+        except DamagedNodeError as error:
+            logger.error("the deletion of a topic leaves its replicas: %s", error)
+            return None
