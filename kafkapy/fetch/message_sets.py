@@ -2,19 +2,18 @@
 
 They have magic 0 (v0-1) or magic 1 (v2-3).
 
-What was read as file slices is converted (protocol/down_conversion.py) in worker threads, a few requests at a
-time: converting takes some four microseconds a record, and the threads also sync files. A request is given
-about `ENOUGH_BYTES`, divided evenly among its partitions, whatever it asks for; it comes back for more. With
-very many partitions it is given more, up to `MOST_BYTES`.
+File slices are converted (protocol/down_conversion.py) in worker threads, a few requests at a time:
+conversion takes some four microseconds per record, and the threads also sync files. A request gets about
+`ENOUGH_BYTES`, divided evenly among its partitions, whatever it asks for; its client then asks for more. With
+very many partitions it gets more, up to `MOST_BYTES`.
 
-A partition's message set has as many bytes as the batches that were read for it, or as its first batch
-becomes: it may end within a message. v0-2 count on a hard limit: of a batch that is larger than the
-partition's max bytes they get that many bytes, where Apache Kafka answers nothing and the client asks for
-ever.
+A partition's message set has at most the size of the batches that were read, or of its converted first batch,
+so it may end within a message. v0-2 rely on a hard limit: of a batch that is larger than the partition's max
+bytes they get that many bytes. Apache Kafka answers with no bytes, and the client asks for ever.
 
-Batches of which nothing is left (transaction markers) are passed over, and the request goes on waiting for
-others. Apache Kafka answers with the beginning of a message that does not exist, which clients take for one
-that is too large.
+Batches that convert to nothing (transaction markers) are skipped, and the request continues to wait. Apache
+Kafka answers with the beginning of a message that does not exist, which clients mistake for one that is too
+large.
 
 Source: KafkaApis.handleFetchRequest, LazyDownConversionRecords; KIP-283.
 """
@@ -30,6 +29,7 @@ from kafkapy.protocol.down_conversion import ZstdBatchError, down_convert
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.legacy_records import MAGIC_0, MAGIC_1
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.files import FileSlice
 from kafkapy.storage.log.log_config import LogConfig
 
@@ -37,13 +37,13 @@ FIRST_VERSION_WITH_MAGIC_1: Final = 2
 FIRST_VERSION_WITH_SOFT_LIMIT: Final = 3
 
 ENOUGH_BYTES: Final = 4 << 20
-"""Bytes of batches that are converted for a request, but for the least that its partitions are given."""
+"""The bytes of batches that are converted for a request, apart from the minimum for each partition."""
 LEAST_BYTES: Final = 64 << 10
-"""What a partition is given however many there are, until they are `MOST_BYTES` together."""
+"""The minimum bytes for each partition, until they sum up to `MOST_BYTES`."""
 MOST_BYTES: Final = 16 << 20
 
 
-class _Piece(NamedTuple):
+class _Part(NamedTuple):
     """Batches of one partition, to be converted."""
 
     place: int
@@ -54,7 +54,7 @@ class _Piece(NamedTuple):
 
 
 class MessageSetRead(FetchRead):
-    """One request of a client that knows only message sets."""
+    """A request of a client that supports only message sets."""
 
     __slots__ = ("_hard_limit", "_magic", "_share")
 
@@ -70,12 +70,15 @@ class MessageSetRead(FetchRead):
         self.enough_bytes = min(self.enough_bytes, self._share // 2)
 
     async def answer(self) -> FetchResponse:
-        """Read, wait if it is too little, convert; again where nothing is left of what was read."""
+        """Read, wait if it is too little, and convert.
+
+        Repeat if nothing is left after the conversion.
+        """
         loop, turns = asyncio.get_running_loop(), self._broker.turns
         deadline = loop.time() + self._request.max_wait_ms / 1000
         try:
             while True:
-                await turns.finish(self.run())
+                await self.again()
                 left = deadline - loop.time()
                 if left > 0 and not self.is_enough and self._fetch.targets:
                     self.release()
@@ -87,36 +90,38 @@ class MessageSetRead(FetchRead):
             raise
 
     async def _convert(self) -> bool:
-        """Put message sets in the place of batches; False where nothing is left of any of them.
+        """Replace batches by message sets.
 
-        Where it is False, the partitions are read on after what was converted.
+        Return False if nothing is left of any batch.
+
+        The next pass then reads the partitions after the converted batches.
         """
-        pieces = []
+        parts = []
         for place, (target, data) in enumerate(zip(self._fetch.targets, self.results, strict=True)):
             if data is not None and isinstance(data.records, FileSlice):
-                pieces.append(_Piece(place, target, data, data.records, self.end_offsets[place]))
+                parts.append(_Part(place, target, data, data.records, self.end_offsets[place]))
                 data.records = b""
-        outcomes = await self._in_thread(pieces)
-        for piece, outcome in zip(pieces, outcomes, strict=True):
+        outcomes = await self._in_thread(parts)
+        for part, outcome in zip(parts, outcomes, strict=True):
             if isinstance(outcome, bytes):
-                piece.data.records = outcome
+                part.data.records = outcome
             else:
-                code = self._translated(piece.target, outcome)
-                self.results[piece.place] = self._error(piece.target, code)
+                code = self._translated(part.target, outcome)
+                self.results[part.place] = self._error(part.target, code)
                 self.failed = True
-        if self.failed or any(piece.data.records for piece in pieces):
+        if self.failed or any(part.data.records for part in parts):
             return True
-        for piece in pieces:
-            piece.target.fetch_offset = piece.end_offset
+        for part in parts:
+            part.target.fetch_offset = part.end_offset
         return False
 
-    async def _in_thread(self, pieces: list[_Piece]) -> list[bytes | Exception]:
-        """What became of each piece; the slices are released even if the client goes away."""
+    async def _in_thread(self, parts: list[_Part]) -> list[bytes | Exception]:
+        """What became of each part; the slices are released even if the client goes away."""
         broker = self._broker
         max_decompressed: int = broker.config["max.decompressed.message.bytes"]
 
         def convert_all() -> list[bytes | Exception]:
-            return [self._converted(piece, max_decompressed) for piece in pieces]
+            return [self._converted(part, max_decompressed) for part in parts]
 
         async def convert_and_release() -> list[bytes | Exception]:
             try:
@@ -126,8 +131,8 @@ class MessageSetRead(FetchRead):
                 release()
 
         def release() -> None:
-            for piece in pieces:
-                piece.slice.release()
+            for part in parts:
+                part.slice.release()
 
         try:
             await broker.conversions.acquire()
@@ -137,11 +142,11 @@ class MessageSetRead(FetchRead):
         # A thread cannot be stopped, and the files must stay open as long as it reads them.
         return await asyncio.shield(asyncio.ensure_future(convert_and_release()))
 
-    def _converted(self, piece: _Piece, max_decompressed: int) -> bytes | Exception:
-        size, target = piece.slice.nbytes, piece.target
+    def _converted(self, part: _Part, max_decompressed: int) -> bytes | Exception:
+        size, target = part.slice.nbytes, part.target
         try:
             messages = down_convert(
-                piece.slice.read(),
+                part.slice.read(),
                 self._magic,
                 target.fetch_offset,
                 limit=size,
@@ -160,6 +165,11 @@ class MessageSetRead(FetchRead):
             return self._partition(target).log.translated("reading", error).code
         except KafkaError as gone:
             return gone.code
+
+    def _partition(self, target: FetchTarget) -> Partition:
+        if self._request.replica_id >= 0:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "Followers need Fetch v4 or later.")
+        return super()._partition(target)
 
     def _limits(self, target: FetchTarget, room: int) -> tuple[int, bool]:
         max_bytes = min(target.max_bytes, room)

@@ -1,23 +1,28 @@
-"""One fetch request's pass over its partitions: what each has to answer.
+"""The pass of a fetch request over its partitions.
 
-A pass reads the log no further than the request's limits let it, and can be repeated: a request that waits
-for more bytes lets go of what it has read and reads again when there is news. A consumer may have thousands
-of partitions, of which few have news: one that was read to its end is not looked at again before it has
-changed, be that by the next pass or, in a session, by the next request. A pass takes turns with the work of
-others.
+A pass reads each log within the request's limits, and can be repeated: a request that waits for more bytes
+releases its slices and reads again when a partition changes. A consumer may have thousands of partitions, few
+of which have news. A partition that was read to its end is not read again before it changes. In a session,
+requests do not even look at it before (sessions.py). A pass takes turns with other work.
 
-An answer keeps the files of its slices open until it is sent. So it has slices of so many files only; the
-other partitions have their turn with the next fetch, as when max bytes is reached.
+A pass reads from the page cache only. If it needs index pages or batch headers that are not there, a thread
+loads them, and the pass is repeated: a slow disk delays only its own readers.
+
+An answer keeps the files of its slices open until it is sent, so it has slices of a limited number of files.
+The other partitions are answered by the next fetch, as when max bytes is reached.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Final, ParamSpec, Protocol, TypeVar
 
 from kafkapy.configs.config import BrokerConfig
+from kafkapy.fetch.nearest_replica import is_rack_aware, nearest_replica
 from kafkapy.fetch.sessions import NO_SUCH_PARTITION, FetchContext, FetchSessionCache, FetchTarget
+from kafkapy.metadata.cache import MetadataCache
+from kafkapy.process.cold_reads import ColdReads, ColdSlice
 from kafkapy.process.turns import Steps, Turns
 from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -30,10 +35,11 @@ from kafkapy.protocol.messages.fetch import (
     PartitionData,
 )
 from kafkapy.protocol.types import ZERO_UUID, Uuid
+from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import FileSlice
+from kafkapy.storage.disk.files import FileSlice, NotCachedError
 from kafkapy.storage.log.log_config import LogConfig
 
 P = ParamSpec("P")
@@ -42,37 +48,55 @@ T = TypeVar("T")
 READ_COMMITTED = 1
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
 FIRST_VERSION_WITH_ZSTD = 10
+FIRST_VERSION_FROM_FOLLOWERS = 11
+"""The first version whose consumers may read from followers (KIP-392)."""
+
+MOST_LOADS: Final = 64
+"""After so many loads a pass waits for the disk: the page cache does not keep the bytes.
+
+A search in an index of 10 MB needs 12 of its pages.
+"""
 
 _ANSWERED_WITHOUT_A_READ = NO_SUCH_PARTITION | {ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
-"""Kafka answers these by themselves, with an empty list of aborted transactions in place of null."""
+"""Kafka answers these errors with an empty list of aborted transactions instead of null."""
 
 
 class FetchParts(Protocol):
     """The parts of a broker that fetches need."""
 
     config: BrokerConfig
+    node_id: int
+    metadata: MetadataCache
     logs: LogManager
     replicas: ReplicaManager
     waiters: Waiters
     turns: Turns
     fetch_sessions: FetchSessionCache
+    cold_reads: ColdReads
     conversions: asyncio.Semaphore
-    """Taken by requests that keep a worker thread busy with converting records of other formats."""
+    """Limits the requests that occupy a worker thread with the conversion of records."""
 
     async def blocking(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `call` in a worker thread."""
 
 
 class FetchRead:
-    """The partitions of a fetch request, and what was read of each in the last pass."""
+    """The partitions of a fetch request, and what the last pass read of each."""
+
+    passes_empty = True
+    """Whether batches without records are skipped, which some clients cannot read alone."""
 
     __slots__ = (
         "_api_version",
         "_broker",
+        "_cold",
         "_fetch",
         "_in_session",
+        "_loads",
         "_max_bytes",
         "_max_files",
+        "_of_leader",
+        "_rack",
         "_read_committed",
         "_request",
         "end_offsets",
@@ -95,27 +119,39 @@ class FetchRead:
         self._max_files = broker.logs.files.open_files.per_answer
         self._read_committed = request.isolation_level == READ_COMMITTED
         self.enough_bytes = min(request.min_bytes, self._max_bytes)
-        """With so many bytes the client is answered at once."""
+        """The number of bytes with which the client is answered at once."""
+        self._of_leader = api_version < FIRST_VERSION_FROM_FOLLOWERS
+        """Whether only the leader may serve this client."""
+        selector = broker.config["replica.selector.class"]
+        self._rack: str = request.rack_id if selector and is_rack_aware(selector) else ""
+        """The rack whose replicas should serve the client; "" for any."""
         self._in_session = fetch.session is not None
-        """Partitions without news are left out of the answer."""
+        """Whether the answer omits partitions without news."""
         self.results: list[PartitionData | None] = []
-        """What each partition answers; None for one of a session that has no news."""
+        """The answer of each partition; None for a partition of a session without news."""
         self.sizes: list[int] = []
         self.end_offsets: list[int] = []
-        """The offset after what was read of each partition, -1 where that is nothing."""
+        """The offset after the records read of each partition; -1 if none were read."""
         self.nbytes = 0
         self.files = 0
-        """Slices that were read: each may keep a file open."""
+        """The number of slices read. Each may keep a file open."""
+        self._cold: list[FileSlice] = []
+        """The bytes that the last pass needed from the disk."""
+        self._loads = 0
+        """How often such bytes were loaded."""
         self.failed = False
-        """Some partition answers with an error or a diverging epoch: the client must hear at once."""
+        """Whether a partition must be answered at once.
+
+        It has an error or a diverging epoch, or another replica should be asked.
+        """
 
     def run(self) -> Steps[None]:
         """Read every partition that may have changed since the last pass, in the session's order."""
-        targets, before = self._fetch.targets, self.results
-        if not before:
-            before = [None] * len(targets)
+        self._add_woken()
+        targets, before = list(self._fetch.targets), self.results
         self.results, self.sizes, self.end_offsets = [], [], []
         self.nbytes, self.files, self.failed = 0, 0, False
+        self._release_cold()
         for target, last in zip(targets, before, strict=True):
             yield
             end_offset = -1
@@ -132,13 +168,43 @@ class FetchRead:
             self.end_offsets.append(end_offset)
             self.nbytes += size
 
+    def _add_woken(self) -> list[FetchTarget]:
+        """Add the partitions of the session that have changed meanwhile; return them."""
+        woken = self._fetch.look_again()
+        added = len(self._fetch.targets) - len(self.results)
+        self.results += [None] * added
+        self.sizes += [0] * added
+        self.end_offsets += [-1] * added
+        return woken
+
     def _read_or_fail(self, target: FetchTarget) -> tuple[PartitionData, int]:
         try:
-            return self._read(target)
+            if self._loads == MOST_LOADS:
+                return self._read(target)
+            with self._broker.logs.files.cached_only():
+                return self._read(target)
+        except NotCachedError as missing:
+            self._cold.append(missing.slice)
+            target.read_to_its_end = None
+            return PartitionData(partition_index=target.partition, high_watermark=-1, records=b""), -1
         except KafkaError as error:
             self.failed = True
             target.read_to_its_end = None
             return self._error(target, error.code), -1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the page cache had all that the last pass needed; otherwise pass `again`."""
+        return not self._cold
+
+    def _load(self, cold: FileSlice) -> asyncio.Future[bool]:
+        """Whether the bytes could be loaded."""
+        loaded = asyncio.get_running_loop().create_future()
+        self._broker.cold_reads.load(
+            ColdSlice(cold, 0, cold.nbytes),
+            lambda is_loaded: None if loaded.done() else loaded.set_result(is_loaded),
+        )
+        return loaded
 
     @property
     def is_enough(self) -> bool:
@@ -146,35 +212,65 @@ class FetchRead:
         return self.failed or self.nbytes >= self.enough_bytes or self.files >= self._max_files
 
     async def wait(self, seconds: float) -> None:
-        """Wait until a read is worth it, or time is up; then read.
+        """Wait until another pass is useful, at most `seconds`; then read.
 
-        It is worth it when enough is readable, or when a partition is not served any more.
+        It is useful if enough bytes may be readable, or if a partition is no longer served.
         """
-        broker = self._broker
-        places: dict[Partition, int] = {}
+        fetch, waiters = self._fetch, self._broker.waiters
+        watched: dict[Partition, FetchTarget] = {}
         try:
-            for place, target in enumerate(self._fetch.targets):
-                places[target.read_to_its_end or self._partition(target)] = place
-        except KafkaError:  # deleted a moment ago: the answer says so
-            await broker.turns.finish(self.run())
+            for target in fetch.targets:
+                watched[target.read_to_its_end or self._partition(target)] = target
+        except KafkaError:  # it was deleted a moment ago, which the answer will say
+            await self.again()
             return
-        targets, waiters = self._fetch.targets, broker.waiters
 
         def ready() -> bool:
             partition = waiters.woken
             if isinstance(partition, Partition):
-                return self._is_worth_a_pass(partition, targets[places[partition]], places[partition])
-            # Before the wait: what has changed since it was read.
+                return self._is_worth_a_pass(partition, watched[partition])
+            # Partitions may have changed between the read and this wait.
             return any(
-                not targets[place].is_unchanged and self._is_worth_a_pass(partition, targets[place], place)
-                for partition, place in places.items()
+                not target.is_unchanged and self._is_worth_a_pass(partition, target)
+                for partition, target in watched.items()
             )
 
-        await waiters.wait(places, seconds, ready)
-        await broker.turns.finish(self.run())
+        if fetch.session is None:
+            await waiters.wait(watched, seconds, ready)
+        else:
+            for partition, target in watched.items():
+                target.listen(partition)
+                if not target.is_unchanged:
+                    fetch.session.woken[target] = None
+            await waiters.wait((fetch.session,), seconds, self._woken_are_worth_a_pass)
+        await self.again()
 
-    def _is_worth_a_pass(self, partition: Partition, target: FetchTarget, place: int) -> bool:
-        """Whether there may be enough now that this partition has changed."""
+    def _woken_are_worth_a_pass(self) -> bool:
+        for target in self._add_woken():
+            partition = target.listens_to
+            # A partition that is not served any more is not listened to.
+            if partition is None or self._is_worth_a_pass(partition, target):
+                return True
+        return False
+
+    async def again(self) -> None:
+        """Pass over the partitions, and repeat it with loaded bytes until none are missing."""
+        await self._broker.turns.finish(self.run())
+        while self._cold:
+            cold, self._cold = self._cold, []
+            self.release()
+            self._loads += 1
+            try:
+                if not all(await asyncio.gather(*map(self._load, cold))):
+                    self._loads = MOST_LOADS  # the next pass meets the error, not the next load
+            finally:
+                for each in cold:
+                    each.release()
+            await self._broker.turns.finish(self.run())
+
+    def _is_worth_a_pass(self, partition: Partition, target: FetchTarget) -> bool:
+        """Whether there may be enough bytes, now that this partition has changed."""
+        place = self._fetch.targets[target]
         if not self._has_news(partition, target):
             return False
         if self.enough_bytes <= 1:
@@ -190,19 +286,37 @@ class FetchRead:
         self.sizes[place] = size
         self.nbytes += size
         self.files += size > 0
-        return self.is_enough
+        return self.is_enough or not self.is_complete
 
     def release(self) -> None:
-        """Let go of what was read and is not sent."""
+        """Release the slices that were read and not sent."""
+        self._release_cold()
         for place, data in enumerate(self.results):
             if data is not None and isinstance(data.records, FileSlice):
                 data.records.release()
                 self.results[place] = None
 
+    def _release_cold(self) -> None:
+        for each in self._cold:
+            each.release()
+        self._cold.clear()
+
     def _has_news(self, partition: Partition, target: FetchTarget) -> bool:
-        if partition.offline or partition.log.log_start_offset > target.fetch_offset:
+        if partition.log.log_start_offset > target.fetch_offset:
             return True
-        return partition.readable_end(read_committed=self._read_committed) > target.fetch_offset
+        try:
+            partition.require_leader_epoch(target.leader_epoch, of_leader=self._of_leader)
+        except KafkaError:  # the pass meets it too, and answers it
+            return True
+        return self._readable_end(partition) > target.fetch_offset
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        """Whether the answer must not have records of a partition now."""
+        return False
+
+    def _readable_end(self, partition: Partition) -> int:
+        """The offset up to which the client may read."""
+        return partition.readable_end(read_committed=self._read_committed)
 
     def response(self) -> Steps[FetchResponse]:
         """The answer, with its partitions grouped by topic."""
@@ -225,7 +339,7 @@ class FetchRead:
         """The partition's answer, and the offset after its records; -1 without records."""
         partition = self._partition(target)
         target.read_to_its_end = None
-        partition.require_leader_epoch(target.leader_epoch)
+        partition.require_leader_epoch(target.leader_epoch, of_leader=self._of_leader)
         log = partition.log
         self._require_format(log.config)
         data = PartitionData(
@@ -235,22 +349,28 @@ class FetchRead:
             log_start_offset=log.log_start_offset,
             aborted_transactions=[] if self._read_committed else None,
         )
-        if target.last_fetched_epoch >= 0:
-            epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
-            if epoch < 0:
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "The epoch fetched last is not known here.")
-            if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
-                data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-                data.records = b""
-                self.failed = True
-                return data, -1
-        if self.files >= self._max_files:
+        diverging = diverging_epoch(partition, target)
+        if diverging is not None:
+            data.diverging_epoch = diverging
+            data.records = b""
+            self.failed = True
+            return data, -1
+        if self._rack and (nearest := self._nearest_replica(partition, target)) is not None:
+            data.preferred_read_replica, data.records = nearest, b""
+            self.failed = True
+            return data, -1
+        is_full = self.files + len(self._cold) >= self._max_files  # what is to be loaded is kept open too
+        if is_full or self._is_throttled(partition):
             data.records = b""
             return data, -1
-        end = partition.readable_end(read_committed=self._read_committed)
+        end = self._readable_end(partition)
         max_bytes, min_one_batch = self._limits(target, max(self._max_bytes - self.nbytes, 0))
         found = log.read(
-            target.fetch_offset, max_bytes, upper_bound=end, min_one_batch=min_one_batch, pass_empty=True
+            target.fetch_offset,
+            max_bytes,
+            upper_bound=end,
+            min_one_batch=min_one_batch,
+            pass_empty=self.passes_empty,
         )
         if found is None:
             data.records = b""
@@ -260,7 +380,7 @@ class FetchRead:
         if self._read_committed:
             try:
                 aborted = log.aborted_transactions(target.fetch_offset, found.end_offset)
-            except KafkaError:
+            except BaseException:
                 found.slice.release()
                 raise
             data.aborted_transactions = [
@@ -270,20 +390,28 @@ class FetchRead:
         data.records = found.slice
         return data, found.end_offset
 
+    def _nearest_replica(self, partition: Partition, target: FetchTarget) -> int | None:
+        """The other broker that should serve the client; None if this one should."""
+        leader = partition.replication
+        if not isinstance(leader, Leader):
+            return None
+        brokers = self._broker.metadata.image.brokers
+        return nearest_replica(leader, target.fetch_offset, self._rack, brokers, self._broker.node_id)
+
     def _limits(self, target: FetchTarget, room: int) -> tuple[int, bool]:
-        """The bytes to read of a partition at most, and whether one batch may be more."""
+        """The most bytes to read of a partition, and whether one batch may exceed them."""
         return min(target.max_bytes, room), self.nbytes == 0
 
     def _require_format(self, config: LogConfig) -> None:
-        """Refuse a client that cannot read what the topic holds."""
+        """Raise KafkaError if the client cannot read the topic's records."""
         if config.compression_type == "zstd" and self._api_version < FIRST_VERSION_WITH_ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
     def _partition(self, target: FetchTarget) -> Partition:
+        if target.topic is None:  # this broker may have heard of the topic since
+            target.topic = self._broker.metadata.image.topic_name(target.topic_id)
         if target.topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         partition = self._broker.replicas.partition(target.topic, target.partition)
         if target.topic_id not in (ZERO_UUID, partition.topic_id):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
@@ -300,3 +428,22 @@ class FetchRead:
             aborted_transactions=[] if code in _ANSWERED_WITHOUT_A_READ else None,
             records=b"",
         )
+
+
+def diverging_epoch(partition: Partition, target: FetchTarget) -> EpochEndOffset | None:
+    """Where the log of a client diverges from the partition's; None if it does not.
+
+    Raises:
+        KafkaError: OFFSET_OUT_OF_RANGE, the epoch that the client fetched last is not known here, or its
+            offset is before the log's start.
+    """
+    if target.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
+    if epoch < 0:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "The epoch fetched last is not known here.")
+    if target.fetch_offset < partition.log.log_start_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None

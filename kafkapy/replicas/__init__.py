@@ -1,1 +1,1 @@
-"""The partitions of this broker: acknowledgements, flushes, moves, compaction and upkeep."""
+"""Replicas of partitions: replication, acknowledgements, flushes, moves and upkeep."""

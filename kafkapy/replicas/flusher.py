@@ -1,34 +1,34 @@
-"""The flushes of one log directory, in threads of its own.
+"""The flushes of one log directory, in its own threads.
 
-So its acknowledgements wait for its own disk only.
+Acknowledgements thus wait for their own disk only.
 
-    request  ->  asking, in groups  ->  a ticket, prepared on the loop  ->  synced in a thread
+    request  ->  queued, in groups  ->  a ticket, prepared on the loop  ->  synced in a thread
                        ^                                                          |
-                       +---- whoever has more to sync by then asks again <--------+  the loop is woken
+                       +---- a partition with more to sync asks again <-----------+  the loop is woken
 
-One thread at a time syncs a partition, and several threads sync several partitions: the file system puts what
-is synced at the same time on disk together. What arrives for a partition during its sync shares the next one.
-A ticket is prepared when a thread is free for it, as late as possible, and so covers as much as possible.
+One thread at a time syncs a partition, and several threads sync several partitions: the file system combines
+simultaneous syncs. Appends that arrive during a partition's sync share the next one. A ticket is prepared
+when a thread is free, as late as possible, and so covers as many appends as possible.
 
-Partitions that ask in one turn of the event loop are a group, and groups take turns: the 200 partitions of
-one request keep nobody else waiting for longer than one of them takes.
+Partitions that ask in one iteration of the event loop form a group, and groups take turns: the 200 partitions
+of one request delay another partition by no more than one of their flushes.
 
-What goes wrong ends in one of two ways. A sync that fails is final: after an error the kernel may drop the
-dirty pages and report success next time ("fsyncgate"). So the log directory goes offline at once, and no more
-syncs are begun there. Everything else (no descriptor, no memory, no thread) is tried again by itself.
+A failed sync is final: after an error the kernel may drop the dirty pages and report success the next time
+("fsyncgate"). So the log directory goes offline at once, and no more syncs are begun there. All other errors
+(no descriptor, no memory, no thread) are retried automatically.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections import deque
-from queue import SimpleQueue
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.replicas.flush_threads import FlushThreads
 from kafkapy.storage.disk.files import StorageError
 
 if TYPE_CHECKING:
@@ -40,65 +40,78 @@ if TYPE_CHECKING:
 THREADS: Final = 16
 """The most threads of one directory.
 
-200 small files take 27 ms with one thread and 5 with 16 (ext4 without a journal), or 112 and 14 (ext4 with
-one). `syncfs` takes 2, but waits for whatever else anybody writes to that disk.
+Syncing 200 small files takes 27 ms with one thread and 5 ms with 16 (ext4 without a journal), or 112 and 14
+ms (ext4 with a journal). `syncfs` takes 2 ms, but also waits for the writes of other programs to that disk.
 """
 
 RETRY_SECONDS: Final = 0.25
-"""After which a flush that could not be made is tried again."""
+"""The delay before a flush is retried."""
+
+SLOW_SECONDS: Final = 1.0
+"""How long a flush may take before the log tells of a slow disk."""
+COMPLAIN_EVERY_SECONDS: Final = 60.0
 
 logger = logging.getLogger(__name__)
 
 
-class _Flush:
-    """One flush of one partition, on its way through a thread."""
+class Flush:
+    """One flush of one partition in a thread."""
 
-    __slots__ = ("error", "log", "partition", "ticket")
+    __slots__ = ("error", "log", "partition", "seconds", "ticket")
 
     def __init__(self, partition: Partition, log: PartitionLog, ticket: FlushTicket) -> None:
         self.partition = partition
         self.log = log
         self.ticket = ticket
         self.error: BaseException | None = None
-        """The error that the thread met."""
+        """The error that the flush raised in the thread."""
+        self.seconds = 0.0
+        """How long it took there."""
+
+
+NewThreads = Callable[[Callable[[Flush], None], Callable[[Flush], None]], FlushThreads[Flush]]
+"""Makes the threads of a directory from what runs a flush there, and what takes it back on the loop."""
 
 
 class Flusher:
-    """Syncs the partitions of a log directory that asked for it.
+    """Syncs the partitions of a log directory that request a flush.
 
-    All but `_work` runs on the event loop.
+    Everything except `_run` is called on the event loop.
     """
 
-    def __init__(self, log_directory: LogDirectory) -> None:
+    def __init__(self, log_directory: LogDirectory, new_threads: NewThreads = FlushThreads) -> None:
         self._log_directory = log_directory
         self._loop = asyncio.get_running_loop()
         self._groups: deque[dict[Partition, None]] = deque()
-        """Groups of partitions that ask for a flush, none of them empty."""
+        """The groups of partitions that ask for a flush. No group is empty."""
         self._newest: dict[Partition, None] | None = None
-        """The group that a partition joins which asks in this turn of the loop."""
+        """The group of partitions that ask in this iteration of the loop."""
         self._known: set[Partition] = set()
-        """Partitions that ask or are being synced."""
-        self._troubled: dict[Partition, None] = {}
-        """Partitions whose flush could not be made, and is tried again."""
+        """The partitions that ask or are being synced."""
+        self._to_retry: dict[Partition, None] = {}
+        """The partitions whose flush is retried."""
         self._retry_timer: asyncio.TimerHandle | None = None
-        self._complained = False
-        """It was logged that flushes cannot be made, and not yet that they can again."""
-        self._threads: list[threading.Thread] = []
+        self._reported = False
+        """Whether the log says that flushes fail, and not yet that they succeed again."""
+        self._threads = new_threads(self._run, self._ended)
         self._flushing = 0
-        """Flushes handed to the threads and not back yet: never more than threads."""
-        self._flushes: SimpleQueue[_Flush | None] = SimpleQueue()
+        """The number of flushes in threads, at most one per thread."""
         self._draining: list[asyncio.Future[None]] = []
+        self._complain_at = 0.0
+        """The time of the loop from which on the log tells of a slow disk again."""
 
     def start(self) -> None:
-        """Start a thread. Raises RuntimeError if none can be started."""
-        thread = threading.Thread(target=self._work, name="kafkapy-flush", daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        """Start a thread.
+
+        Raises:
+            RuntimeError: no thread can be started.
+        """
+        self._threads.start_one()
 
     def request(self, partition: Partition) -> None:
-        """Flush `partition`; `partition.flushed()` follows.
+        """Flush `partition`, and call `partition.flushed()` then.
 
-        One that is being synced checks by itself, when that has ended, whether there is more to sync.
+        This does nothing for a partition that is being synced: its next flush is requested after that sync.
         """
         if partition in self._known:
             return
@@ -110,31 +123,30 @@ class Flusher:
         self._newest[partition] = None
 
     async def drain(self) -> None:
-        """Wait until every flush asked for so far has ended, or could not be made."""
+        """Wait until every flush requested so far has succeeded or failed."""
         while self._known:
             drained = self._loop.create_future()
             self._draining.append(drained)
             await drained
 
     def close(self) -> None:
-        """End the threads; nothing is being synced any more."""
+        """Stop the threads.
+
+        No sync may be under way.
+        """
         if self._retry_timer is not None:
             self._retry_timer.cancel()
-        for _ in self._threads:
-            self._flushes.put(None)
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+        self._threads.close()
 
     # --- on the event loop ----------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Note the end of the turn of the loop in which somebody asked first."""
+        """End the iteration of the loop in which the first partition asked."""
         self._newest = None
         self._go_on()
 
     def _go_on(self) -> None:
-        """Hand over as many flushes as threads are free."""
+        """Give each free thread a flush."""
         while self._groups and self._has_free_thread():
             partition = self._next()
             try:
@@ -148,7 +160,7 @@ class Flusher:
                     self._succeeded(partition)
                 else:
                     self._flushing += 1
-                    self._flushes.put(flush)
+                    self._threads.put(flush)
         if not self._known:
             for drained in self._draining:
                 if not drained.done():
@@ -156,7 +168,7 @@ class Flusher:
             self._draining.clear()
 
     def _has_free_thread(self) -> bool:
-        """Whether one more flush can be handed over; a thread is started where that helps."""
+        """Whether a thread is free; if all are busy, another one is started if possible."""
         if self._flushing < len(self._threads):
             return True
         if len(self._threads) == THREADS:
@@ -164,9 +176,9 @@ class Flusher:
         try:
             self.start()
         except Exception as error:
-            if not self._threads:
+            if not len(self._threads):
                 for group in self._groups:
-                    self._troubled |= group
+                    self._to_retry |= group
                     self._known -= group.keys()
                 self._groups.clear()
                 self._newest = None
@@ -175,7 +187,7 @@ class Flusher:
         return True
 
     def _next(self) -> Partition:
-        """The partition whose turn it is."""
+        """The next partition to flush."""
         group = self._groups.popleft()
         partition = next(iter(group))
         del group[partition]
@@ -185,19 +197,21 @@ class Flusher:
             self._newest = None
         return partition
 
-    def _prepare(self, partition: Partition) -> _Flush | None:
-        """Prepare a flush; None if nothing is left to sync, or not in this directory."""
+    def _prepare(self, partition: Partition) -> Flush | None:
+        """Prepare a flush; None if nothing is left to sync in this directory."""
         log = partition.log
         if log.log_directory is not self._log_directory:
             return None
         ticket = partition.prepare_flush()
-        return None if ticket is None else _Flush(partition, log, ticket)
+        return None if ticket is None else Flush(partition, log, ticket)
 
-    def _ended(self, flush: _Flush) -> None:
-        """Note that a thread is done with a flush."""
+    def _ended(self, flush: Flush) -> None:
+        """Take back a flush from its thread."""
         self._flushing -= 1
         partition, error = flush.partition, flush.error
         self._known.discard(partition)
+        if flush.seconds > SLOW_SECONDS:
+            self._was_slow(flush)
         moved = False
         try:
             if error is None:
@@ -211,24 +225,35 @@ class Flusher:
         if moved:
             partition.wake()
 
+    def _was_slow(self, flush: Flush) -> None:
+        """Tell of a slow disk, at times: those who wait elsewhere cannot know of it."""
+        now = self._loop.time()
+        if now >= self._complain_at:
+            self._complain_at = now + COMPLAIN_EVERY_SECONDS
+            logger.warning(
+                "Syncing %s took %.1f s, and acknowledgements wait for that. Check whether the disk is"
+                " failing or overloaded.",
+                *(flush.log.path, flush.seconds),
+            )
+
     def _not_flushed(self, partition: Partition, error: BaseException) -> None:
-        """Tell who waits that it is over, or try again."""
+        """Close the partition if the error is final; otherwise retry the flush."""
         if self._log_directory.error is not None:
             code = ErrorCode.KAFKA_STORAGE_ERROR
         elif isinstance(error, KafkaError) and not isinstance(error, StorageError):
-            code = error.code  # The log is damaged: nothing more of it is acknowledged.
+            code = error.code  # The log is damaged: no more records of it are acknowledged.
         else:
-            self._troubled[partition] = None
+            self._to_retry[partition] = None
             self._retry_later(error)
             return
         if not partition.offline:
             partition.close(code)
 
     def _retry_later(self, error: BaseException) -> None:
-        if not self._complained:
-            self._complained = True
+        if not self._reported:
+            self._reported = True
             logger.error(
-                "Flushing in %s is tried again until it succeeds; what waits for it is not acknowledged: %s",
+                "Flushes in %s are retried until they succeed; no record is acknowledged before: %s",
                 *(self._log_directory.path, str(error) or type(error).__name__),
             )
         if self._retry_timer is None:
@@ -236,38 +261,27 @@ class Flusher:
 
     def _retry(self) -> None:
         self._retry_timer = None
-        for partition in self._troubled:
+        for partition in self._to_retry:
             self.request(partition)
 
     def _succeeded(self, partition: Partition) -> None:
-        """Note that nothing of `partition` waits to be tried again."""
-        self._troubled.pop(partition, None)
-        if self._complained and not self._troubled:
-            self._complained = False
+        """Note that no flush of `partition` waits to be retried."""
+        self._to_retry.pop(partition, None)
+        if self._reported and not self._to_retry:
+            self._reported = False
             logger.info("Flushes in %s succeed again", self._log_directory.path)
 
     # --- in the threads -------------------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        while (flush := self._flushes.get()) is not None:
-            try:
-                self._log_directory.require_online()
-                flush.ticket.run()
-            except BaseException as error:
-                flush.error = error
-                if isinstance(error, StorageError):
-                    # At once: what is synced from now on might succeed for nothing.
-                    self._log_directory.failed(f"flushing {flush.log.path}", error)
-            self._tell(flush)
-
-    def _tell(self, flush: _Flush) -> None:
-        """Wake the loop. It costs less than a future, and nothing else waits for one."""
-        while True:
-            try:
-                self._loop.call_soon_threadsafe(self._ended, flush)
-            except MemoryError:
-                time.sleep(RETRY_SECONDS)
-            except RuntimeError:
-                return  # The loop is closed, and nobody waits any more.
-            else:
-                return
+    def _run(self, flush: Flush) -> None:
+        began = time.monotonic()
+        try:
+            self._log_directory.require_online()
+            flush.ticket.run()
+        except BaseException as error:
+            flush.error = error
+            if isinstance(error, StorageError):
+                # At once: a later sync might report success although pages were dropped.
+                self._log_directory.failed(f"flushing {flush.log.path}", error)
+        finally:
+            flush.seconds = time.monotonic() - began

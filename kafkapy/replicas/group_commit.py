@@ -1,15 +1,16 @@
 """Group commit: the appends that arrive while the disk syncs share the next sync.
 
-A partition that has unsynced records asks for a flush with `request`. A batch is acknowledged (the high
-watermark moves past it) only after the flush that covers it has succeeded. Each log directory has a flusher
-of its own (replicas/flusher.py), so that one disk never waits for another.
+A partition that has unsynced records calls `request` for a flush. A batch is acknowledged (the high watermark
+moves past it) only after the flush that covers it has succeeded. Each log directory has a flusher of its own
+(replicas/flusher.py), so that one disk never waits for another.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkapy.replicas.flusher import Flusher
+from kafkapy.replicas.flush_threads import FlushThreads
+from kafkapy.replicas.flusher import Flusher, NewThreads
 
 if TYPE_CHECKING:
     from kafkapy.replicas.partition import Partition
@@ -17,36 +18,37 @@ if TYPE_CHECKING:
 
 
 class GroupCommit:
-    """Flushes partitions that asked for it, each by its log directory's flusher."""
+    """Flushes partitions on request, each by its log directory's flusher."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_threads: NewThreads = FlushThreads) -> None:
+        self._new_threads = new_threads
         self._flushers: dict[LogDirectory, Flusher] = {}
 
     def start(self, log_directory: LogDirectory) -> None:
-        """Have a thread for the flushes of a directory now: later none may be available.
+        """Start a thread for the flushes of a directory now: later none may be available.
 
         Raises:
-            RuntimeError: it cannot be started.
+            RuntimeError: no thread can be started.
         """
         self._flusher(log_directory).start()
 
     def request(self, partition: Partition) -> None:
-        """Flush `partition`; `partition.flushed()` follows."""
+        """Flush `partition`, and call `partition.flushed()` then."""
         self._flusher(partition.log.log_directory).request(partition)
 
     def _flusher(self, log_directory: LogDirectory) -> Flusher:
         flusher = self._flushers.get(log_directory)
         if flusher is None:
-            flusher = self._flushers[log_directory] = Flusher(log_directory)
+            flusher = self._flushers[log_directory] = Flusher(log_directory, self._new_threads)
         return flusher
 
     async def drain(self) -> None:
-        """Wait until every flush asked for so far has ended, or could not be made."""
+        """Wait until every flush requested so far has succeeded or failed."""
         for flusher in tuple(self._flushers.values()):
             await flusher.drain()
 
     def close(self) -> None:
-        """End the threads; nothing is being synced any more."""
+        """End the threads, after the flushes that they have."""
         for flusher in self._flushers.values():
             flusher.close()
         self._flushers.clear()

@@ -1,16 +1,16 @@
-"""The periodic work of a broker: retention, checkpoints, flushes by age, deleted files.
+"""The periodic jobs of a broker: retention, checkpoints, flushes by age, deletion of files.
 
-    log.retention.check.interval.ms               delete segments that retention does not keep (of compacted
-                                                  topics: replicas/log_cleaner.py)
+    log.retention.check.interval.ms               delete segments that are past their retention (of compacted
+                                                  topics replicas/log_cleaner.py does it)
     log.flush.offset.checkpoint.interval.ms       write the recovery points
     log.flush.start.offset.checkpoint.interval.ms write the log start offsets
     replica.high.watermark.checkpoint.interval.ms write the high watermarks
     producer.id.expiration.check.interval.ms      forget idle idempotent producers
-    flush.ms (of topics)                          sync what has waited so long
+    flush.ms (of topics)                          sync records that have waited that long for a sync
     file.delete.delay.ms (of topics)              remove the files of deleted segments and partitions
 
-As soon as there are new partitions, their files are made (storage/log/new_log.py). Every second, what found
-no descriptor or no room is tried again: to open a partition, or to make its files.
+The files of new partitions are created at once (storage/log/new_log.py). Partitions that could not be opened,
+and files that could not be created, for lack of descriptors or disk space, are retried every second.
 
 A job that fails is logged and runs again at its next time.
 """
@@ -35,10 +35,7 @@ DELETION_CHECK_SECONDS: Final = 1.0
 REOPEN_SECONDS: Final = 1.0
 
 DELETED_AT_ONCE: Final = 16
-"""How many segments' files retention renames before others are served.
-
-That is some milliseconds' work.
-"""
+"""The most segments that retention deletes in one turn of the loop, which takes a few milliseconds."""
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +85,7 @@ class Housekeeping:
         self._every(REOPEN_SECONDS, self._reopen)
 
     async def stop(self) -> None:
-        """Stop all jobs; a job in the middle of its work ends that first, in its thread."""
+        """Stop all jobs; work that a job has started in a thread still runs to its end."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -98,7 +95,7 @@ class Housekeeping:
         self._tasks.append(asyncio.get_running_loop().create_task(_repeat(seconds, job)))
 
     def _in_thread(self, prepare: Callable[[], Callable[[], None]]) -> Callable[[], Awaitable[None]]:
-        """A job that collects what it writes on the loop, and writes it in a worker thread."""
+        """A job that collects its data on the loop and writes them in a worker thread."""
 
         async def job() -> None:
             await self._blocking(prepare())
@@ -113,7 +110,7 @@ class Housekeeping:
 
         for partition in list(self._replicas):
             await delete_old_segments(partition, self._clock.now_ms(), may_delete)
-            await asyncio.sleep(0)  # many partitions: let requests in between
+            await asyncio.sleep(0)  # there may be many partitions: let requests run in between
 
     async def _expire_producers(self) -> None:
         now_ms = self._clock.now_ms()
@@ -135,7 +132,7 @@ class Housekeeping:
             try:
                 await replicas.make_files()
             except Exception:
-                logger.exception("The files of new logs could not be made; that is tried again")
+                logger.exception("The files of new logs could not be created; this is retried")
 
     async def _reopen(self) -> None:
         replicas = self._replicas
@@ -153,17 +150,21 @@ class Housekeeping:
 async def delete_old_segments(
     partition: Partition, now_ms: int, may_delete: Callable[[Partition], bool]
 ) -> None:
-    """Delete all that the retention settings of a partition do not keep.
+    """Delete the segments of a partition that are past their retention.
 
-    Others are served in between.
+    They are deleted a few at a time, and requests are handled in between.
     """
     deleted = DELETED_AT_ONCE
     while deleted == DELETED_AT_ONCE and may_delete(partition):
+        log_start_offset = partition.log.log_start_offset
         try:
             deleted = partition.log.delete_old_segments(now_ms, DELETED_AT_ONCE)
         except KafkaError as error:
             logger.error("Retention of %s: %s", partition.topic_partition, error.message)
             return
+        finally:
+            if partition.log.log_start_offset != log_start_offset:
+                partition.wake()
         if deleted:
             await asyncio.sleep(0)
 
@@ -174,4 +175,4 @@ async def _repeat(seconds: float, job: Callable[[], Awaitable[None]]) -> None:
         try:
             await job()
         except Exception:
-            logger.exception("Housekeeping failed; it is tried again in %.0f s", seconds)
+            logger.exception("Housekeeping failed; it is retried in %.0f s", seconds)

@@ -1,29 +1,27 @@
-"""The log cleaner: compacts the logs of topics that say so, the dirtiest first.
+"""The log cleaner: compacts logs with cleanup.policy=compact, the dirtiest first.
 
-They have cleanup.policy=compact.
-
-    log.cleaner.enable                   whether at all
-    log.cleaner.threads                  logs that are compacted at a time
+    log.cleaner.enable                   whether logs are compacted at all
+    log.cleaner.threads                  how many logs are compacted at a time
     log.cleaner.backoff.ms               how long to wait when no log is dirty enough
-    log.cleaner.dedupe.buffer.size       bytes of all offset maps; a map is no larger than its log needs
+    log.cleaner.dedupe.buffer.size       the bytes of all offset maps; a map is no larger than its log needs
     log.cleaner.io.buffer.load.factor    how full a map gets
-    log.cleaner.io.max.bytes.per.second  what all threads read and write
+    log.cleaner.io.max.bytes.per.second  the most bytes that all threads together read and write
 
-A pass goes to and fro. What looks at the log or changes it runs on the event loop. What reads and writes
-segments runs in threads of the cleaner's own: a pass may take minutes, and the broker's worker threads are
-few. The steps, with what must hold before each:
+A pass alternates between the event loop and a thread. Steps that inspect or change the log run on the loop.
+Steps that read or write segments run in the cleaner's own threads, since a pass may take minutes and the
+broker has few worker threads. The steps:
 
-    loop    choose a log, note a plan; the log knows of the pass from now on, and may stop it
-    loop    the recovery point is above what will be compacted, in its checkpoint too: recovery takes a gap
-            above it for a loss
-    thread  build the offset map; then for each group of segments
-    thread      write the new segment, sync it, make sure that a restart completes the swap
-    loop        put it in the place of the old ones
-    loop    note how far the log is clean
+    loop    choose a log, make a plan and mark the log, which can stop the pass from now on
+    loop    flush the log up to the end of the plan, and write this recovery point to its checkpoint: recovery
+            takes a gap above the recovery point for a loss
+    thread  build the offset map; then for each group of segments:
+    thread      write the new segment, sync it, and ensure that a restart completes the swap
+    loop        replace the old segments with it
+    loop    store the offset up to which the log is compacted
 
-A pass that fails leaves its log as it is and is logged. The log is not compacted again until the broker
-restarts. But a full disk only ends the pass. Retention of compacted topics runs here too, between passes, as
-in Apache Kafka: it must not remove segments under a pass.
+A pass that fails is logged and leaves its log as it is. The log is not compacted again until the broker
+restarts. A full disk only ends the pass. Retention of compacted topics runs here too, between passes, as in
+Apache Kafka: it must not remove segments during a pass.
 
 Source: LogCleaner, LogCleanerManager.
 """
@@ -34,7 +32,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
@@ -68,7 +66,7 @@ from kafkapy.storage.log.partition_log import PartitionLog
 FLUSH_POLL_SECONDS: Final = 0.02
 
 UNCLEANABLE = (BadBatchError, DecodeError, DamagedSegmentError, ValueError)
-"""What a pass raises if it cannot do its work on a log, now or later."""
+"""The errors of a pass after which the log cannot be compacted now or later."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,30 +85,32 @@ class LogCleaner:
         logs: LogManager,
         replicas: ReplicaManager,
         group_commit: GroupCommit,
+        new_pool: Callable[[int, str], Executor] = ThreadPoolExecutor,
     ) -> None:
         self._config = config
         self._clock = clock
         self._logs = logs
         self._replicas = replicas
         self._group_commit = group_commit
+        self._new_pool = new_pool
         self._throttle = Throttle(self._config["log.cleaner.io.max.bytes.per.second"])
         self._workers: list[asyncio.Task[None]] = []
         self._ending: set[asyncio.Task[None]] = set()
-        """Workers that stop when their pass has ended."""
+        """The workers that stop after their current pass."""
         self._uncleanable: set[PartitionLog] = set()
         self._due: list[Partition] = []
-        """What is to be compacted next, the last first."""
+        """The partitions to compact next; the last one comes first."""
         self._turn = asyncio.Lock()
-        """One worker at a time chooses."""
+        """Held by the worker that chooses a log."""
 
     def start(self) -> None:
-        """Start to compact, unless the broker's settings say not to."""
+        """Start to compact, unless log.cleaner.enable=false."""
         if self._config["log.cleaner.enable"]:
             self._config.on_change(self._configure)
             self._configure()
 
     async def stop(self) -> None:
-        """Stop the passes that are under way and wait for their threads."""
+        """Stop the running passes and wait for their threads."""
         workers = [*self._workers, *self._ending]
         self._workers.clear()
         for worker in workers:
@@ -123,7 +123,7 @@ class LogCleaner:
         await asyncio.gather(*workers, return_exceptions=True)
 
     def _configure(self) -> None:
-        """Adopt changed settings; the size of the maps counts from the next pass on."""
+        """Apply changed settings; the size of the maps applies from the next pass on."""
         self._throttle.set_rate(self._config["log.cleaner.io.max.bytes.per.second"])
         count: int = self._config["log.cleaner.threads"]
         while len(self._workers) > count:
@@ -135,22 +135,22 @@ class LogCleaner:
             self._workers.append(loop.create_task(self._work(), name=f"log-cleaner-{len(self._workers)}"))
 
     async def _work(self) -> None:
-        """Do the work of one worker, in a thread of its own where that blocks."""
+        """Run one worker, with a thread of its own for the steps that block."""
         me = asyncio.current_task()
-        with ThreadPoolExecutor(1, "kafkapy-cleaner") as executor:
+        with self._new_pool(1, "kafkapy-cleaner") as executor:
             while me not in self._ending:
                 cleaned = False
                 try:
                     cleaned = await self._clean_next(executor)
                 except Exception:
-                    logger.exception("The log cleaner failed; it goes on.")
+                    logger.exception("The log cleaner failed; it continues.")
                 if not cleaned and me not in self._ending:
                     await asyncio.sleep(self._config["log.cleaner.backoff.ms"] / 1000)
 
     # --- choosing -------------------------------------------------------------------------------------------
 
     def _may_clean(self, partition: Partition) -> bool:
-        """Whether nothing stands against changing the log now."""
+        """Whether the log may be compacted or shortened now."""
         log = partition.log
         return (
             log.config.is_compacted
@@ -160,8 +160,8 @@ class LogCleaner:
             and partition.topic_partition not in self._logs.moves.copies
         )
 
-    async def _clean_next(self, executor: ThreadPoolExecutor) -> bool:
-        """Compact the log that needs it most, if it still does; False if none did."""
+    async def _clean_next(self, executor: Executor) -> bool:
+        """Compact the dirtiest log, if it is still due; return False if no log was due."""
         async with self._turn:
             if not self._due:
                 await self._apply_retention()
@@ -169,7 +169,7 @@ class LogCleaner:
                 if not self._due:
                     return False
             partition = self._due.pop()
-            # It was found some time ago.
+            # The partition was found some time ago and may have changed.
             log, now_ms = partition.log, self._clock.now_ms()
             cleanable = self._look_at(log, now_ms) if self._may_clean(partition) else None
             if cleanable is None:
@@ -189,19 +189,19 @@ class LogCleaner:
                 found = self._look_at(partition.log, now_ms)
                 if found is not None:
                     due.append((found.dirty_ratio, partition))
-                await asyncio.sleep(0)  # many partitions: let requests in between
+                await asyncio.sleep(0)  # there may be many partitions: let requests run in between
         due.sort(key=lambda each: each[0])
         return [partition for _, partition in due]
 
     def _look_at(self, log: PartitionLog, now_ms: int) -> CleanableLog | None:
-        """What is to be compacted of a log now."""
+        """The part of a log that is due for compaction; None if there is none."""
         if log in self._uncleanable:
             return None
         try:
             roll_if_old(log, now_ms)
             found = look_at(log, now_ms)
         except StorageError:
-            return None  # the disk is full, or its failure is known
+            return None  # the disk is full, or its failure was reported already
         except KafkaError as error:
             self._give_up(log, error)
             return None
@@ -217,7 +217,7 @@ class LogCleaner:
     # --- one pass -------------------------------------------------------------------------------------------
 
     async def _run(self, run: _Pass, cleanable: CleanableLog, now_ms: int) -> bool:
-        """Run a pass to whatever end; return whether another may follow at once."""
+        """Run a pass, handle its errors, and return whether another may follow at once."""
         log, task = cleanable.log, run.task
         cleaned = False
         try:
@@ -243,7 +243,7 @@ class LogCleaner:
             if log.log_directory.error is None:
                 log.log_directory.failed(f"compacting {log.path}", error)
         else:
-            logger.warning("Compaction of %s is put off: %s", log.topic_partition, error)
+            logger.warning("Compaction of %s is postponed: %s", log.topic_partition, error)
 
     def _give_up(self, log: PartitionLog, error: Exception) -> None:
         self._uncleanable.add(log)
@@ -261,13 +261,13 @@ class LogCleaner:
 
 
 class _Pass:
-    """One pass over one log, its steps on the loop and in the cleaner's thread."""
+    """One pass over one log."""
 
     def __init__(
         self,
         logs: LogManager,
         group_commit: GroupCommit,
-        executor: ThreadPoolExecutor,
+        executor: Executor,
         throttle: Throttle,
         load: LoopLoad,
         limits: CleaningLimits,
@@ -284,7 +284,13 @@ class _Pass:
         self.task = task
 
     async def clean(self, cleanable: CleanableLog, now_ms: int) -> bool:
-        """Compact; False if that has to wait. Raises what the steps raise."""
+        """Compact the log; return False if it cannot be flushed now.
+
+        Raises:
+            CleaningAbortedError: the log stopped the pass.
+            StorageError, OSError: the disk is full or failed.
+            KafkaError, *UNCLEANABLE: the log cannot be compacted.
+        """
         log = cleanable.log
         started = time.monotonic()
         planned = plan(cleanable, now_ms)
@@ -292,7 +298,7 @@ class _Pass:
             return False
         pace = Pace(self._load.is_busy)
         given = (self._logs.files, planned, self.task, self._limits, self._throttle, pace)
-        cleaner = await self._in_thread(Cleaner, *given)  # with many producers, and with a large map
+        cleaner = await self._in_thread(Cleaner, *given)  # slow with many producers or a large map
         next_dirty = await self._in_thread(cleaner.build_map)
         for group in await self._in_thread(cleaner.groups):
             cleaned = await self._in_thread(self._write, cleaner, planned, group)
@@ -311,7 +317,10 @@ class _Pass:
         return cleaned
 
     async def _secure(self, log: PartitionLog, end_offset: int) -> bool:
-        """Put everything below `end_offset` on disk, and in the checkpoint of recovery points."""
+        """Flush the log up to `end_offset` and checkpoint that recovery point.
+
+        Returns False if that cannot be done now.
+        """
         logs = self._logs
         while log.flushed_offset < end_offset:
             self.task.check()
@@ -324,14 +333,14 @@ class _Pass:
         return logs.recovery_point_on_disk(log) >= end_offset
 
     async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a step in a thread of the cleaner; a pass that is cancelled waits for it."""
+        """Run a step in a thread of the cleaner; a cancelled pass waits for its end."""
         loop = asyncio.get_running_loop()
         step = loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
         try:
             return await asyncio.shield(step)
         except asyncio.CancelledError:
             await asyncio.wait([step])
-            step.exception()  # nobody else looks at it
+            step.exception()  # retrieved, since asyncio logs exceptions that nothing retrieves
             raise
 
     def _report(self, cleaner: Cleaner, planned: CleaningPlan, next_dirty: int, seconds: float) -> None:

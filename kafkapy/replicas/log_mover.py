@@ -1,17 +1,17 @@
 """Moves of partitions to other log directories, while they are written and read.
 
-AlterReplicaLogDirs asks for them. A move is a task. It has pieces of the log copied in worker threads until
-little is missing. Then the copy takes the log's place on the event loop, between two requests. What lies on
-disk meanwhile, and after a crash, is in storage/directories/future_log.py. At most
-`num.replica.alter.log.dirs.threads` copy at once; the others wait.
+AlterReplicaLogDirs requests them. A move is a task. It copies pieces of the log in worker threads until few
+are missing. Then the copy replaces the log on the event loop, between two requests.
+storage/directories/future_log.py describes the files during a move and after a crash. At most
+`num.replica.alter.log.dirs.threads` moves copy at once; the others wait.
 
-A move ends by itself when it is done or a disk fails. Another request for the same partition ends it, and so
-does the deletion of its topic; both remove the copy. The stop of the broker ends it too, and leaves the copy
-for the next start. On a full disk it waits for space, and for descriptors if there are none. All moves
-together copy at most `replica.alter.log.dirs.io.max.bytes.per.second`.
+A move ends when it is complete or a disk fails. A request to move the partition elsewhere, or the deletion of
+its topic, ends it and removes the copy. The stop of the broker ends it and keeps the copy for the next start.
+When the disk is full or descriptors run out, the move waits. All moves together copy at most
+`replica.alter.log.dirs.io.max.bytes.per.second`.
 
-Compaction leaves a log that moves alone. Otherwise tombstones could be removed before the copy has read them,
-but after it has read what they delete.
+A log is not compacted while it moves. Otherwise compaction could remove a tombstone that the copy has not
+read yet, although the copy holds the records that the tombstone deletes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.partition_log import PartitionLog
 
 PIECES_ON_THE_LOOP: Final = 2
-"""How many pieces may be missing in the end: they are copied between two requests."""
+"""The most pieces that are copied on the event loop, between two requests, to complete a copy."""
 
 ROOM_SECONDS: Final = 5.0
-"""After which a move that met a full disk, or a lack of descriptors, is tried again."""
+"""The delay before a move is retried after a full disk or a lack of descriptors."""
 
 MIN_WAIT_SECONDS: Final = 0.01
 
 RETRY_SECONDS: Final = 0.5
-"""After which a move that has taken over goes on after a lack of memory or descriptors."""
+"""The delay before the flush of a copy that replaced its log is retried."""
 
 logger = logging.getLogger(__name__)
 
@@ -53,12 +53,12 @@ class _Move:
         self.resumed = resumed
         self.stopping = asyncio.Event()
         self.discard = False
-        """Nobody wants the copy any more."""
+        """Whether the copy is to be deleted when the move ends."""
         self.task: asyncio.Task[None] | None = None
 
     @property
     def directories(self) -> tuple[LogDirectory, LogDirectory]:
-        """From where to where."""
+        """The log directories of the log and of its copy."""
         return self.future.source.log_directory, self.future.copy.log_directory
 
 
@@ -74,11 +74,11 @@ class LogMover:
     ) -> None:
         """`blocking` runs a function in a worker thread.
 
-        `rate` is how many bytes a second may be copied.
+        `rate` returns how many bytes per second may be copied.
         """
         self._rate = rate
         self._free_at = 0.0
-        """When the rate allows the next piece, on the loop's clock."""
+        """The time on the loop's clock at which the rate allows the next piece."""
         self._logs = logs
         self._blocking = blocking
         self._turns = asyncio.Semaphore(threads)
@@ -86,7 +86,7 @@ class LogMover:
         self._stopped = False
 
     async def move(self, partition: Partition, directory: LogDirectory) -> None:
-        """Start to move the partition to `directory`; if it is there, stop its move.
+        """Start to move the partition to `directory`; if it is already there, stop its move.
 
         Raises:
             KafkaError: INVALID_TOPIC_EXCEPTION, the topic's name is too long; KAFKA_STORAGE_ERROR.
@@ -103,7 +103,7 @@ class LogMover:
             self._start(partition, self._logs.moves.create_copy(topic_partition, directory), resumed=False)
 
     def opened(self, partition: Partition) -> None:
-        """Go on with a move that the last stop of the broker interrupted."""
+        """Continue a move that the last stop of the broker interrupted."""
         topic_partition = partition.topic_partition
         copy = self._logs.moves.copies.get(topic_partition)
         if copy is None or topic_partition in self._moves:
@@ -114,7 +114,7 @@ class LogMover:
             self._delete_copy(topic_partition)
 
     def deleted(self, topic_partition: TopicPartition) -> None:
-        """Note that the partition is deleted."""
+        """End the move of a deleted partition and delete its copy."""
         move = self._moves.get(topic_partition)
         if move is None:
             self._delete_copy(topic_partition)
@@ -123,13 +123,13 @@ class LogMover:
             move.stopping.set()
 
     def log_directory_failed(self, directory: LogDirectory) -> None:
-        """Give up the moves from and to a directory."""
+        """End the moves from and to a directory."""
         for move in self._moves.values():
             if directory in move.directories:
                 move.stopping.set()
 
     async def stop(self) -> None:
-        """End every move; the next start of the broker goes on with them."""
+        """End every move; the next start of the broker continues them."""
         self._stopped = True
         for move in list(self._moves.values()):
             await self._end(move)
@@ -169,19 +169,19 @@ class LogMover:
                 self._delete_copy(topic_partition)
 
     async def _copy(self, move: _Move) -> bool:
-        """Bring the copy to the end of the log and let it take over.
+        """Copy to the end of the log and replace the log with the copy.
 
-        False if the move is to stop.
+        Returns False if the move must stop first.
         """
         future = move.future
-        is_cut = not move.resumed
+        fits = not move.resumed  # whether everything in the copy is in the log too
         async with self._turns:
             while not move.stopping.is_set():
                 piece = None
                 try:
-                    if not is_cut:
+                    if not fits:
                         future.resume()
-                        is_cut = True
+                        fits = True
                     piece = future.next_piece()
                     if piece is not None:
                         await self._blocking(future.write, piece)
@@ -203,14 +203,14 @@ class LogMover:
         """Wait until the next piece may be copied."""
         now = asyncio.get_running_loop().time()
         self._free_at = max(self._free_at, now) + nbytes / max(self._rate(), 1)
-        # Waits too short for the clock add up in `_free_at`.
+        # Waits that are too short for the clock add up in `_free_at`.
         if self._free_at - now > MIN_WAIT_SECONDS:
             await _wait(move.stopping, self._free_at - now)
 
     def _take_over(self, move: _Move) -> bool:
-        """Copy the last piece and put the copy in the log's place.
+        """Copy the last pieces and replace the log with the copy.
 
-        False if there is more to copy.
+        Returns False if there is more to copy.
         """
         future, partition = move.future, move.partition
         partition.require_online()
@@ -228,13 +228,13 @@ class LogMover:
         return False
 
     async def _finish(self, move: _Move) -> None:
-        """Put the new log on disk before anything in it is acknowledged.
+        """Flush the new log, delete the old one, and let the partition commit again.
 
-        The old one is moved out of the way. What is no fault of the disk is waited for: until this is done
-        nothing of the partition is committed.
+        Until this is done, no records of the partition are committed. Errors that are not the disk's are
+        retried.
 
         Raises:
-            StorageError: the disk failed, or the broker stops before it could be done.
+            Exception: the disk failed, or the broker stops first.
         """
         log = move.future.copy
         while True:
@@ -243,7 +243,7 @@ class LogMover:
             except Exception as error:
                 if log.log_directory.error is not None or self._stopped:
                     raise
-                logger.error("Moving %s goes on later: %s", move.partition.topic_partition, error)
+                logger.error("Moving %s continues later: %s", move.partition.topic_partition, error)
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 return
@@ -275,7 +275,7 @@ class LogMover:
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
-    """Wait until the event is set, for `seconds` at most."""
+    """Wait at most `seconds` until the event is set."""
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:

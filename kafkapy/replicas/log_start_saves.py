@@ -1,10 +1,10 @@
-"""Putting log start offsets on disk before a request that moved them is answered.
+"""Saves log start offsets on disk before a request that moved them is answered.
 
-A request asks for the logs it is about. What is asked for while a write is under way shares the next one, so
-many requests cost few writes. With durability=fsync a write is synced.
+A request saves the logs that it changed. Requests that arrive during a write share the next one, so many
+requests need few writes. With durability=fsync a write is synced.
 
-A write that fails, as on a full disk, leaves the offsets moved and not saved. Whoever asked sees that by
-`is_saved`. Asking again writes again.
+If a write fails, as on a full disk, the offsets have moved but are not saved. The caller checks with
+`is_saved`, and may call `save` again.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class LogStartSaves:
         self._turn = asyncio.Lock()
         """Held during a write."""
         self._asked: dict[PartitionLog, None] = {}
-        """The logs that the next write is to cover."""
+        """The logs that the next write covers."""
 
     async def save(self, logs: Iterable[PartitionLog]) -> None:
-        """Try to put the log start offsets of these logs on disk."""
+        """Try to save the log start offsets of these logs on disk."""
         unsaved = [log for log in logs if not self.is_saved(log)]
         if not unsaved:
             return
         self._asked.update(dict.fromkeys(unsaved))
         async with self._turn:
-            if self._asked:  # otherwise somebody's write has covered them
+            if self._asked:  # otherwise another request's write has covered them
                 asked, self._asked = self._asked, {}
                 await self._blocking(self._logs.checkpoint_log_starts_of(asked))
 
     def is_saved(self, log: PartitionLog) -> bool:
-        """Whether a crash leaves the log start offset where it is."""
+        """Whether the log start offset survives a crash."""
         return self._logs.log_start_on_disk(log) >= log.log_start_offset

@@ -1,11 +1,15 @@
-"""The partitions this broker hosts: created, deleted and configured as the metadata says.
+"""The partitions of this broker: opened, closed, deleted and configured.
 
 `apply` is called with every new metadata image, after it is committed and before the request that changed it
-is answered. So a client may produce to a topic as soon as its creation is acknowledged. The files of its
-partitions are made after that, in the background (storage/log/new_log.py).
+is answered. So a client can produce to a topic as soon as its creation is acknowledged. The files of its
+partitions are created afterwards, in the background (storage/log/new_log.py).
 
-The files of a deleted partition are renamed at once and removed later (`file.delete.delay.ms`), so a name can
-be used again immediately.
+A broker without a cluster opens and deletes partitions as the image has them, and leads them all. In a
+cluster the image only brings settings, and the state of the partitions that this broker leads, or led before
+they moved away. The controller has partitions opened and deleted (controller_requests.py).
+
+The files of a deleted partition are renamed at once and removed later (`file.delete.delay.ms`), so the
+topic's name can be used again immediately.
 """
 
 from __future__ import annotations
@@ -19,11 +23,13 @@ from typing import Any, Final
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.types import TopicPartition
+from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.replicas.group_commit import GroupCommit
+from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.partition import Partition
-from kafkapy.replicas.replication import SoleReplica
+from kafkapy.replicas.replication import Replication, SoleReplica, Unassigned
+from kafkapy.replicas.replication_quota import ReplicationQuotas
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.files import StorageError, TransientStorageError
 from kafkapy.storage.disk.log_directory import LogDirectory
@@ -31,19 +37,22 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.new_log import make_files
 
 MANY_PARTITIONS: Final = 50
-"""How many new partitions have their logs made at once.
+"""How many logs are created or deleted in one turn of the event loop.
 
-A topic with so many partitions has their logs deleted in steps of as many.
+The logs of a smaller deleted topic are deleted at once.
 """
 
 FILES_AT_ONCE: Final = 20
-"""How many logs' files are made in one go: whoever stops the broker waits so long."""
+"""How many logs get their files in one call of a worker thread, which a stop of the broker waits for."""
 
 REOPENED_AT_ONCE: Final = 10
-"""How many partitions' logs are made between two looks at who else wants something."""
+"""How many partitions are reopened in one turn of the event loop."""
 
 NAMED: Final = 20
-"""How many logs without a topic are named in the log line."""
+"""How many logs without a topic a log line names."""
+
+LeadershipCallback = Callable[[str, int, bool, int], None]
+"""Called with a topic, a partition, whether this broker leads it now, and the leader epoch."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +71,11 @@ class ReplicaManager:
         node_id: int,
         defaults: Mapping[str, str],
         sync: bool,
+        clustered: bool = False,
+        quotas: ReplicationQuotas | None = None,
     ) -> None:
+        """`quotas` limit the replication of throttled replicas; without them nothing is limited."""
+        self.quotas = quotas or ReplicationQuotas.unlimited()
         self.logs = logs
         logs.files.open_files.serve_this_thread()
         self._group_commit = group_commit
@@ -72,45 +85,52 @@ class ReplicaManager:
         self._waiters = waiters
         self._node_id = node_id
         self._defaults = dict(defaults)
-        """Topic settings as this broker's own settings give them; a topic's settings override them."""
+        """The topic settings that follow from this broker's settings; a topic's settings override them."""
         self._default_config = LogConfig.from_mapping(defaults)
         self._sync = sync
+        self._clustered = clustered
+        self._image = MetadataImage()
+        """The image that was applied last."""
+        self._on_leadership: list[LeadershipCallback] = []
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._to_delete: list[TopicPartition] = []
-        """Partitions that are gone, and whose logs are to be deleted."""
+        """The deleted partitions whose logs are still to be deleted."""
         self._unavailable: dict[tuple[str, int], ErrorCode] = {}
-        """Partitions assigned to this broker whose log cannot be opened."""
-        self._put_off: dict[TopicPartition, bool] = {}
-        """Those of them that may be opened later, as now there is no room or no descriptor.
-
-        It says whether they are new.
-        """
+        """The partitions assigned to this broker whose logs cannot be opened."""
+        self._to_reopen: dict[TopicPartition, bool] = {}
+        """Those of them that lack only room or a descriptor now, each with whether it is new."""
         self.new_logs = asyncio.Event()
-        """There are logs whose files are to be made."""
+        """Whether there are logs whose files are to be created."""
         self._lacks_room = False
-        """It was logged that there is no room for the files of new logs."""
+        """Whether the log says that there is no room for the files of new logs."""
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
 
     def partition(self, topic: str, index: int) -> Partition:
-        """The partition, to be read or written.
+        """The partition, which may be offline.
 
         Raises:
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR where its log is offline.
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION; NOT_LEADER_OR_FOLLOWER, only other brokers have it; or
+                KAFKA_STORAGE_ERROR, its log cannot be opened.
         """
         partition = self._partitions.get((topic, index))
         if partition is not None:
             return partition
-        error = self._unavailable.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        error = self._unavailable.get((topic, index))
+        if error is None:
+            is_known = self._clustered and self._image.partition(topic, index) is not None
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         raise KafkaError(error)
 
     async def prepare(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Make the logs of new partitions before `apply` would, some at a time.
+        """Create the logs of new partitions before `apply` would, some at a time.
 
-        Requests do not wait.
+        Requests are handled in between.
         """
         made = 0
+        if self._clustered:
+            return
         for name in new.changed_topics(old):
             topic, before = new.topics.get(name), old.topics.get(name)
             if topic is None or (before is not None and before.id != topic.id):
@@ -119,14 +139,22 @@ class ReplicaManager:
             for index in range(0 if before is None else len(before.partitions), len(topic.partitions)):
                 key = TopicPartition(name, index)
                 if self._node_id in topic.partitions[index].replicas and key not in self.logs.moves.copies:
-                    with contextlib.suppress(KafkaError):  # `apply` meets it again, and reports it
+                    with contextlib.suppress(KafkaError):  # `apply` tries again and reports the error
                         self.logs.create(key, topic.id, config)
                     made += 1
                     if made % MANY_PARTITIONS == 0:
                         await asyncio.sleep(0)
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Make the hosted partitions those of `new`."""
+        """Create, delete and configure the hosted partitions as in `new`."""
+        self._image = new
+        if self._clustered:
+            for name in new.changed_topics(old):
+                if (topic := new.topics.get(name)) is not None:
+                    self._apply_in_cluster(topic, old.topics.get(name))
+            if old.brokers.keys() - new.brokers.keys():
+                self._advance_all()
+            return
         is_first = not old.cluster_id
         for name in new.changed_topics(old):
             before, topic = old.topics.get(name), new.topics.get(name)
@@ -141,7 +169,7 @@ class ReplicaManager:
             self.new_logs.set()
 
     def set_defaults(self, defaults: Mapping[str, str], image: MetadataImage) -> None:
-        """Adopt changed broker defaults of topic settings, at once."""
+        """Apply changed broker defaults of topic settings at once."""
         self._defaults = dict(defaults)
         self._default_config = LogConfig.from_mapping(defaults)
         for topic in image.topics.values():
@@ -154,55 +182,172 @@ class ReplicaManager:
         return LogConfig.from_mapping({**self._defaults, **overrides})
 
     def log_directory_failed(self, log_directory: LogDirectory, error: StorageError) -> None:
-        """Take the partitions of a failed log directory offline; the others go on."""
+        """Take the partitions of a failed log directory offline."""
         self._mover.log_directory_failed(log_directory)
         for partition in self._partitions.values():
             if not partition.offline and partition.log.log_directory is log_directory:
                 partition.close(error.code)
 
     def reopen(self, image: MetadataImage) -> bool:
-        """Open some of the partitions for which there was no room; return whether to go on at once.
+        """Open some of the partitions that lacked room; return whether to call again at once.
 
-        One that fails ends the attempt: the others would lack the same.
+        The first failure ends the attempt: the other partitions would fail for the same reason. In a cluster
+        the controller has been told that the replica is offline, and has it opened with its next request.
         """
-        for key in list(self._put_off)[:REOPENED_AT_ONCE]:
+        for key in list(self._to_reopen)[:REOPENED_AT_ONCE]:
             topic, index = image.topics[key.topic], key.partition
             epoch, config = topic.partitions[index].leader_epoch, self.log_config(topic.configs)
-            self._open(topic, index, epoch, config, new=self._put_off[key])
+            self._open(topic, index, epoch, config, new=self._to_reopen[key])
             if key not in self._partitions:
                 return False
-            del self._unavailable[key], self._put_off[key]
-            if not self._put_off:
-                logger.info("The partitions that were offline for want of room are online.")
-        return bool(self._put_off)
+            del self._unavailable[key], self._to_reopen[key]
+            if not self._to_reopen:
+                logger.info("The partitions that were offline for lack of resources are online again.")
+        return bool(self._to_reopen)
+
+    # --- in a cluster ---------------------------------------------------------------------------------------
+
+    def on_leadership(self, callback: LeadershipCallback) -> None:
+        """Call `callback` after this broker has begun or ceased to lead, or got a new leader epoch."""
+        self._on_leadership.append(callback)
+
+    def tell_leadership(self, partition: Partition, *, leads: bool) -> None:
+        """Call the callbacks of `on_leadership`."""
+        topic, index = partition.topic_partition
+        for callback in self._on_leadership:
+            try:
+                callback(topic, index, leads, partition.leader_epoch)
+            except Exception:
+                logger.exception("A callback for the leadership of %s failed", partition.topic_partition)
+
+    def find(self, key: TopicPartition) -> Partition | None:
+        """The partition, which may be offline; None if it is not hosted."""
+        return self._partitions.get(key)
+
+    def host(
+        self,
+        key: TopicPartition,
+        topic_id: Uuid,
+        configs: Mapping[str, str],
+        *,
+        new: bool,
+        refilled: bool = False,
+    ) -> Partition:
+        """The partition, opened without a role if it is not hosted yet.
+
+        `configs` are the topic's own settings. `new` says that there cannot be a log yet, `refilled` that a
+        lost one will be fetched from the leader.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened.
+        """
+        partition = self._partitions.get(key)
+        if partition is not None:
+            partition.require_online()
+            return partition
+        try:
+            config = self.log_config(configs)
+            partition = self._add(key, topic_id, config, Unassigned(), new=new, refilled=refilled)
+        except KafkaError as error:
+            self._unavailable[key] = ErrorCode.KAFKA_STORAGE_ERROR
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
+        self._unavailable.pop(key, None)
+        if self.logs.without_files(1):
+            self.new_logs.set()
+        return partition
+
+    def stop_hosting(self, key: TopicPartition) -> None:
+        """Do not serve a partition any more; its log stays."""
+        self._unavailable.pop(key, None)
+        partition = self._partitions.pop(key, None)
+        if partition is not None:
+            partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def delete(self, key: TopicPartition) -> None:
+        """Delete a partition and its log, or a log that is not hosted; `settle` puts that on disk.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self._unavailable.pop(key, None)
+        partition = self._partitions.pop(key, None)
+        if partition is not None:
+            partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._mover.deleted(key)
+        self.logs.delete(key)
+
+    def _apply_in_cluster(self, topic: Topic, before: Topic | None) -> None:
+        """Apply a topic's settings, and the states of the partitions that this broker leads."""
+        if before is None or before.configs != topic.configs:
+            self._configure(topic)
+        for index, state in enumerate(topic.partitions):
+            partition = self._partitions.get((topic.name, index))
+            if partition is None or partition.topic_id != topic.id:
+                continue
+            role = partition.replication
+            if not isinstance(role, Leader):
+                continue
+            if state.leader_epoch == role.leader_epoch:
+                role.update(state)
+            elif state.leader_epoch > role.leader_epoch and self._node_id not in state.replicas:
+                self._moved_away(partition)
+
+    def _moved_away(self, partition: Partition) -> None:
+        """Lead a partition no more that is not assigned to this broker any more.
+
+        If its registration was gone when that happened, the controller did not ask it to stop, and will not:
+        it would go on answering readers from its old log. If not, StopReplica comes and deletes the log.
+        """
+        logger.info(
+            "%s has moved away from this broker, which led it in epoch %d: %s",
+            *(partition.topic_partition, partition.leader_epoch, partition.log.path),
+        )
+        self.stop_hosting(partition.topic_partition)
+        self.tell_leadership(partition, leads=False)
+
+    def _advance_all(self) -> None:
+        """Move the high watermarks that have waited for a broker to join, which is gone.
+
+        Producers that have all their requests in flight append nothing more, which would do the same.
+        """
+        for partition in self._partitions.values():
+            if partition.log.high_watermark < partition.log.log_end_offset:
+                partition.advance()
+
+    # --- without a cluster ----------------------------------------------------------------------------------
 
     def drop_stray_copies(self) -> None:
-        """Delete copies of partitions that this broker does not have: their topics were deleted."""
+        """Delete the copies of partitions whose topics were deleted.
+
+        In a cluster the controller does.
+        """
+        if self._clustered:
+            return
         for topic_partition in list(self.logs.moves.copies):
             if topic_partition not in self._partitions and topic_partition not in self._unavailable:
                 self._mover.deleted(topic_partition)
 
     def report_orphans(self) -> None:
-        """Report which logs belong to no topic.
+        """Log a warning about logs that belong to no topic.
 
-        Their directory was offline when the topic was deleted, or they were put there.
+        Their directory was offline when the topic was deleted, or somebody copied them there. In a cluster
+        the controller tells later which logs belong to a topic.
         """
+        if self._clustered:
+            return
         known = self._partitions.keys() | self._unavailable.keys()
         orphans = [log for topic_partition, log in self.logs.logs.items() if topic_partition not in known]
         if orphans:
             logger.warning(
-                "%d logs (%s bytes) belong to no topic of this cluster and are served to nobody: %s%s. They"
-                " stay as they are; if a topic of the name is created they are set aside (-stray). Remove the"
-                " directories to give them up.",
+                "%d logs (%s bytes) belong to no topic of this cluster and are not served: %s%s. They stay as"
+                " they are; if a topic of the name is created they are set aside (-stray). To delete them,"
+                " remove the directories.",
                 *(len(orphans), f"{sum(log.size for log in orphans):,}"),
                 *(", ".join(log.path for log in orphans[:NAMED]), ", …" * (len(orphans) > NAMED)),
             )
 
     def is_offline(self, topic: str, index: int) -> bool:
-        """Whether the partition's log is assigned to this broker and cannot be served.
-
-        Its disk failed then.
-        """
+        """Whether the partition is assigned to this broker and its log failed or cannot be opened."""
         partition = self._partitions.get((topic, index))
         if partition is None:
             return (topic, index) in self._unavailable
@@ -214,15 +359,15 @@ class ReplicaManager:
         return bool(self._unavailable or self.logs.offline_dirs)
 
     def close(self) -> None:
-        """Answer everyone who waits: this broker leads nothing any more."""
+        """Answer all waiting requests with NOT_LEADER_OR_FOLLOWER."""
         for partition in self._partitions.values():
             partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _new_from(self, topic: Topic, before: Topic | None, is_first: bool) -> int:
-        """From which index on the partitions of `topic` are new.
+        """The index from which on the partitions of `topic` are new.
 
-        No directory can hold the logs of those. The first image shows what existed before the broker started,
-        and so does a topic that was made for logs that were found.
+        New partitions have no logs in any directory. Partitions in the first image, and those of adopted
+        topics, existed before.
         """
         count = len(topic.partitions)
         if before is not None:
@@ -237,7 +382,7 @@ class ReplicaManager:
             partition = self._partitions.get(key)
             if partition is not None:
                 if partition.leader_epoch != state.leader_epoch:
-                    partition.replication = SoleReplica(state.leader_epoch)
+                    partition.replicate(SoleReplica(state.leader_epoch))
             elif self._node_id in state.replicas:
                 self._open(topic, index, state.leader_epoch, config, new=index >= new_from)
         if before is not None and before.configs != topic.configs:
@@ -246,37 +391,53 @@ class ReplicaManager:
     def _open(self, topic: Topic, index: int, leader_epoch: int, config: LogConfig, *, new: bool) -> None:
         topic_partition = TopicPartition(topic.name, index)
         try:
-            if topic_partition in self.logs.moves.copies:
-                self.logs.moves.promote(topic_partition, topic.id)
-            log = self.logs.create(topic_partition, topic.id, config, new=new)
-            log.log_directory.require_online()
+            self._add(topic_partition, topic.id, config, SoleReplica(leader_epoch), new=new)
         except TransientStorageError as error:
-            if not self._put_off:
+            if not self._to_reopen:
                 logger.error(
                     "%s-%d, and maybe others, are offline until there is room: %s", *topic_partition, error
                 )
             self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
-            self._put_off.pop(topic_partition, None)
-            self._put_off[topic_partition] = new  # after those that may be for another directory
+            self._to_reopen.pop(topic_partition, None)
+            self._to_reopen[topic_partition] = new  # at the end: others may be in another directory
             return
         except (StorageError, KafkaError) as error:
             logger.error("%s-%d stays offline: %s", topic.name, index, error)
             self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
-            self._put_off.pop(topic_partition, None)
-            return
+            self._to_reopen.pop(topic_partition, None)
+
+    def _add(
+        self,
+        key: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        replication: Replication,
+        *,
+        new: bool,
+        refilled: bool = False,
+    ) -> Partition:
+        """Open the log of a partition and serve it.
+
+        Raises:
+            StorageError: the log cannot be opened.
+        """
+        if key in self.logs.moves.copies:
+            self.logs.moves.promote(key, topic_id)
+        log = self.logs.create(key, topic_id, config, new=new, refilled=refilled)
+        log.log_directory.require_online()
         log.config = config
-        # One name and one id serve all partitions: thousands of copies would take memory.
-        topic_partition = log.topic_partition
-        if log.topic_id == topic.id:
-            log.topic_id = topic.id
-        self._partitions[topic_partition] = Partition(
+        # Share one name and one id, to save the memory of thousands of copies.
+        if log.topic_id == topic_id:
+            log.topic_id = topic_id
+        partition = self._partitions[log.topic_partition] = Partition(
             log,
-            replication=SoleReplica(leader_epoch),
+            replication=replication,
             group_commit=self._group_commit,
             waiters=self._waiters,
             sync=self._sync,
         )
-        self._mover.opened(self._partitions[topic_partition])
+        self._mover.opened(partition)
+        return partition
 
     def _configure(self, topic: Topic) -> None:
         config = self.log_config(topic.configs)
@@ -289,7 +450,7 @@ class ReplicaManager:
         for index in range(len(topic.partitions)):
             key = TopicPartition(topic.name, index)
             self._unavailable.pop(key, None)
-            self._put_off.pop(key, None)
+            self._to_reopen.pop(key, None)
             partition = self._partitions.pop(key, None)
             if partition is not None:
                 partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -301,12 +462,12 @@ class ReplicaManager:
             try:
                 self.logs.delete(key)
             except StorageError as error:
-                # What stays is recognised as a deleted topic's log by its topic id.
+                # A later start recognises the log by its topic id as that of a deleted topic.
                 logger.error("%s-%d is deleted, but its files stay: %s", *key, error)
         del self._to_delete[-count:]
 
     async def make_files(self) -> None:
-        """Make the files of new logs, in a worker thread, as far as there is room for them."""
+        """Create the files of new logs, in a worker thread, until there is no more room."""
         while logs := self.logs.without_files(FILES_AT_ONCE):
             done, lacking = await self._blocking(make_files, logs)
             self.logs.have_files(done)
@@ -319,10 +480,9 @@ class ReplicaManager:
         self._lacks_room = False
 
     async def settle(self) -> None:
-        """Delete the logs of large topics that `apply` has seen go, in steps.
+        """Delete the logs of large deleted topics in steps, and sync all deletions.
 
-        Requests are not kept waiting. All deletions are on disk then: only now may the metadata forget the
-        topics.
+        Requests are handled in between. Only then may the topics be removed from the metadata.
         """
         while self._to_delete:
             self._delete_logs(min(MANY_PARTITIONS, len(self._to_delete)))

@@ -1,40 +1,149 @@
 """This broker's part in the replication of a partition.
 
-It says two things of a partition: whether this broker leads it, and how far its records are committed. The
-cluster decides the first. The second follows from the disk here and from the other replicas: the high
-watermark is the lower of what this broker's durability asks of its disk and of what all in-sync replicas
-have.
+It answers these questions:
+
+- Does this broker lead the partition? The cluster decides that.
+- Up to which offset are records committed? Up to the offset that this broker's durability setting allows, or
+  up to the offset that all in-sync replicas have, if that is lower.
+- Are enough replicas in sync for a producer that wants acks=all?
+- How is damage handled? That depends on which other brokers have the records (storage/damage/policy.py).
+
+    SoleReplica    the only replica: it leads, and what is ready here is committed
+    Unassigned     a replica that waits to be told its part
+    Leader         leader.py
+    Follower       follower.py
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.storage.damage.policy import SERVE_AROUND, DamagePolicy
+
+if TYPE_CHECKING:
+    from kafkapy.storage.log.validate import PreparedBatches
+
+NO_EPOCH = -1
+"""The leader epoch of a partition that never had a leader."""
 
 
 class Replication(Protocol):
-    """The replication of one partition, as long as its leader and its replicas stay the same."""
+    """The replication of one partition with a fixed leader and leader epoch."""
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch in which the leader leads."""
+        """The leader epoch of the leader."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker is the leader."""
+
+    @property
+    def has_others(self) -> bool:
+        """Whether other brokers have replicas, so that more than the high watermark is waited for.
+
+        Followers wait for appends, acks=1 for this broker's disk, and a follower's next fetch for its own.
+        """
+
+    @property
+    def epoch_start_offset(self) -> int:
+        """Where the log ended when this broker began to lead.
+
+        It is 0 if everything before is known to be committed.
+        """
+
+    @property
+    def damage_policy(self) -> DamagePolicy:
+        """How damage is handled: a leader must not give up undamaged records."""
 
     def require_leader(self) -> None:
         """Raise KafkaError NOT_LEADER_OR_FOLLOWER if another broker leads."""
 
     def committed(self, ready: int) -> int:
-        """The offset up to which records are committed, with `ready` for this broker's own."""
+        """The offset up to which records are committed, if this broker is ready up to `ready`."""
+
+    def admit(self, batches: PreparedBatches) -> None:
+        """Let batches with acks=all be appended.
+
+        Raises:
+            KafkaError: NOT_ENOUGH_REPLICAS, too few are in sync for the topic;
+                OUT_OF_ORDER_SEQUENCE_NUMBER, an earlier batch of the producer was refused so.
+        """
+
+    def require_in_sync(self) -> None:
+        """Raise KafkaError if too few replicas are in sync: NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+
+    def low_watermark(self, log_start_offset: int) -> int:
+        """The offset below which no live replica has records, if this one's log has that start."""
+
+
+class _WithoutOthers:
+    """What is the same while no other replica matters."""
+
+    __slots__ = ()
+
+    @property
+    def has_others(self) -> bool:
+        """Nothing is waited for but this broker."""
+        return False
+
+    @property
+    def epoch_start_offset(self) -> int:
+        """Nothing before is waited for."""
+        return 0
+
+    @property
+    def damage_policy(self) -> DamagePolicy:
+        """Serve the undamaged records: no other broker may have them."""
+        return SERVE_AROUND
+
+    def admit(self, batches: PreparedBatches) -> None:
+        """Do nothing: as in Apache Kafka, no more replicas are demanded than there are."""
+
+    def require_in_sync(self) -> None:
+        """Do nothing, as `admit`."""
+
+    def low_watermark(self, log_start_offset: int) -> int:
+        """This log's start."""
+        return log_start_offset
 
 
 @dataclass(frozen=True, slots=True)
-class SoleReplica:
-    """This broker leads, and no other has a replica: what is ready here is committed."""
+class SoleReplica(_WithoutOthers):
+    """The only replica, on this broker: what is ready here is committed."""
 
     leader_epoch: int
+
+    @property
+    def leads(self) -> bool:
+        """It is the leader."""
+        return True
 
     def require_leader(self) -> None:
         """Do nothing: this broker leads."""
 
     def committed(self, ready: int) -> int:
-        """All of it."""
+        """Everything that is ready."""
         return ready
+
+
+@dataclass(frozen=True, slots=True)
+class Unassigned(_WithoutOthers):
+    """A replica whose part is not known yet. It serves nobody, and nothing in it changes."""
+
+    leader_epoch: int = NO_EPOCH
+
+    @property
+    def leads(self) -> bool:
+        """It is not the leader yet."""
+        return False
+
+    def require_leader(self) -> None:
+        """Refuse the request."""
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def committed(self, ready: int) -> int:
+        """Nothing new."""
+        return 0
