@@ -1,4 +1,4 @@
-"""An answer that may be there at once or come later, given exactly once."""
+"""An answer that is given exactly once, at once or later."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ T = TypeVar("T")
 
 
 class Answer(Generic[T]):
-    """A function to call with the answer; `result()` is what a handler returns.
+    """A function to call with the answer.
 
-    The result is the answer itself where it is there already, which saves a task; otherwise a future. A
-    client that went away has cancelled the future, and is not answered.
+    A handler returns `result()`.
+
+    The result is the answer itself if it is known already, which saves a task, and otherwise a future. If the
+    client went away, the future is cancelled and the answer is dropped.
     """
 
     __slots__ = ("_future", "_value")

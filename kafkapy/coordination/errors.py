@@ -1,4 +1,4 @@
-"""What a coordinator says of failures: to its clients, and in the broker's log."""
+"""The errors of coordinators, for clients and for the broker's log."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from typing import Final
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 
 LOST: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
-"""After such an error the partition cannot be written any more: later appends fail, too."""
+"""The errors after which the partition cannot be written any more: later appends fail too."""
 TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _RETRY_LATER: Final = frozenset(
-    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT}
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
 )
 
 
 def coordinator_error(error: ErrorCode) -> ErrorCode:
-    """What a client of the coordinator is told when an append failed with `error`."""
+    """The error that a client gets when an append failed with `error`."""
     if error in _RETRY_LATER:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in LOST:
@@ -26,6 +31,6 @@ def coordinator_error(error: ErrorCode) -> ErrorCode:
 
 
 def describe(error: Exception) -> str:
-    """What to log of an error of any type."""
+    """The text of an error of any type, for the log."""
     known = isinstance(error, (KafkaError, DecodeError, OSError))
     return str(error) if known else f"{type(error).__name__}: {error}"

@@ -1,7 +1,8 @@
-"""The partitions of an internal topic on this broker, as its coordinator uses them.
+"""The partitions of an internal topic on this broker, for its coordinator.
 
-Appends of a partition are reported in their order, each when it is committed, however long that takes. If an
-append were given up and committed after all, the coordinator would know less than its log holds.
+Appends to a partition are reported in order, each when it is committed, without a timeout. If an append timed
+out and were committed later, the coordinator's state would lack records of its log. When this broker loses
+the leadership, the coordinator drops its state, and the appends that wait have failed.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.damage.damage import DamagedOffsetsError
 from kafkapy.storage.disk.files import TransientStorageError
-from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
+from kafkapy.storage.log.marker_batch import prepare_marker
+from kafkapy.storage.log.markers import TransactionMarker
+from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_batches
+from kafkapy.storage.log.verification import Verification
 
 if TYPE_CHECKING:
     import asyncio
 
 WATCH_SECONDS: Final = 60.0
-"""How long until a watch that nothing has woken is renewed."""
+"""The seconds after which a watch without a wake is renewed."""
+
+LOAD_SECONDS: Final = 10.0
+"""How long a new leader waits until its log is committed, before it reads the log as it is."""
 
 READ_BYTES: Final = 1 << 20
 
@@ -46,9 +53,9 @@ class LocalTopicLog:
         blocking: Callable[..., Awaitable[Any]],
         create: Callable[[str], Awaitable[object]],
     ) -> None:
-        """Keep what reads and appends need.
+        """Use the given parts of the broker.
 
-        `blocking` runs a call in a worker thread. `create` makes an internal topic that is not there.
+        `blocking` runs a call in a worker thread. `create` creates the internal topic if it is missing.
         """
         self.topic = topic
         self._clock = clock
@@ -57,35 +64,67 @@ class LocalTopicLog:
         self._blocking = blocking
         self._create = create
         self._waiting: dict[int, deque[tuple[int, Done]]] = {}
-        """By partition: appends that are not committed yet, with the offset after each and whom to tell."""
+        """By partition: the uncommitted appends, each with the offset after it and its callback."""
 
     def partition_count(self) -> int:
-        """How many partitions the topic has; 0 while it does not exist."""
+        """The number of the topic's partitions; 0 while it does not exist."""
         topic = self._metadata.image.topics.get(self.topic)
         return 0 if topic is None else len(topic.partitions)
 
     async def create(self) -> None:
-        """Make the topic if it is not there. Raises KafkaError."""
+        """Create the topic if it is missing.
+
+        Raises KafkaError.
+        """
         await self._create(self.topic)
 
     def is_empty(self, partition: int) -> bool:
-        """Whether there is nothing to read in the partition."""
-        log = self._replicas.partition(self.topic, partition).log
+        """Whether there is nothing to read in the partition, which this broker must lead."""
+        target = self._replicas.partition(self.topic, partition)
+        target.require_online()
+        target.replication.require_leader()
+        log = target.log
         return log.log_start_offset == log.log_end_offset
 
-    def append(self, partition: int, batch: bytearray, done: Done) -> None:
+    def leader_epoch(self, partition: int) -> int:
+        """The leader epoch of a partition, which this broker leads."""
+        return self._replicas.partition(self.topic, partition).leader_epoch
+
+    def append(
+        self, partition: int, batch: bytearray, done: Done, *, verification: Verification | None = None
+    ) -> None:
         """Append a batch; `done` is called once, possibly before this returns.
 
         It is called when the batch is committed or has failed.
         """
         now_ms = self._clock.now_ms()
-        origin = AppendOrigin.COORDINATOR
+
+        def prepare(target: Partition) -> PreparedBatches:
+            origin = AppendOrigin.COORDINATOR
+            return prepare_batches(memoryview(batch), config=target.log.config, origin=origin, now_ms=now_ms)
+
+        self._append(partition, prepare, done, now_ms, verification)
+
+    def append_marker(
+        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done
+    ) -> None:
+        """Append the marker of a transaction; `done` is called as by `append`."""
+        prepared = prepare_marker(producer_id, producer_epoch, marker)
+        self._append(partition, lambda _: prepared, done, marker.timestamp)
+
+    def _append(
+        self,
+        partition: int,
+        prepare: Callable[[Partition], PreparedBatches],
+        done: Done,
+        now_ms: int,
+        verification: Verification | None = None,
+    ) -> None:
         try:
             target = self._replicas.partition(self.topic, partition)
-            prepared = prepare_batches(
-                memoryview(batch), config=target.log.config, origin=origin, now_ms=now_ms
+            info = target.append(
+                prepare(target), origin=AppendOrigin.COORDINATOR, now_ms=now_ms, verification=verification
             )
-            info = target.append(prepared, origin=origin, now_ms=now_ms)
             end_offset = info.last_offset + 1
             waiting = self._waiting.get(partition)
             if waiting is not None:
@@ -96,7 +135,7 @@ class LocalTopicLog:
                 self._watch(partition, target)
                 return
         except (TransientStorageError, MemoryError):
-            # The partition is as it was, and takes writes again when there is space, or a descriptor.
+            # The partition has not changed, and can be written again when there is space, or a descriptor.
             done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         except KafkaError as error:
@@ -105,16 +144,23 @@ class LocalTopicLog:
         done(ErrorCode.NONE)
 
     def _watch(self, partition: int, target: Partition) -> None:
-        """Look again when the partition's high watermark moves."""
-        end_offset, _ = self._waiting[partition][0]
-        committed = target.watch_commit(end_offset, WATCH_SECONDS)
-        committed.add_done_callback(partial(self._report, partition, target))
+        """Check the appends again when the partition's high watermark moves."""
+        waiting = self._waiting[partition]
+        committed = target.watch_commit(waiting[0][0], WATCH_SECONDS)
+        committed.add_done_callback(partial(self._report, partition, target, waiting))
 
-    def _report(self, partition: int, target: Partition, committed: asyncio.Future[bool]) -> None:
+    def _report(
+        self,
+        partition: int,
+        target: Partition,
+        waiting: deque[tuple[int, Done]],
+        committed: asyncio.Future[bool],
+    ) -> None:
         if committed.cancelled():
             return
         error = committed.exception()
-        waiting = self._waiting[partition]
+        if self._waiting.get(partition) is not waiting:
+            return  # reported as failed when the leadership was lost
         if error is not None:
             del self._waiting[partition]
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
@@ -129,26 +175,37 @@ class LocalTopicLog:
         else:
             del self._waiting[partition]
 
+    def leadership_lost(self, partition: int) -> None:
+        """Report the appends that wait as failed with NOT_LEADER_OR_FOLLOWER."""
+        for _, done in self._waiting.pop(partition, ()):
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
     async def read(self, partition: int) -> AsyncIterator[bytes]:
         """Read all batches of a partition in order; no result ends within a batch.
 
-        An earlier coordinator's writes may still be on their way to the disk: they are waited for. Damaged
-        offsets are skipped: what they said is lost, and what they changed is as it was before.
+        Writes of an earlier coordinator may not be committed yet, so it waits until everything is that was in
+        the log when this broker became leader. With too few in-sync replicas, nothing is committed for long.
+        Then it does not wait, as Apache Kafka never does: this broker keeps these records as long as it
+        leads. Damaged offsets are skipped: their records are lost, and the
+        state is as if they had not been written.
 
         Raises:
             KafkaError: they cannot be read.
         """
         target = self._replicas.partition(self.topic, partition)
         log = target.log
-        while log.high_watermark < log.log_end_offset:
-            await target.watch_commit(log.log_end_offset, WATCH_SECONDS)
+        end_offset = log.log_end_offset
+        while not target.is_committed(end_offset):
+            in_time = await target.watch_commit(end_offset, LOAD_SECONDS)
+            if not in_time and target.replication.has_others:
+                break
         offset = log.log_start_offset
         while True:
             try:
-                found = log.read(offset, READ_BYTES, upper_bound=log.high_watermark)
+                found = log.read(offset, READ_BYTES, upper_bound=end_offset)
             except DamagedOffsetsError as error:
                 logger.error(
-                    "%s-%d: what offsets %d to %d say is lost; what they changed is as it was before",
+                    "%s-%d: the records at offsets %d to %d are lost; the state before them applies",
                     *(self.topic, partition, offset, error.end_offset - 1),
                 )
                 offset = error.end_offset

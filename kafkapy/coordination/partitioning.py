@@ -1,4 +1,4 @@
-"""The partition of an internal topic that a key lives in: a group's id, for one.
+"""The partition of an internal topic for a key, such as a group's id.
 
 It is the hash of the key modulo the number of partitions, as in every Kafka release. The hash is Java's
 String.hashCode, over UTF-16.
@@ -14,7 +14,7 @@ from functools import lru_cache
 @lru_cache(maxsize=8192)
 def java_hash(text: str) -> int:
     """Java's String.hashCode."""
-    # Without a search for the codec's module, which takes a descriptor.
+    # utf_16_be_encode, since str.encode would import the codec's module, which takes a descriptor.
     encoded, _ = codecs.utf_16_be_encode(text, "surrogatepass")
     value = 0
     for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
@@ -25,7 +25,7 @@ def java_hash(text: str) -> int:
 def partition_of(key: str, partitions: int) -> int:
     """The partition of a key.
 
-    Kafka's Utils.abs makes 0 of the one number without a positive twin.
+    Kafka's Utils.abs returns 0 for the one number without a positive counterpart.
     """
     value = java_hash(key)
     return (0 if value == -0x80000000 else abs(value)) % partitions

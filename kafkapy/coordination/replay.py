@@ -1,23 +1,22 @@
-"""The records of an internal topic's partition that count once all of it has been read.
+"""Finds the last record of each key in a partition of an internal topic.
 
-Only the last record of a key counts. So records are folded by their undecoded key, and only the few that
-remain are decoded.
+Only the last record of a key counts. Records are folded by their undecoded keys, and only the few that remain
+are decoded.
 
-Records that were written in a transaction (offsets that Apache Kafka committed in one) count from the
-transaction's commit marker on. They do not replace a later record of the same key: its order in the log
-decides, as compaction may have removed records in between. Without a marker, or with an abort marker, they do
-not count.
+Records of a transaction count after its commit marker. They do not replace a later record of the same key:
+the order in the log decides. After an abort marker they do not count. Those without a marker are pending.
 
-What cannot be read is logged and left out, whatever is wrong with it: one odd record must not cost all that a
-partition holds. (Apache Kafka's loader gives up the partition.)
+A record that cannot be read is logged and skipped: one bad record must not make the whole partition
+unavailable. (Apache Kafka's loader gives up the partition.)
 
-It runs in a worker thread: nothing here is shared. Source: Apache Kafka's CoordinatorLoaderImpl.
+It runs in a worker thread and shares no state. Source: Apache Kafka's CoordinatorLoaderImpl.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from kafkapy.coordination.errors import describe
 from kafkapy.protocol.control_records import ControlType, parse_control_record_key
@@ -33,12 +32,15 @@ class LastRecords:
     def __init__(self, name: str) -> None:
         self._name = name
         self._latest: dict[bytes, tuple[int, bytes]] = {}
-        """Offset in the log and value of the last record of each key; none for a tombstone."""
+        """The offset and value of the last record of each key. A key that a tombstone deleted is absent."""
         self._open: dict[int, dict[bytes, tuple[int, bytes]]] = {}
         """The same for transactions that have not ended, by producer id."""
 
     def add(self, batches: bytes) -> None:
-        """Take in whole batches. Raises DecodeError where the bytes are not batches."""
+        """Add complete batches.
+
+        Raises DecodeError if the bytes are not batches.
+        """
         view = memoryview(batches)
         for position, header in iter_headers(view):
             try:
@@ -76,16 +78,34 @@ class LastRecords:
                     self._latest[key] = (offset, value)
 
     def replay(self, take: Callable[[bytes, bytes], None]) -> None:
-        """Hand each record that counts to `take(key, value)`.
+        """Call `take(key, value)` for each record that counts.
 
-        A record that it cannot read is logged, and the next one follows.
+        If it raises an error, the record is logged and skipped.
         """
         for key, (offset, value) in self._latest.items():
-            try:
-                take(key, value)
-            except Exception as error:
-                if is_exhausted(error):
-                    raise
-                logger.error(
-                    "%s: the record at offset %d cannot be read: %s", self._name, offset, describe(error)
-                )
+            self._guarded(offset, take, key, value)
+
+    def replay_pending(self, take: Callable[[int, bytes, bytes, bool], None]) -> None:
+        """Call `take(producer_id, key, value, superseded)` for each record in an open transaction.
+
+        They are in the order of the log. A record is superseded if a later one of its key counts. If `take`
+        raises an error, the record is logged and skipped.
+        """
+        pending = [
+            (offset, producer_id, key, value)
+            for producer_id, records in self._open.items()
+            for key, (offset, value) in records.items()
+        ]
+        for offset, producer_id, key, value in sorted(pending):
+            latest = self._latest.get(key)
+            self._guarded(offset, take, producer_id, key, value, latest is not None and latest[0] > offset)
+
+    def _guarded(self, offset: int, take: Callable[..., None], *record: Any) -> None:
+        try:
+            take(*record)
+        except Exception as error:
+            if is_exhausted(error):
+                raise
+            logger.error(
+                "%s: the record at offset %d cannot be read: %s", self._name, offset, describe(error)
+            )

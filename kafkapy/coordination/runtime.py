@@ -1,23 +1,30 @@
-"""A coordinator's partitions: read, held, given up and read again; and the writes to them.
+"""Loads, unloads and reloads the partitions of a coordinator, and writes to them.
 
                  read to its end                   cannot be written
     LOADING ────────────────────────► ACTIVE ──────────────────────────► FAILED
-       │                                ▲                                 ▲  │ by and by
-       │ cannot be read                 └─────────────────────────────────┼──┘
-       └──────────────────────────────────────────────────────────────────┘
+     ▲ │                                ▲                                 ▲  │ later
+     │ │ cannot be read                 └─────────────────────────────────┼──┘
+     │ └──────────────────────────────────────────────────────────────────┘
+     │ this broker leads it                                   any state ──► NOT_LED
+    NOT_LED                                              another broker leads it
 
-This broker coordinates what lives in the partitions that it leads. A partition is first read to its end, in
-the background; until then requests answer COORDINATOR_LOAD_IN_PROGRESS. If it cannot be read or written, for
-whatever reason, requests answer NOT_COORDINATOR from then on. It is read again after a second, then after
-two, and so on up to half a minute. (In Apache Kafka it stays FAILED until another broker leads it.) Meanwhile
-it counts as failed, not as loading, so that a request about all partitions is answered with what the others
-hold.
+This broker is the coordinator for the partitions that it leads. Without a cluster it leads all. In a cluster
+it hears of each change of its leadership. A partition is first read to its end, in the background; until then
+requests get COORDINATOR_LOAD_IN_PROGRESS. If it cannot be read or written, for any reason, requests get
+NOT_COORDINATOR. It is read again after one second, then after two, and so on up to half a minute. (In Apache
+Kafka it remains FAILED until another broker leads it.) Meanwhile it counts as failed, not as loading, so that
+a request about all partitions is answered from the others.
 
-Memory follows the log. A change is made when its records are committed, in the order in which they were
-written. A write that fails leaves memory as a restart would find it, even where only some of its batches are
-in the log. Some things must change before their write: a group that is deleted takes no more requests. They
-are put back if the write fails. A partition that was unloaded meanwhile is left alone: what is committed
-comes back when it is read.
+When another broker takes over a partition, requests get NOT_COORDINATOR at once. The state is dropped after
+the present event, one partition after another, with other events in between: there may be thousands of keys
+in each. What waits is answered then: waiting requests by the state machine, and after them the appends that
+are not committed. The new leader decides which of these are. A load that has not ended is cancelled.
+
+The state in memory follows the log. A change is applied when its records are committed, in the order of the
+writes. A failed write leaves the state that a restart would load, even if some of its batches are in the log.
+Some changes must be made before their write: a group that is being deleted takes no more requests. They are
+undone if the write fails. If the partition was unloaded meanwhile, nothing is undone: the committed records
+are loaded again later.
 
 Source: Apache Kafka's CoordinatorRuntime.
 """
@@ -30,7 +37,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from kafkapy.coordination.errors import LOST, describe
 from kafkapy.coordination.partitioning import partition_of
@@ -41,16 +48,28 @@ from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.storage.disk.files import is_exhausted
+from kafkapy.storage.log.markers import TransactionMarker
+from kafkapy.storage.log.verification import Verification
 
 KeyValue = tuple[bytes, bytes | None]
-"""A record; the value of a tombstone is None."""
+"""The key and value of a record. The value of a tombstone is None."""
 
 MAX_BATCH_BYTES: Final = 512 * 1024
-"""Well below the default max.message.bytes; what is longer is written in several batches."""
+"""The most bytes of a batch, well below the default max.message.bytes. Longer writes have several batches."""
 RECORD_OVERHEAD: Final = 32
 
 RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 30.0
+
+
+class TransactionalProducer(NamedTuple):
+    """The producer in whose transaction records are written."""
+
+    producer_id: int
+    producer_epoch: int
+    verification: Verification | None
+    """None if it has an open transaction in the partition already."""
+
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -59,43 +78,48 @@ logger = logging.getLogger(__name__)
 
 
 class Replay(Protocol[T_co]):
-    """Takes in a partition that is read, in a worker thread."""
+    """Collects the batches of a partition that is being read, in a worker thread."""
 
     def add(self, batches: bytes) -> None:
-        """Take in whole batches, in order of the log."""
+        """Add complete batches, in log order."""
         ...
 
     def result(self) -> T_co:
-        """What all of them together say."""
+        """The state that results from all batches."""
         ...
 
 
 class StateMachine(Protocol[T]):
-    """A coordinator: what the records of its topic mean."""
+    """A coordinator, which interprets the records of its topic."""
 
     def replay(self, name: str) -> Replay[T]:
-        """A partition, of this name in log lines, begins to be read."""
+        """Begin to read a partition, which log lines call `name`."""
         ...
 
     def install(self, loaded: T) -> str:
-        """Take over what a partition holds; what that is, in a few words for the log."""
+        """Add the state of a partition.
+
+        Return a short description of it for the log.
+        """
         ...
 
     def unload(self, partitions: Collection[int]) -> None:
-        """Forget what lives in these partitions, and send waiting requests elsewhere.
+        """Drop the state of these partitions, and answer waiting requests with an error.
 
-        They look for the coordinator again.
+        Their clients then look for the coordinator again.
         """
         ...
 
 
 class PartitionState(Enum):
-    """What this broker is to a partition of the topic."""
+    """The state of a partition of the topic."""
 
+    NOT_LED = "not led"
+    """Another broker leads the partition, and is its coordinator."""
     LOADING = "loading"
     ACTIVE = "active"
     FAILED = "failed"
-    """It could not be read or written; it is read again later."""
+    """The partition could not be read or written. It is read again later."""
 
 
 @dataclass(slots=True)
@@ -109,17 +133,27 @@ class _Failure:
 
 @dataclass(slots=True, eq=False)
 class _Partition:
-    """A partition from when it is read until it is unloaded."""
+    """A partition, from the beginning of its reading until it is unloaded."""
 
     index: int
     state: PartitionState = PartitionState.LOADING
     failure: _Failure | None = None
-    """The last one; None once it is ACTIVE."""
+    """The last failure; None when the partition is ACTIVE."""
+    load: asyncio.Task[None] | None = None
+    """The task that reads the partition, once it has begun."""
     is_unloaded: bool = False
+
+    def close(self) -> None:
+        """Stop reading the partition, now and later: its state is dropped."""
+        self.is_unloaded = True
+        if self.load is not None:
+            self.load.cancel()
+        if self.failure is not None:
+            self.failure.timer.cancel()
 
 
 class CoordinatorRuntime(Generic[T]):
-    """Keeps a state machine and its topic together."""
+    """Keeps a state machine in step with its topic."""
 
     def __init__(
         self,
@@ -129,15 +163,29 @@ class CoordinatorRuntime(Generic[T]):
         timers: Timers,
         *,
         blocking: Callable[..., Awaitable[Any]],
+        clustered: bool = False,
     ) -> None:
-        """`blocking(call, *args)` runs what takes long in a worker thread."""
+        """`blocking(call, *args)` runs a long call in a worker thread.
+
+        If `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
+        all.
+        """
         self._machine = machine
         self._log = log
         self._clock = clock
         self._timers = timers
         self._blocking = blocking
         self._partitions: list[_Partition] = []
-        """The partitions of the topic; none while it does not exist."""
+        """The partitions of the topic; empty while it does not exist."""
+        self._led: dict[int, int] | None = {} if clustered else None
+        """The partitions that this broker leads, also before the topic is in the image; None for all.
+
+        Each has its leader epoch.
+        """
+        self._lost: set[int] = set()
+        """The partitions that another broker leads now, and whose state is still to be dropped."""
+        self._unloading: Cancellable | None = None
+        """The timer of the next one's unloading, if there are any."""
         self._loading: set[asyncio.Task[None]] = set()
 
     # --- the topic ------------------------------------------------------------------------------------
@@ -148,7 +196,7 @@ class CoordinatorRuntime(Generic[T]):
         return bool(self._partitions)
 
     async def ensure_topic(self) -> None:
-        """Have the topic, created on first use.
+        """Create the topic on first use.
 
         Raises:
             KafkaError: it cannot be created.
@@ -157,61 +205,104 @@ class CoordinatorRuntime(Generic[T]):
             await self._log.create()  # which publishes the metadata with it
 
     def open_topic(self) -> None:
-        """Take over the topic as it exists now, and read it in the background."""
-        self._partitions = [_Partition(index) for index in range(self._log.partition_count())]
+        """Read the partitions of the existing topic that this broker leads, in the background."""
+        led = self._led
+        self._partitions = [
+            _Partition(
+                index, PartitionState.LOADING if led is None or index in led else PartitionState.NOT_LED
+            )
+            for index in range(self._log.partition_count())
+        ]
         for partition in tuple(self._partitions):
-            self._open(partition)
+            if partition.state is PartitionState.LOADING:
+                self._open(partition)
 
     def close_topic(self) -> None:
-        """Give everything up: the broker stops, or the topic was deleted.
+        """Unload all partitions, because the broker stops or the topic was deleted.
 
-        Writes that were begun end as they end.
+        Writes that were begun are still reported.
         """
-        for task in self._loading:
-            task.cancel()
+        for index in tuple(self._lost):
+            self._unload_lost(index)
+        if self._unloading is not None:
+            self._unloading.cancel()
+            self._unloading = None
         for partition in self._partitions:
-            if partition.failure is not None:
-                partition.failure.timer.cancel()
-            partition.is_unloaded = True
+            partition.close()
         if self._partitions:
             self._machine.unload(range(len(self._partitions)))
         self._partitions = []
 
     async def stop(self) -> None:
-        """Keep no timer and no task."""
+        """Cancel all timers and tasks."""
         self.close_topic()
         if self._loading:
             await asyncio.wait(self._loading)
 
     def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Act on a topic that came or went; the logs of one that came exist already."""
+        """Open or close the topic after it was created or deleted.
+
+        The logs of a new topic exist already.
+        """
         before = old.topics.get(self._log.topic)
         if before is not None and before.id not in new.topics_by_id:
             self.close_topic()
         if self._log.topic in new.topics and not self._partitions:
             self.open_topic()
 
+    def leadership_changed(self, index: int, *, leads: bool, leader_epoch: int) -> None:
+        """Load a partition that this broker now leads, or unload one that it no longer leads.
+
+        In a cluster it is called for each change, in their order. An older leader epoch changes nothing,
+        unless it is negative: the partition was deleted.
+        """
+        assert self._led is not None, "without a cluster this broker leads all partitions"
+        before = self._led.get(index)
+        if before is not None and 0 <= leader_epoch < before:
+            return
+        if leads:
+            self._led[index] = leader_epoch
+        else:
+            self._led.pop(index, None)
+        if index >= len(self._partitions):
+            return  # the image does not show the topic yet
+        partition = self._partitions[index]
+        if leads and (partition.state is PartitionState.ACTIVE or leader_epoch == before):
+            return  # the state in memory is still that of the log
+        if partition.state is not PartitionState.NOT_LED:
+            self._resign(partition)
+        if leads:
+            partition = self._partitions[index] = _Partition(index)
+            self._open(partition)
+
     # --- its partitions -------------------------------------------------------------------------------
 
     def partition_of(self, key: str) -> int:
-        """The partition that a key lives in, while there is a topic."""
+        """The partition of a key.
+
+        The topic must exist.
+        """
         return partition_of(key, len(self._partitions))
 
+    def leader_epoch(self, key: str) -> int:
+        """The leader epoch of a key's partition, which this broker leads."""
+        return self._log.leader_epoch(self.partition_of(key))
+
     def is_active(self, key: str) -> bool:
-        """Whether everything about a key is known."""
+        """Whether the partition of a key is loaded."""
         return self._state_of(key) is PartitionState.ACTIVE
 
     def require_active(self, key: str) -> None:
-        """Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR where it is not so."""
+        """Raise KafkaError COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR unless it is active."""
         state = self._state_of(key)
         if state is PartitionState.LOADING:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if state is PartitionState.FAILED:
+        if state is not PartitionState.ACTIVE:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     @property
     def is_loading(self) -> bool:
-        """Whether some partition has not been read yet."""
+        """Whether a partition has not been read yet."""
         return any(partition.state is PartitionState.LOADING for partition in self._partitions)
 
     def _state_of(self, key: str) -> PartitionState:
@@ -224,6 +315,8 @@ class CoordinatorRuntime(Generic[T]):
 
     def _open(self, partition: _Partition) -> None:
         """Read a partition, in the background if there is anything in it."""
+        if partition.index in self._lost:
+            self._unload_lost(partition.index)
         try:
             if self._log.is_empty(partition.index):
                 self._opened(partition)
@@ -231,7 +324,7 @@ class CoordinatorRuntime(Generic[T]):
         except Exception as error:
             self._fail(partition, error)
             return
-        task = asyncio.get_running_loop().create_task(self._load(partition))
+        task = partition.load = asyncio.get_running_loop().create_task(self._load(partition))
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)
 
@@ -251,16 +344,38 @@ class CoordinatorRuntime(Generic[T]):
         partition.state = PartitionState.ACTIVE
         if partition.failure is not None:
             partition.failure = None
-            logger.info("%s is there again, and what lives in it", self._name(partition))
+            logger.info("%s is available again", self._name(partition))
+
+    def _resign(self, partition: _Partition) -> None:
+        """Leave a partition to its new leader, and drop its state after the present event."""
+        partition.close()
+        self._partitions[partition.index] = _Partition(partition.index, PartitionState.NOT_LED)
+        self._lost.add(partition.index)
+        if self._unloading is None:
+            self._unloading = self._timers.call_later(0, self._unload_next)
+
+    def _unload_next(self) -> None:
+        """Drop the state of a lost partition, and that of the next one later."""
+        self._unloading = None
+        if self._lost:
+            self._unload_lost(next(iter(self._lost)))
+        if self._lost:
+            self._unloading = self._timers.call_later(0, self._unload_next)
+
+    def _unload_lost(self, index: int) -> None:
+        """Drop the state of a lost partition, and answer what waits for it."""
+        self._lost.discard(index)
+        self._machine.unload((index,))
+        self._log.leadership_lost(index)
 
     def _fail(self, partition: _Partition, error: Exception) -> None:
-        """Give up what lives in the partition once this event is over, and read it again later."""
+        """Unload the partition after the present event, and read it again later."""
         partition.state = PartitionState.FAILED
         why, before = describe(error), partition.failure
         if before is None or before.why != why:
             is_known = isinstance(error, (KafkaError, DecodeError, OSError)) or is_exhausted(error)
             logger.error(
-                "%s cannot be used, nor what lives in it, until it can be read again: %s",
+                "%s is unavailable until it can be read again: %s",
                 *(self._name(partition), why),
                 exc_info=None if is_known else error,
             )
@@ -287,17 +402,34 @@ class CoordinatorRuntime(Generic[T]):
         *,
         committed: Callable[[int, int], None] | None = None,
         undone: Callable[[], object] | None = None,
+        producer: TransactionalProducer | None = None,
     ) -> None:
-        """Write records, at least one, to the partition that `key` lives in.
+        """Write records, at least one, to the partition of `key`.
 
-        `done` is called once, for all of them: with NONE when they are committed, else with why not all are.
-        Before that, unless the partition was unloaded meanwhile, `committed(start, stop)` is called for each
-        part of the records that is committed, and `undone` if that is not all of them.
+        They are in the transaction of `producer`, if one is given.
+        `done` is called once: with NONE when all records are committed, and otherwise with the error. Before
+        that, unless the partition was unloaded meanwhile, `committed(start, stop)` is called for each range
+        of records that is committed, and `undone` if not all of them are.
         """
         partition = self._partitions[self.partition_of(key)]
         now = self._clock.now_ms()
+        options: dict[str, Any] = {}
+        verification = None
+        if producer is not None:
+            verification = producer.verification
+            options = {
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.producer_epoch,
+                "transactional": True,
+            }
         batches = [
-            (start, stop, build_batch(Record(-1, now, key, value, []) for key, value in records[start:stop]))
+            (
+                start,
+                stop,
+                build_batch(
+                    (Record(-1, now, key, value, []) for key, value in records[start:stop]), **options
+                ),
+            )
             for start, stop in _parts(records)
         ]
         waiting = len(batches)
@@ -319,18 +451,55 @@ class CoordinatorRuntime(Generic[T]):
             done(failed)
 
         for start, stop, batch in batches:
-            self._log.append(partition.index, batch, partial(finished, start, stop))
+            self._log.append(
+                partition.index, batch, partial(finished, start, stop), verification=verification
+            )
+
+    def write_marker(
+        self,
+        index: int,
+        producer_id: int,
+        producer_epoch: int,
+        marker: TransactionMarker,
+        done: Done,
+        *,
+        committed: Callable[[], None],
+    ) -> None:
+        """Write the marker of a transaction to a partition.
+
+        `committed` is called when it is committed, unless the partition was unloaded meanwhile. Then `done`
+        is called with NONE, or with the error. A partition that is not loaded takes no marker: loading might
+        miss it.
+        """
+        state = self._partitions[index].state if index < len(self._partitions) else PartitionState.NOT_LED
+        if state is not PartitionState.ACTIVE:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        partition = self._partitions[index]
+
+        def finished(error: ErrorCode) -> None:
+            if error in LOST:
+                self._lose(partition)
+            elif error is ErrorCode.NONE and not partition.is_unloaded:
+                committed()
+            done(error)
+
+        self._log.append_marker(index, producer_id, producer_epoch, marker, finished)
+
+    def reload(self, key: str) -> None:
+        """Read the partition of a key again, because the state in memory may differ from the log."""
+        self._lose(self._partitions[self.partition_of(key)])
 
     def _lose(self, partition: _Partition) -> None:
         """The partition cannot be written any more."""
-        if partition.state is not PartitionState.FAILED and not partition.is_unloaded:
+        if partition.state in (PartitionState.LOADING, PartitionState.ACTIVE) and not partition.is_unloaded:
             self._fail(partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it could not be written"))
 
 
 def _parts(records: Sequence[KeyValue]) -> Iterator[tuple[int, int]]:
-    """Where each part that fits into a batch starts and stops.
+    """The (start, stop) ranges of records that fit into a batch.
 
-    A part of one record may still be too large.
+    A single record may still be too large.
     """
     start = size = 0
     for index, (key, value) in enumerate(records):

@@ -1,6 +1,6 @@
-"""Timers: calls that are made later.
+"""The interface of timers, which make calls later.
 
-Every coordinator takes them as an argument, so that a test can drive it through hours in a moment.
+Every coordinator takes timers as an argument, so that a test can simulate hours in a moment.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ class Cancellable(Protocol):
     """A scheduled call."""
 
     def cancel(self) -> None:
-        """Never call; harmless when it has been called."""
+        """Cancel the call.
+
+        Does nothing if it has been made.
+        """
 
 
 class Timers(Protocol):
-    """Calls later, on the same thread (`kafkapy.process.timers.Timers`)."""
+    """Makes calls later, in the same thread (`kafkapy.process.timers.Timers`)."""
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Cancellable:
-        """Call `call()` after `seconds`, unless the timer returned is cancelled before."""
+        """Call `call()` after `seconds`, unless the returned timer is cancelled first."""
         ...

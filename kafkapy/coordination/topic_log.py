@@ -1,4 +1,4 @@
-"""The log of an internal topic, as a coordinator uses it."""
+"""The interface of an internal topic's log, as coordinators use it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.storage.log.markers import TransactionMarker
+from kafkapy.storage.log.verification import Verification
 
 Done = Callable[[ErrorCode], None]
 
@@ -19,22 +21,44 @@ class TopicLog(Protocol):
         ...
 
     def partition_count(self) -> int:
-        """How many partitions the topic has; 0 while it does not exist."""
+        """The number of the topic's partitions; 0 while it does not exist."""
         ...
 
     async def create(self) -> None:
-        """Make the topic if it is not there. Raises KafkaError where that is not possible."""
+        """Create the topic if it is missing.
+
+        Raises KafkaError.
+        """
         ...
 
     def is_empty(self, partition: int) -> bool:
         """Whether there is nothing to read in the partition."""
         ...
 
-    def append(self, partition: int, batch: bytearray, done: Done) -> None:
+    def leader_epoch(self, partition: int) -> int:
+        """The leader epoch of a partition, which this broker leads."""
+        ...
+
+    def append(
+        self, partition: int, batch: bytearray, done: Done, *, verification: Verification | None = None
+    ) -> None:
         """Append a batch; `done` is called once, possibly before this returns.
 
         It is called when the batch is committed or has failed. Appends to one partition are reported in their
-        order.
+        order. A batch that begins a transaction needs a `verification`.
+        """
+        ...
+
+    def append_marker(
+        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done
+    ) -> None:
+        """Append the marker of a transaction; `done` is called as by `append`."""
+        ...
+
+    def leadership_lost(self, partition: int) -> None:
+        """Report the appends that wait as failed with NOT_LEADER_OR_FOLLOWER.
+
+        Another broker leads the partition. It decides which of them are committed.
         """
         ...
 

@@ -1,4 +1,7 @@
-"""The settings of group coordination. None is dynamic: they are read once, at start."""
+"""The settings of group coordination. None is dynamic: they are read once, at start.
+
+Those of single consumer groups are in the metadata image, and are looked up when they are needed.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,30 @@ class GroupConfig:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000
     offsets_retention_check_interval_ms: int = 600_000
+    offsets_commit_timeout_ms: int = 5_000
     new_member_join_timeout_ms: int = 300_000
     """How long a new member may wait in JoinGroup: it cannot send heartbeats yet. Not a setting in Kafka
     either (GroupCoordinatorConfig.CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS)."""
 
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_assignment_interval_ms: int = 1_000
+    consumer_max_size: int = 2**31 - 1
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    upgrades: bool = True
+    """Whether a classic group with members may become a consumer group (group.consumer.migration.policy)."""
+    downgrades: bool = True
+    """Whether a consumer group with members may become a classic group."""
+
+    def consumer_setting(self, name: str) -> int:
+        """A setting that single consumer groups may override, such as session.timeout.ms."""
+        value: int = getattr(self, f"consumer_{name.replace('.', '_')}")
+        return value
+
     @classmethod
     def from_broker(cls, config: Mapping[str, Any]) -> Self:
         """The settings of a broker configuration."""
+        policy = config["group.consumer.migration.policy"].lower()
         return cls(
             min_session_timeout_ms=config["group.min.session.timeout.ms"],
             max_session_timeout_ms=config["group.max.session.timeout.ms"],
@@ -33,4 +53,12 @@ class GroupConfig:
             offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
             offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
             offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+            offsets_commit_timeout_ms=config["offsets.commit.timeout.ms"],
+            consumer_session_timeout_ms=config["group.consumer.session.timeout.ms"],
+            consumer_heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
+            consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
+            consumer_max_size=config["group.consumer.max.size"],
+            consumer_assignors=tuple(config["group.consumer.assignors"]),
+            upgrades=policy in ("bidirectional", "upgrade"),
+            downgrades=policy in ("bidirectional", "downgrade"),
         )

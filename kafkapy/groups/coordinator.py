@@ -1,15 +1,22 @@
 """The group coordinator: which groups there are, and what each request does to them.
 
 This broker coordinates the groups of every partition of `__consumer_offsets` that it leads
-(`kafkapy.coordination.runtime`). While a partition is read, its groups answer COORDINATOR_LOAD_IN_PROGRESS. A
-heartbeat is accepted, as in Apache Kafka, so that a restart of the broker starts no rebalance. Groups come
-back Stable with the members they had. Each member then has one session timeout to send a sign of life.
+(`kafkapy.coordination.runtime`). While a partition is being read, requests for its groups get
+COORDINATOR_LOAD_IN_PROGRESS. A heartbeat is accepted, as in Apache Kafka, so that a restart of the broker
+starts no rebalance. Groups are restored as Stable with their members. Each member then has one session
+timeout to send a heartbeat. So a group moves to another broker of a cluster without a rebalance. What it was
+doing is lost: members that wait in JoinGroup or SyncGroup get NOT_COORDINATOR, and ask the new coordinator.
 
-A request for one type of group may meet a group of another type. It is answered as in Apache Kafka: mostly as
-if there were no such group.
+In a cluster a commit may wait long for the other replicas, or for ever: this broker may not know yet that
+another one leads the partition. A client that commits offsets or an assignment then gets an error after
+offsets.commit.timeout.ms, and looks for the coordinator again. The record may still be committed later. If
+so, it counts.
 
-Waiting requests return a future, all others their answer. Source: Apache Kafka's GroupCoordinatorService,
-GroupMetadataManager.
+A request for one type of group may name a group of another type. Classic groups and consumer groups turn into
+each other, and consumer groups have members with the classic protocol (`kafkapy.groups.consumer`).
+
+A method returns a future if the request must wait, and otherwise the answer. Source: Apache Kafka's
+GroupCoordinatorService, GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -17,12 +24,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from kafkapy.coordination.answer import Answer
+from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.errors import TOO_LARGE, coordinator_error, describe
-from kafkapy.coordination.runtime import CoordinatorRuntime
+from kafkapy.coordination.runtime import CoordinatorRuntime, TransactionalProducer
 from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.coordination.topic_log import Done, TopicLog
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
@@ -33,7 +43,10 @@ from kafkapy.groups.classic.metadata import restore_group
 from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.classic.sync import Syncs
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.group import Group
+from kafkapy.groups.consumer.consumer_groups import ConsumerGroups
+from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.group import CommitCheck, Group
 from kafkapy.groups.group_writes import GroupWrites
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.groups.offset_writes import OffsetWrites
@@ -41,21 +54,33 @@ from kafkapy.groups.offsets import CommittedOffset, Offsets
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
+from kafkapy.process.turns import Steps, take_turn
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kafkapy.protocol.types import TopicPartition
+from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.disk.files import is_exhausted
+from kafkapy.storage.log.markers import TransactionMarker
 
 MAX_MEMBER_BYTES: Final = 4 << 20
-"""What one member may take: subscriptions to 10,000 topics take some 500 KiB for each assignor."""
+"""The most bytes of one member. Subscriptions to 10,000 topics take some 500 KiB for each assignor."""
 MAX_MEMBERS_BYTES: Final = 64 << 20
-"""What members may take in all groups. Beyond this only members up to SMALL_MEMBER_BYTES may join."""
+"""The most bytes of all members. Beyond this, only members up to SMALL_MEMBER_BYTES may join."""
 SMALL_MEMBER_BYTES: Final = 64 << 10
 MAX_PROTOCOLS: Final = MAX_MEMBER_BYTES // PROTOCOL_BYTES
 """More protocols exceed MAX_MEMBER_BYTES, whatever they are."""
+MAX_GROUP_IDS_BYTES: Final = 16 << 20
+"""The most characters of all long group ids. Beyond this, only groups with shorter ids are added."""
+LONG_GROUP_ID: Final = 1024
+
+OFFSETS_AT_ONCE: Final = 500
+"""The offsets that are removed in one piece, which takes about a millisecond."""
 
 logger = logging.getLogger(__name__)
 
@@ -76,81 +101,156 @@ class GroupCoordinator:
         *,
         blocking: Callable[..., Awaitable[Any]],
         new_id: Callable[[], str] = _random_id,
+        clustered: bool = False,
     ) -> None:
-        """`blocking(call, *args)` runs what takes long in a worker thread."""
+        """`blocking(call, *args)` runs a long call in a worker thread.
+
+        If `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
+        all.
+        """
         self.config = config
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
-        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking)
+        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking, clustered=clustered)
+        self._topic = log.topic
         self._clock = clock
         self._timers = timers
         self._expiry: Cancellable | None = None
+        self._image = MetadataImage()
+        """The metadata, as of the last change."""
+        self._sweeps: deque[Steps[None]] = deque()
+        """What removes the offsets of deleted topics, one after the other."""
+        seconds = config.offsets_commit_timeout_ms / 1000 if clustered else None
+        self._deadlines = CommitDeadlines(timers, seconds)
         self._writes = OffsetWrites(self.offsets, self.runtime)
-        self._rebalances = Rebalances(config, clock, timers, GroupWrites(self.runtime))
+        self._rebalances = Rebalances(config, clock, timers, GroupWrites(self.runtime, self._deadlines))
         self._joins = Joins(self._rebalances, new_id)
         self._syncs = Syncs(self._rebalances)
+        self.consumers = ConsumerGroups(
+            self.groups,
+            config,
+            clock,
+            timers,
+            runtime=self.runtime,
+            deadlines=self._deadlines,
+            rebalances=self._rebalances,
+            blocking=blocking,
+        )
 
     # --- the offsets topic ----------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Read what there is, in the background, and look for expired offsets from time to time."""
+    def start(self, image: MetadataImage | None = None) -> None:
+        """Load the groups in the background, and look for expired offsets at intervals.
+
+        `image` is the present metadata; later ones come with `metadata_changed`.
+        """
+        if image is not None:
+            self.consumers.metadata_changed(self._image, image)
+            self._image = image
         self.runtime.open_topic()
         self._schedule_expiry()
 
     async def stop(self) -> None:
-        """Keep no group, no timer and no task."""
+        """Unload all groups, and cancel all timers and tasks."""
         if self._expiry is not None:
             self._expiry.cancel()
+        self.consumers.stop()
         await self.runtime.stop()
 
+    def leadership_changed(self, topic: str, partition: int, leads: bool, leader_epoch: int) -> None:
+        """Load or unload a partition's groups after this broker became its leader or ceased to be.
+
+        In a cluster it is called for each change, in their order.
+        """
+        if topic == self._topic:
+            self.runtime.leadership_changed(partition, leads=leads, leader_epoch=leader_epoch)
+
     def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Act on topics that came and went."""
+        """Act on topics that were created or deleted."""
         self.runtime.metadata_changed(old, new)
+        self.consumers.metadata_changed(old, new)
+        self._image = new
         deleted = {
-            name
+            name: old.topics[name].id
             for name in new.changed_topics(old)
             if name in old.topics and old.topics[name].id not in new.topics_by_id
         }
         if deleted:
-            self._topics_deleted(deleted)
+            self._sweeps.append(self._topics_deleted(deleted))
+            if len(self._sweeps) == 1:
+                self._sweep()
 
-    def _topics_deleted(self, topics: Collection[str]) -> None:
-        """Offsets of these topics mean nothing any more."""
+    def _sweep(self) -> None:
+        """Take a turn of the sweeps, which no request waits for."""
+        try:
+            if take_turn(self._sweeps[0]) is not None:
+                self._sweeps.popleft()
+        except Exception:
+            logger.exception("Offsets of deleted topics could not be removed")
+            self._sweeps.popleft()
+        if self._sweeps:
+            self._timers.call_later(0, self._sweep)
+
+    def _topics_deleted(self, topics: Mapping[str, Uuid]) -> Steps[None]:
+        """Remove the offsets of deleted topics, given with their ids."""
         for group_id in tuple(self.offsets.groups()):
-            keys = [key for key in self.offsets.keys(group_id) if key.topic in topics]
-            if keys and self.runtime.is_active(group_id):
-                self._writes.remove(group_id, keys, _ignore)
+            keys = iter(self.offsets.keys(group_id))
+            while part := list(islice(keys, OFFSETS_AT_ONCE)):
+                yield
+                if not self.runtime.is_active(group_id):
+                    break
+                gone = [key for key in part if key.topic in topics and self._is_of(group_id, key, topics)]
+                if gone:
+                    self._writes.remove(group_id, gone, _ignore)
+
+    def _is_of(self, group_id: str, key: TopicPartition, deleted: Mapping[str, Uuid]) -> bool:
+        """Whether an offset is one of the deleted topic.
+
+        If the topic was created again meanwhile, an offset that is on its way may be one of the new topic.
+        """
+        if self.offsets.is_undecided(group_id, key):
+            return key.topic not in self._image.topics
+        committed = self.offsets.of_group(group_id).get(key)
+        return committed is not None and committed.is_of_topic(deleted[key.topic])
 
     def replay(self, name: str) -> GroupReplay:
-        """A partition begins to be read."""
+        """Begin to read a partition."""
         return GroupReplay(name)
 
     def install(self, loaded: LoadedPartition) -> str:
-        """Take over the groups of a partition, and their offsets."""
+        """Add the groups of a partition, and their offsets."""
         for group_id, value in loaded.groups.items():
             try:
                 group = restore_group(group_id, value)
             except Exception as error:
                 if is_exhausted(error):
                     raise
-                logger.error("Group %s starts anew: %s", shortened(group_id), describe(error))
+                logger.error(
+                    "Group %s cannot be restored and starts empty: %s", shortened(group_id), describe(error)
+                )
                 continue
             self.groups[group_id] = group
             for member in group.members.values():
                 self._rebalances.sessions.touch(group, member)
             if len(group.members) > self.config.max_size:
-                self._rebalances.prepare(group, "it is larger than group.max.size allows by now")
+                self._rebalances.prepare(group, "it is larger than group.max.size, which was lowered")
+        for group_id, changes in loaded.consumer_groups.items():
+            self.consumers.install(group_id, changes)
         now = self._clock.now_ms()
         for group_id, offsets in loaded.offsets.items():
             self.groups.setdefault(group_id, ClassicGroup(group_id, now))
             for key, committed in offsets.items():
                 self.offsets.put(group_id, key, committed)
-        return f"{len(loaded.groups)} groups, offsets of {len(loaded.offsets)}"
+        for group_id, key, producer_id, offset in loaded.pending:
+            self.groups.setdefault(group_id, ClassicGroup(group_id, now))
+            self.offsets.pending.put(group_id, key, producer_id, offset)
+        count = len(loaded.groups) + len(loaded.consumer_groups)
+        return f"{count} groups, offsets of {len(loaded.offsets)}"
 
     def unload(self, partitions: Collection[int]) -> None:
-        """Forget the groups of these partitions.
+        """Drop the groups of these partitions.
 
-        Requests that wait are told to look for the coordinator again.
+        Waiting requests are answered so that their clients look for the coordinator again.
         """
         now = self._clock.now_ms()
         for group_id in tuple(self.groups):
@@ -179,6 +279,12 @@ class GroupCoordinator:
                 if joining.member_id != NO_MEMBER_ID:
                     raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
                 group = self._new_group(group_id)
+            elif isinstance(group, ConsumerGroup):
+                if group.members:
+                    return self.consumers.join(group, joining)
+                if joining.member_id != NO_MEMBER_ID:
+                    raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+                group = self._replace_empty(group)
         except KafkaError as error:
             return JoinGroupResponse(member_id=joining.member_id, error_code=error.code)
         if not isinstance(group, ClassicGroup):
@@ -187,8 +293,29 @@ class GroupCoordinator:
         self._joins.join(group, joining, answer)
         return answer.result()
 
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
+    ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
+        """ConsumerGroupHeartbeat; raises KafkaError if it is refused."""
+        self.consumers.require_valid(request, version)
+        self.runtime.require_active(request.group_id)
+        if request.group_id not in self.groups:
+            self._require_room_for_id(request.group_id)
+        return self.consumers.heartbeat(request, client)
+
+    def _replace_empty(self, group: ConsumerGroup) -> ClassicGroup:
+        """Make a consumer group without members a classic group, which keeps the offsets."""
+        classic = self.groups[group.group_id] = ClassicGroup(group.group_id, self._clock.now_ms())
+
+        def restore() -> None:
+            if self.groups.get(group.group_id) is classic and not classic.members:
+                self.groups[group.group_id] = group
+
+        self._writes.remove_group(group, (), _ignore, restore)
+        return classic
+
     def _require_room(self, joining: Joining) -> None:
-        """Raises KafkaError where members would take more memory than they may."""
+        """Raise KafkaError if members would take too much memory."""
         nbytes = protocol_bytes(joining.protocols)
         if nbytes <= SMALL_MEMBER_BYTES:
             return
@@ -206,6 +333,9 @@ class GroupCoordinator:
         """SyncGroup."""
         try:
             self._require_group_id(request.group_id)
+            found = self.groups.get(request.group_id)
+            if isinstance(found, ConsumerGroup):
+                return self.consumers.sync(found, request)
             group = self._classic_group(request.group_id)
         except KafkaError as error:
             return SyncGroupResponse(error_code=error.code)
@@ -217,6 +347,9 @@ class GroupCoordinator:
         """Heartbeat."""
         try:
             self._require_group_id(request.group_id)
+            found = self.groups.get(request.group_id)
+            if isinstance(found, ConsumerGroup):
+                return self.consumers.classic_heartbeat(found, request)
             group = self._classic_group(request.group_id)
             member = group.require_member(request.member_id, request.group_instance_id)
             group.require_generation(request.generation_id)
@@ -228,25 +361,33 @@ class GroupCoordinator:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def may_be_member(self, group_id: str, identity: MemberIdentity) -> bool:
-        """Whether LeaveGroup has to look more closely at this one."""
+    def is_pending(self, group_id: str, identity: MemberIdentity) -> bool:
+        """Whether this is a member id that was handed out, and with which nobody has joined yet."""
         group = self.groups.get(group_id)
-        return isinstance(group, ClassicGroup) and (
-            identity.member_id in group.members
-            or identity.member_id in group.pending
-            or identity.group_instance_id in group.static_members
+        return isinstance(group, ClassicGroup) and identity.member_id in group.pending
+
+    def may_be_member(self, group_id: str, identity: MemberIdentity) -> bool:
+        """Whether LeaveGroup must look up this member.
+
+        False if it is certainly none.
+        """
+        group = self.groups.get(group_id)
+        return isinstance(group, (ClassicGroup, ConsumerGroup)) and (
+            identity.member_id in group.members or identity.group_instance_id in group.static_members
         )
 
     def leave_group(self, group_id: str, identities: Sequence[MemberIdentity]) -> list[MemberResponse]:
         """LeaveGroup, one answer for each.
 
         Raises:
-            KafkaError: none of them is answered for.
+            KafkaError: the whole request is refused.
         """
         self._require_group_id(group_id)
         group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumers.leave(group, identities)
         if not isinstance(group, ClassicGroup):
-            group = ClassicGroup(group_id, 0)  # nobody is a member
+            group = ClassicGroup(group_id, 0)  # a group without members
         return leave(self._rebalances, group, identities)
 
     def _require_group_id(self, group_id: str) -> None:
@@ -255,11 +396,19 @@ class GroupCoordinator:
         self.runtime.require_active(group_id)
 
     def _new_group(self, group_id: str) -> ClassicGroup:
+        """Add a group; raises KafkaError if the ids of groups would take too much memory."""
+        self._require_room_for_id(group_id)
         group = self.groups[group_id] = ClassicGroup(group_id, self._clock.now_ms())
         return group
 
+    def _require_room_for_id(self, group_id: str) -> None:
+        if len(group_id) > LONG_GROUP_ID:
+            held = sum(len(each) for each in self.groups if len(each) > LONG_GROUP_ID)
+            if held + len(group_id) > MAX_GROUP_IDS_BYTES:
+                raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
     def _classic_group(self, group_id: str) -> ClassicGroup:
-        """The group that a member says it is in."""
+        """The group that a member names."""
         group = self.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -286,48 +435,141 @@ class GroupCoordinator:
     # --- offsets --------------------------------------------------------------------------------------
 
     def check_commit(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
-    ) -> None:
-        """Let a member commit offsets, or a consumer that manages its partitions itself.
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        version: int | None = None,
+    ) -> CommitCheck | None:
+        """Check that a member may commit offsets, or a consumer that assigns partitions to itself.
 
-        The commit is a sign of life.
+        The commit extends the member's session. `version` is that of the OffsetCommit. If a function is
+        returned, it must accept every partition.
 
         Raises:
             KafkaError: the commit is refused; GROUP_ID_NOT_FOUND when only a group could have made it.
         """
+        group = self._committing_group(group_id, generation)
+        check = group.validate_offset_commit(member_id, group_instance_id, generation, version)
+        if isinstance(group, ClassicGroup) and (member := group.members.get(member_id)) is not None:
+            self._rebalances.sessions.touch(group, member)
+        return check
+
+    def check_commit_in_transaction(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+    ) -> CommitCheck | None:
+        """Check that offsets may be committed in a transaction, for a member or without one.
+
+        If a function is returned, it must accept every partition.
+
+        Raises:
+            KafkaError: the commit is refused; GROUP_ID_NOT_FOUND when only a group could have made it.
+        """
+        group = self._committing_group(group_id, generation)
+        return group.validate_offset_commit(member_id, group_instance_id, generation, in_transaction=True)
+
+    def _committing_group(self, group_id: str, generation: int) -> Group:
+        """The group whose offsets are committed; a new one without members if there is none."""
         self.runtime.require_active(group_id)
         group = self.groups.get(group_id)
         if group is None:
             if generation >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
             group = self._new_group(group_id)
-        group.validate_offset_commit(member_id, group_instance_id, generation)
-        if isinstance(group, ClassicGroup) and (member := group.members.get(member_id)) is not None:
-            self._rebalances.sessions.touch(group, member)
+        return group
 
     def commit_offsets(
         self, group_id: str, commits: Sequence[tuple[TopicPartition, CommittedOffset]], done: Done
     ) -> None:
-        """Store offsets that were let in; `done` is called once, with what the client is told."""
-        self._writes.commit(group_id, commits, lambda error: done(_commit_error(error)))
+        """Store offsets that `check_commit` accepted.
+
+        `done` is called once, with the error for the client.
+        """
+        in_time = self._deadlines.limit(lambda error: done(_commit_error(error)))
+        self._writes.commit(group_id, commits, in_time)
+
+    def commit_offsets_in_transaction(
+        self,
+        group_id: str,
+        producer: TransactionalProducer,
+        commits: Sequence[tuple[TopicPartition, CommittedOffset]],
+        done: Done,
+    ) -> None:
+        """Store offsets that `check_commit_in_transaction` accepted.
+
+        They count once the transaction commits. `done` is called once, with the error for the client.
+        """
+        in_time = self._deadlines.limit(lambda error: done(_commit_error(error)))
+        self._writes.commit_in_transaction(group_id, producer, commits, in_time)
+
+    def end_transaction(
+        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done
+    ) -> None:
+        """Write the marker of a transaction to a partition of the offsets topic.
+
+        Then the transaction's offsets count, or are dropped. `done` is called once, with NONE or the error of
+        the append.
+        """
+
+        def committed() -> None:
+            for group_id in self.offsets.pending.groups_of(producer_id):
+                if self.runtime.partition_of(group_id) == partition:
+                    self.offsets.end_transaction(group_id, producer_id, commit=not marker.aborted)
+
+        self.runtime.write_marker(partition, producer_id, producer_epoch, marker, done, committed=committed)
 
     def delete_offsets(self, group: Group, keys: Collection[TopicPartition], done: Done) -> None:
-        """Remove offsets of a group, as far as there are any."""
-        present = [key for key in self.offsets.keys(group.group_id) if key in keys]
-        self._writes.remove(group.group_id, present, lambda error: done(coordinator_error(error)))
+        """Remove those of the given offsets of a group that exist."""
+        group_id = group.group_id
+        present = [key for key in keys if self.offsets.may_hold(group_id, key)]
+        self._writes.remove(group_id, present, lambda error: done(coordinator_error(error)))
 
-    def delete_group(self, group_id: str, done: Done) -> None:
+    def delete_group(self, group_id: str, done: Done) -> Steps[None]:
         """Remove an empty group and its offsets.
+
+        Most of very many offsets are removed before the group is: a member that joins meanwhile finds a part
+        of them, and the group stays.
 
         Raises:
             KafkaError: GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP, or that it is not coordinated here.
         """
+        offsets = self.offsets
+        failed = ErrorCode.NONE
+
+        def part_removed(error: ErrorCode) -> None:
+            nonlocal failed
+            failed = failed or error
+
         group = self.require_group(group_id)
         group.validate_delete()
-        self._remove_group(group, self.offsets.keys(group_id), lambda error: done(coordinator_error(error)))
+        removed: dict[TopicPartition, CommittedOffset | None] = {}
+        left = iter(offsets.keys(group_id)[OFFSETS_AT_ONCE:])
+        while part := list(islice(left, OFFSETS_AT_ONCE)):
+            committed = offsets.of_group(group_id)
+            removed.update((key, committed.get(key)) for key in part)
+            self._writes.remove(group_id, part, part_removed)
+            yield
+            group = self.require_group(group_id)
+            group.validate_delete()
+            if failed is not ErrorCode.NONE:
+                raise KafkaError(coordinator_error(failed))
+        committed = offsets.of_group(group_id)
+        keys = [
+            key
+            for key in offsets.keys(group_id)
+            # A commit may have come after the removal.
+            if key not in removed
+            or offsets.is_undecided(group_id, key)
+            or committed.get(key) is not removed[key]
+        ]
+        self._remove_group(group, keys, lambda error: done(coordinator_error(failed or error)))
 
     def _remove_group(self, group: Group, keys: Sequence[TopicPartition], done: Done) -> None:
-        """Remove an empty group at once, for good when that is committed."""
+        """Remove an empty group at once.
+
+        The removal is final when it is committed.
+        """
         group_id = group.group_id
         del self.groups[group_id]
 
@@ -369,4 +611,4 @@ def _commit_error(error: ErrorCode) -> ErrorCode:
 
 
 def _ignore(error: ErrorCode) -> None:
-    """Ignore the error: the removal is tried again at the next occasion."""
+    """Ignore the error: the next expiry tries the removal again."""

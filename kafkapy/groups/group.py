@@ -1,4 +1,4 @@
-"""What is asked of a group, whatever its type.
+"""The interface of a group of any type.
 
 Source: Apache Kafka's Group.
 """
@@ -6,16 +6,21 @@ Source: Apache Kafka's Group.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.types import Uuid
+
+CommitCheck = Callable[[Uuid, int], None]
+"""Raises KafkaError if the member may not commit an offset of this partition (topic id and number)."""
 
 
 class GroupType(Enum):
-    """Kafka's names, as ListGroups shows them."""
+    """The types of groups, with Kafka's names in ListGroups."""
 
     CLASSIC = "classic"
+    CONSUMER = "consumer"
 
 
 class Group(ABC):
@@ -34,38 +39,56 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_abandoned(self) -> bool:
-        """Whether it has no members and nobody is about to be one."""
+        """Whether the group has neither members nor pending members."""
 
     @abstractmethod
-    def validate_offset_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
-        """Raises KafkaError where the group takes no offsets from this client."""
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        version: int | None = None,
+        *,
+        in_transaction: bool = False,
+    ) -> CommitCheck | None:
+        """Raise KafkaError if the group refuses offsets of this client.
+
+        `version` is that of an OffsetCommit. If a function is returned, it must accept every partition.
+        """
+
+    @abstractmethod
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Raise KafkaError if the client is not the member that it says it is."""
 
     @abstractmethod
     def validate_offset_delete(self) -> None:
-        """Raises KafkaError where nobody can know which offsets the members still need."""
+        """Raise KafkaError if it is not known which offsets the members still need."""
 
     @abstractmethod
     def validate_delete(self) -> None:
-        """Raises KafkaError where the group has to stay."""
+        """Raise KafkaError if the group cannot be deleted."""
 
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member may be reading the topic. If so, its offsets stay and do not expire."""
+        """Whether a member may be reading the topic.
+
+        If so, its offsets stay and do not expire.
+        """
 
     @abstractmethod
     def retention_start(self, commit_timestamp: int) -> int | None:
-        """When the retention time of an offset began that was committed at `commit_timestamp`.
+        """When the retention of an offset committed at `commit_timestamp` began.
 
-        None while none of the group's offsets expires. Both are wall clock milliseconds.
+        None while the group's offsets do not expire. Both are wall clock milliseconds.
         """
 
     @abstractmethod
     def tombstone_keys(self) -> Sequence[bytes]:
-        """The keys of the records that are the group, without its offsets."""
+        """The keys of the group's records, apart from its offsets."""
 
     @abstractmethod
     def close(self, error: ErrorCode, now_ms: int) -> None:
-        """Answer waiting members with `error`, and keep no timer.
+        """Answer waiting members with `error`, and cancel all timers.
 
         The group is deleted or unloaded.
         """

@@ -1,6 +1,6 @@
-"""What a partition of `__consumer_offsets` says once all of it has been read.
+"""Loads the groups and offsets of a partition of `__consumer_offsets`.
 
-It runs in a worker thread: nothing here is shared. Source: the replay methods of Apache Kafka's
+It runs in a worker thread and shares no state. Source: the replay methods of Apache Kafka's
 GroupMetadataManager and OffsetMetadataManager.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafkapy.coordination.replay import LastRecords
+from kafkapy.groups.consumer.records import Change, decode_consumer_change
 from kafkapy.groups.offsets import CommittedOffset
-from kafkapy.groups.records import OffsetKey, decode_group_value, decode_key, decode_offset_value
+from kafkapy.groups.records import GroupKey, OffsetKey, decode_group_value, decode_key, decode_offset_value
 from kafkapy.protocol.messages.group_records import GroupMetadataValue
 from kafkapy.protocol.types import TopicPartition
 
@@ -21,6 +22,13 @@ class LoadedPartition:
 
     groups: dict[str, GroupMetadataValue] = field(default_factory=dict)
     offsets: dict[str, dict[TopicPartition, CommittedOffset]] = field(default_factory=dict)
+    consumer_groups: dict[str, list[Change]] = field(default_factory=dict)
+    """The records of each consumer group."""
+    pending: list[tuple[str, TopicPartition, int, CommittedOffset | None]] = field(default_factory=list)
+    """The offsets in open transactions, in order of the log: group, partition, producer id and offset.
+
+    The offset is None if a later one counts.
+    """
 
 
 class GroupReplay:
@@ -31,13 +39,17 @@ class GroupReplay:
         self._loaded = LoadedPartition()
 
     def add(self, batches: bytes) -> None:
-        """Take in whole batches. Raises DecodeError where the bytes are not batches."""
+        """Add complete batches.
+
+        Raises DecodeError if the bytes are not batches.
+        """
         self._records.add(batches)
 
     def result(self) -> LoadedPartition:
-        """What all batches together say."""
+        """The groups and offsets of all batches."""
         self._loaded = LoadedPartition()
         self._records.replay(self._take)
+        self._records.replay_pending(self._take_pending)
         return self._loaded
 
     def _take(self, raw_key: bytes, value: bytes) -> None:
@@ -45,5 +57,14 @@ class GroupReplay:
         if isinstance(key, OffsetKey):
             committed = decode_offset_value(value)
             self._loaded.offsets.setdefault(key.group_id, {})[key.partition] = committed
-        elif key is not None:
+        elif isinstance(key, GroupKey):
             self._loaded.groups[key.group_id] = decode_group_value(value)
+        elif key is not None:
+            change = decode_consumer_change(key, value)
+            self._loaded.consumer_groups.setdefault(key.group_id, []).append(change)
+
+    def _take_pending(self, producer_id: int, raw_key: bytes, value: bytes, superseded: bool) -> None:
+        key = decode_key(raw_key)
+        if isinstance(key, OffsetKey):
+            offset = None if superseded else decode_offset_value(value)
+            self._loaded.pending.append((key.group_id, key.partition, producer_id, offset))

@@ -1,7 +1,7 @@
-"""Everything that writes committed offsets, or removes them: commits, deletions, expiry.
+"""Writes and removes committed offsets: commits, deletions, expiry.
 
-A write becomes visible in `Offsets` when it is committed, whatever else happened to the group in between. The
-committed log decides: a restart would read the same.
+A write becomes visible in `Offsets` when it is committed, whatever happened to the group meanwhile: the
+committed log decides, as after a restart. One in a transaction waits for the transaction's marker too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue
+from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue, TransactionalProducer
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
@@ -32,14 +32,29 @@ class OffsetWrites:
     def commit(
         self, group_id: str, commits: Sequence[tuple[TopicPartition, CommittedOffset]], done: Done
     ) -> None:
-        """Store offsets; `done` is called once they are durable, or with why they are not."""
+        """Store offsets.
+
+        `done` is called when they are committed, or with the error.
+        """
         offsets = self._offsets
-        keys = [key for key, _ in commits]
-        offsets.begin_write(group_id, keys)
 
         def committed(start: int, stop: int) -> None:
             for key, offset in commits[start:stop]:
                 offsets.put(group_id, key, offset)
+
+        self._write_commits(group_id, commits, done, committed, None)
+
+    def _write_commits(
+        self,
+        group_id: str,
+        commits: Sequence[tuple[TopicPartition, CommittedOffset]],
+        done: Done,
+        committed: Callable[[int, int], None],
+        producer: TransactionalProducer | None,
+    ) -> None:
+        offsets = self._offsets
+        keys = [key for key, _ in commits]
+        offsets.begin_write(group_id, keys)
 
         def finished(error: ErrorCode) -> None:
             offsets.end_write(group_id, keys)
@@ -50,7 +65,24 @@ class OffsetWrites:
             [(encode_offset_key(group_id, key), encode_offset_value(offset)) for key, offset in commits],
             finished,
             committed=committed,
+            producer=producer,
         )
+
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        producer: TransactionalProducer,
+        commits: Sequence[tuple[TopicPartition, CommittedOffset]],
+        done: Done,
+    ) -> None:
+        """Store offsets as pending, until the transaction's marker comes."""
+        pending = self._offsets.pending
+
+        def committed(start: int, stop: int) -> None:
+            for key, offset in commits[start:stop]:
+                pending.put(group_id, key, producer.producer_id, offset)
+
+        self._write_commits(group_id, commits, done, committed, producer)
 
     def remove(self, group_id: str, keys: Sequence[TopicPartition], done: Done) -> None:
         """Write tombstones for offsets."""
@@ -59,7 +91,10 @@ class OffsetWrites:
     def remove_group(
         self, group: Group, keys: Sequence[TopicPartition], done: Done, undone: Callable[[], object]
     ) -> None:
-        """Write tombstones for offsets, then for the group; `undone` is called if that stays."""
+        """Write tombstones for offsets, then for the group.
+
+        `undone` is called if the group remains.
+        """
         self._remove(group.group_id, keys, group.tombstone_keys(), done, undone)
 
     def _remove(

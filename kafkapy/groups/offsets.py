@@ -1,9 +1,10 @@
 """Committed offsets, by group and topic partition.
 
-They are what the committed part of `__consumer_offsets` says, no more. A commit becomes visible when its
-record is committed (with durability=fsync: when it is on disk), in the order of the log. Until then its key
-is only known as being written. Whoever removes a group's offsets must write a tombstone for that key too,
-since the tombstone comes after the commit in the log. Nothing expires under such a key.
+They are the offsets in the committed part of `__consumer_offsets`. A commit becomes visible when its record
+is committed (with durability=fsync: when it is on disk), in log order. Until then only its key is kept. The
+removal of a group's offsets writes a tombstone for such a key too: the tombstone comes after the commit in
+the log. The offset of such a key does not expire, nor does one of which an open transaction has another
+(pending_offsets.py).
 
 Source: Apache Kafka's OffsetMetadataManager; KIP-211 for when offsets expire.
 """
@@ -15,6 +16,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kafkapy.groups.group import Group
+from kafkapy.groups.pending_offsets import PendingOffsets
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 NO_EXPIRY: Final = -1
@@ -29,11 +31,11 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_timestamp: int
     expire_timestamp: int = NO_EXPIRY
-    """Only what OffsetCommit v2-v4 asks for itself; otherwise the broker's retention decides."""
+    """Set from the retention time of an OffsetCommit v2-v4; otherwise the broker's retention applies."""
     topic_id: Uuid = ZERO_UUID
 
     def is_of_topic(self, topic_id: Uuid) -> bool:
-        """False when both topic ids are known and differ: the topic was deleted and created again."""
+        """Return False if both topic ids are known and differ: the topic was created again."""
         return ZERO_UUID in (topic_id, self.topic_id) or topic_id == self.topic_id
 
 
@@ -41,34 +43,45 @@ class Offsets:
     """The committed offsets of all groups."""
 
     def __init__(self) -> None:
+        self.pending = PendingOffsets()
+        """The offsets in open transactions."""
         self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._writing: dict[str, dict[TopicPartition, int]] = {}
-        """How many records of a key are on their way into the log."""
+        """The number of records of each key that are being written."""
 
     def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         """The committed offsets of a group."""
         return self._committed.get(group_id, _NOTHING)
 
     def keys(self, group_id: str) -> list[TopicPartition]:
-        """Partitions for which the log may hold an offset of the group, now or in a moment."""
-        return list(self._committed.get(group_id, {}) | self._writing.get(group_id, {}))
+        """The partitions whose offset of the group is committed, pending or being written."""
+        keys = dict.fromkeys(self._committed.get(group_id, ())) | dict.fromkeys(self.pending.keys(group_id))
+        return list(keys | dict.fromkeys(self._writing.get(group_id, ())))
 
     def groups(self) -> Iterable[str]:
-        """The groups that have offsets, or are about to."""
-        return self._committed.keys() | self._writing.keys()
+        """The groups whose offsets are committed, pending or being written."""
+        return {*self._committed, *self.pending.groups(), *self._writing}
+
+    def is_undecided(self, group_id: str, key: TopicPartition) -> bool:
+        """Whether a commit of this partition is on its way into the log, or in an open transaction."""
+        return key in self._writing.get(group_id, {}) or self.pending.has(group_id, key)
+
+    def may_hold(self, group_id: str, key: TopicPartition) -> bool:
+        """Whether the log may hold an offset of this partition, now or in a moment."""
+        return key in self._committed.get(group_id, _NOTHING) or self.is_undecided(group_id, key)
 
     def is_empty(self, group_id: str) -> bool:
-        """Whether the group has no offsets and nobody is writing any."""
-        return group_id not in self._committed and group_id not in self._writing
+        """Whether the group has no committed or pending offsets, and none that are being written."""
+        return group_id not in self.groups()
 
     def begin_write(self, group_id: str, keys: Iterable[TopicPartition]) -> None:
-        """Records of these keys were handed to the log."""
+        """Note that a record of each of these keys is being written."""
         writing = self._writing.setdefault(group_id, {})
         for key in keys:
             writing[key] = writing.get(key, 0) + 1
 
     def end_write(self, group_id: str, keys: Iterable[TopicPartition]) -> None:
-        """They are committed, or have failed."""
+        """Note that the writes of these keys are committed or have failed."""
         writing = self._writing[group_id]
         for key in keys:
             if writing[key] == 1:
@@ -79,11 +92,18 @@ class Offsets:
             del self._writing[group_id]
 
     def put(self, group_id: str, key: TopicPartition, offset: CommittedOffset) -> None:
-        """A commit is in the log."""
+        """Store an offset whose record is committed."""
         self._committed.setdefault(group_id, {})[key] = offset
+        self.pending.supersede(group_id, key)
+
+    def end_transaction(self, group_id: str, producer_id: int, *, commit: bool) -> None:
+        """Store the group's offsets of a transaction whose marker is committed, or drop them."""
+        for key, offset in self.pending.end(group_id, producer_id, commit=commit):
+            self._committed.setdefault(group_id, {})[key] = offset
 
     def remove(self, group_id: str, key: TopicPartition) -> None:
-        """A tombstone is in the log."""
+        """Remove an offset whose tombstone is committed."""
+        self.pending.remove(group_id, key)
         offsets = self._committed.get(group_id)
         if offsets is not None:
             offsets.pop(key, None)
@@ -91,12 +111,12 @@ class Offsets:
                 del self._committed[group_id]
 
     def forget(self, group_id: str) -> None:
-        """The group is not coordinated here any more."""
+        """Drop the offsets of a group that this broker no longer coordinates."""
+        self.pending.forget(group_id)
         self._committed.pop(group_id, None)
 
     def expired(self, group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:
-        """The partitions whose offsets have outlived their time (`Group.retention_start`)."""
-        writing = self._writing.get(group.group_id, {})
+        """The partitions whose offsets are past their retention (`Group.retention_start`)."""
         expired = []
         for key, offset in self.of_group(group.group_id).items():
             start = group.retention_start(offset.commit_timestamp)
@@ -106,6 +126,6 @@ class Offsets:
                 is_over = now_ms >= offset.expire_timestamp
             else:
                 is_over = now_ms - start >= retention_ms
-            if is_over and key not in writing and not group.is_subscribed(key.topic):
+            if is_over and not self.is_undecided(group.group_id, key) and not group.is_subscribed(key.topic):
                 expired.append(key)
         return expired

@@ -1,14 +1,14 @@
-"""The records of `__consumer_offsets`: what is written there, and what is understood of it.
+"""The format of the records of `__consumer_offsets`.
 
     key                                        value
     int16 1, OffsetCommitKey                   int16 version, OffsetCommitValue; null: the offset is gone
     int16 2, GroupMetadataKey                  int16 version, GroupMetadataValue; null: the group is gone
 
-Written are, as Apache Kafka 4.x does, OffsetCommitValue v4 (v1 where the client set an expiry itself)
-and GroupMetadataValue v3; all versions are read. Key type 0 is 1 as Kafka 0.8 wrote it. Other key types
-belong to groups of the newer protocols (KIP-848, KIP-932): they are left alone. The broker writes offset
-records more often than any other internal record, so that these two are encoded here by hand; a test
-holds them against the codec.
+As Apache Kafka 4.x does, the broker writes OffsetCommitValue v4 (v1 if the client set an expiry) and
+GroupMetadataValue v3; it reads all versions. Key type 0 is how Kafka 0.8 wrote type 1. Those of consumer
+groups are in `kafkapy.groups.consumer.records`. Other key types belong to groups of other protocols (KIP-932,
+KIP-1071) and are ignored. Offset records are the most frequent internal records, so their key and value are
+encoded by hand here; a test compares them with the codec.
 
 Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordSerde.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from kafkapy.groups.consumer.records import CONSUMER_KEY_TYPES, ConsumerGroupKey, decode_consumer_key
 from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset
 from kafkapy.protocol.codec import decode_from, encode
 from kafkapy.protocol.errors import DecodeError
@@ -106,8 +107,8 @@ def encode_group_value(value: GroupMetadataValue) -> bytes:
     return _INT16.pack(GROUP_VALUE_VERSION) + encode(value, GROUP_VALUE_VERSION)
 
 
-def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
-    """What a record is about; None for a kind that is not read here.
+def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | None:
+    """Decode the key of a record; None for a type that is ignored.
 
     Raises:
         DecodeError: it is broken.
@@ -119,6 +120,8 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
     if kind == GROUP_KEY_TYPE:
         group_key, _ = decode_from(GroupMetadataKey, key, 2, 0)
         return GroupKey(group_key.group)
+    if kind in CONSUMER_KEY_TYPES:
+        return decode_consumer_key(kind, key)
     return None
 
 

@@ -1,6 +1,6 @@
 """Classic groups: a leader among their members assigns the partitions.
 
-The coordinator brings the members together. `member.py` and `group.py` hold a group's data and rules.
-`rebalance.py`, `join.py`, `sync.py`, `leave.py` and `sessions.py` are its state machine, without any I/O.
-`metadata.py` is the group as its record has it.
+`member.py` and `group.py` have the data and rules of a group. `rebalance.py`, `join.py`, `sync.py`,
+`leave.py` and `sessions.py` are its state machine, without any I/O. `metadata.py` converts a group to its
+record and back.
 """

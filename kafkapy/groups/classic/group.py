@@ -9,12 +9,11 @@ Empty: no members, at most offsets. PreparingRebalance: members are being collec
 wait. CompletingRebalance: a generation exists, its leader computes the assignment, SyncGroup requests
 wait. Stable: every member has its assignment. Dead: deleted or unloaded; nothing refers to it any more.
 
-A pending member is an id that was handed out (MEMBER_ID_REQUIRED, KIP-394) and has not come back with it
-yet. A static member keeps its place under its group.instance.id while its member id changes (KIP-345).
+A pending member has been assigned an id (MEMBER_ID_REQUIRED, KIP-394) and has not joined with it yet. A
+static member keeps its place by its group.instance.id while its member id changes (KIP-345).
 
-Nothing here does I/O, keeps time or knows who waits. Adding and removing only keeps count of the members that
-wait in JoinGroup. `check()` says what holds between any two events. Source: Apache Kafka's
-ClassicGroup.
+This module does no I/O and has no clock. `check()` asserts the invariants between any two events. Source:
+Apache Kafka's ClassicGroup.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class ClassicGroup(Group):
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.DEAD
         self.state_timestamp: int = now_ms
-        """When the group entered its state, wall clock; -1 where the record on disk does not say."""
+        """The wall clock time at which the group entered its state; -1 if the record on disk has none."""
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -75,17 +74,17 @@ class ClassicGroup(Group):
         self.static_members: dict[str, str] = {}
         """Member id by group.instance.id."""
         self.pending: dict[str, Cancellable] = {}
-        """Ids handed out and not yet used, each with the timer that forgets it."""
+        """The ids of pending members, each with the timer of its expiry."""
         self.pending_sync: set[str] = set()
-        """Members of this generation whose SyncGroup has not come."""
+        """The members of this generation that have not sent SyncGroup yet."""
         self.storing_generation = -1
         """The generation whose assignment is being stored."""
         self.awaiting_join = 0
-        """How many members wait in JoinGroup."""
+        """The number of members that wait in JoinGroup."""
         self.subscribed: frozenset[str] | None = None
-        """Topics that some member of this generation subscribes to; None where that is not known."""
+        """The topics to which members of this generation subscribe; None if they are not known."""
         self.new_member_added = False
-        """Somebody joined during the initial delay, which may then be extended."""
+        """Whether a member joined during the initial delay, which may then be extended."""
         self.join_timer: Cancellable | None = None
         self.sync_timer: Cancellable | None = None
         self._support: Counter[str] = Counter()
@@ -94,7 +93,10 @@ class ClassicGroup(Group):
     # --- members --------------------------------------------------------------------------------------
 
     def add(self, member: Member, reply: JoinReply | None = None) -> None:
-        """Add a member. It waits in JoinGroup if `reply` is given. The first one leads."""
+        """Add a member.
+
+        It waits in JoinGroup if `reply` is given. The first one leads.
+        """
         if not self.members:
             self.protocol_type = member.protocol_type
         if member.group_instance_id is not None:
@@ -108,10 +110,10 @@ class ClassicGroup(Group):
             self.await_join(member, reply)
 
     def remove(self, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
-        """Let a member go.
+        """Remove a member.
 
-        If it led, the oldest of the others leads. If it waits, it is told `error`; a client that is still
-        there then joins again.
+        If it was the leader, the oldest of the others becomes leader. If it waits, it is answered with
+        `error`, and a living client joins again.
         """
         del self.members[member.member_id]
         self._count_protocols(member, -1)
@@ -125,7 +127,10 @@ class ClassicGroup(Group):
         member.answer_sync(SyncGroupResponse(error_code=error))
 
     def replace_static(self, old: Member, member_id: str) -> Member:
-        """Give a static member a new member id. Requests with the old one are fenced."""
+        """Give a static member a new member id.
+
+        Requests with the old one are fenced.
+        """
         new = Member(
             member_id=member_id,
             group_instance_id=old.group_instance_id,
@@ -159,7 +164,7 @@ class ClassicGroup(Group):
     def update(
         self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
-        """Take over what a member says of itself in a new JoinGroup."""
+        """Update a member from its new JoinGroup."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
@@ -167,7 +172,7 @@ class ClassicGroup(Group):
         member.session_timeout_ms = session_timeout_ms
 
     def await_join(self, member: Member, reply: JoinReply) -> None:
-        """Have the member wait for the next generation."""
+        """Let the member wait for the next generation."""
         superseded, member.join_reply = member.join_reply, reply
         if superseded is None:
             self.awaiting_join += 1
@@ -184,7 +189,7 @@ class ClassicGroup(Group):
             reply(response)
 
     def forget_pending(self, member_id: str) -> bool:
-        """Forget an id that was handed out; return whether it was."""
+        """Remove a pending member; return whether there was one with this id."""
         timer = self.pending.pop(member_id, None)
         if timer is None:
             return False
@@ -209,7 +214,7 @@ class ClassicGroup(Group):
             if not self._support[name]:
                 del self._support[name]
 
-    # --- what members have in common ------------------------------------------------------------------
+    # --- common properties of the members -------------------------------------------------------------
 
     def supports(self, protocol_type: str, names: list[str]) -> bool:
         """Whether a member with these protocols can join the others."""
@@ -226,11 +231,11 @@ class ClassicGroup(Group):
         return votes.most_common(1)[0][0]
 
     def has_all_joined(self) -> bool:
-        """Whether every member waits in JoinGroup, and every id that was handed out is used."""
+        """Whether every member waits in JoinGroup, and no member is pending."""
         return self.awaiting_join == len(self.members) and not self.pending
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that a member that waits in JoinGroup leads; False if none waits."""
+        """Make sure that the leader waits in JoinGroup; False if no member waits."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_reply is None:
@@ -254,7 +259,7 @@ class ClassicGroup(Group):
         self.state_timestamp = now_ms
 
     def begin_generation(self, now_ms: int) -> None:
-        """The members that are there make up the next generation."""
+        """Begin the next generation with the present members."""
         self.generation += 1
         self.pending_sync.clear()
         self.new_member_added = False
@@ -297,7 +302,7 @@ class ClassicGroup(Group):
         if generation != self.generation:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
-    # --- what is asked of any group -------------------------------------------------------------------
+    # --- the interface of any group -------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:
@@ -306,11 +311,22 @@ class ClassicGroup(Group):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it has no members and nobody is about to be one."""
+        """Whether the group has neither members nor pending members."""
         return self.state is GroupState.EMPTY and not self.pending
 
-    def validate_offset_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
-        """Let a member commit offsets, or a consumer that manages its partitions itself.
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        version: int | None = None,
+        *,
+        in_transaction: bool = False,
+    ) -> None:
+        """Check that a member may commit offsets, or a consumer that assigns partitions to itself.
+
+        A transaction may commit offsets without naming a member, as its versions before 3 do, and while its
+        member waits for an assignment.
 
         Raises:
             KafkaError: the commit is refused.
@@ -318,21 +334,26 @@ class ClassicGroup(Group):
         if self.state is GroupState.EMPTY and generation < 0:
             return
         if generation < 0 and not member_id and group_instance_id is None:
+            if in_transaction:
+                return
             # While the group has members, only they commit.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         self.require_member(member_id, group_instance_id)
         self.require_generation(generation)
-        if self.state is GroupState.COMPLETING_REBALANCE:
-            # The member has seen the new generation in its JoinGroup answer, but not what it may own in it.
+        if self.state is GroupState.COMPLETING_REBALANCE and not in_transaction:
+            # The member knows the new generation from JoinGroup, but not its assignment in it.
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Accept: members of classic groups do not say who they are."""
+
     def validate_offset_delete(self) -> None:
-        """Raises KafkaError NON_EMPTY_GROUP where members do not say what they read."""
+        """Raise KafkaError NON_EMPTY_GROUP if the members' subscriptions are not known."""
         if self.state is not GroupState.EMPTY and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def validate_delete(self) -> None:
-        """Raises KafkaError NON_EMPTY_GROUP where there are members."""
+        """Raise KafkaError NON_EMPTY_GROUP if the group has members."""
         if self.state is not GroupState.EMPTY:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
@@ -377,7 +398,10 @@ class ClassicGroup(Group):
     # --- answers --------------------------------------------------------------------------------------
 
     def join_response(self, member: Member) -> JoinGroupResponse:
-        """What a member learns of the current generation; the leader also learns of the others."""
+        """The JoinGroup response of a member.
+
+        The leader's also lists the other members.
+        """
         members = []
         if self.leader == member.member_id:
             members = [
@@ -400,7 +424,7 @@ class ClassicGroup(Group):
     # --- invariants -----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check what holds between any two events."""
+        """Assert the invariants that hold between any two events."""
         members = self.members
         state = self.state
         assert (self.leader in members) if members else self.leader is None, "one leader, a member"

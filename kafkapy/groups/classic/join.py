@@ -2,9 +2,9 @@
 
 Without a member id:
 
-- A static member gets an id and joins. It replaces whoever held its group.instance.id.
-- A dynamic member is given an id and told to come back with it (v4+, KIP-394). So a client that gives up
-  leaves no member in the group. In v0-v3 it joins at once.
+- A static member gets an id and joins. It replaces the member with its group.instance.id.
+- A dynamic member gets an id, with which it must join again (v4+, KIP-394). So a client that gives up leaves
+  no member in the group. In v0-v3 it joins at once.
 
 With a member id:
 
@@ -34,13 +34,24 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 
 NO_MEMBER_ID: Final = ""
+MOST_OF_PREFIX: Final = 255
+"""The characters of a client id (or a group.instance.id) with which a member id begins, at most.
+
+A request may bring 32,767. An id that is handed out is kept for a session timeout, whether its client joins
+or not.
+"""
+MOST_PENDING: Final = 20_000
+"""The member ids of a group that are handed out and not used yet, at most: each takes up to 1 KB."""
 _FIRST_VERSION_WITH_REQUIRED_MEMBER_ID: Final = 4
 _FIRST_VERSION_WITH_SKIP_ASSIGNMENT: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """A JoinGroup request and who sent it. Times in milliseconds."""
+    """A JoinGroup request and who sent it.
+
+    Times in milliseconds.
+    """
 
     version: int
     client_id: str
@@ -55,7 +66,7 @@ class Joining:
 
 
 class Joins:
-    """Lets members in."""
+    """Adds members to groups."""
 
     def __init__(self, rebalances: Rebalances, new_id: Callable[[], str]) -> None:
         self._rebalances = rebalances
@@ -82,7 +93,10 @@ class Joins:
             reply(JoinGroupResponse(member_id=joining.member_id, error_code=error.code))
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether group.max.size allows this one. Among members that rejoin, the first stay."""
+        """Whether group.max.size allows this one.
+
+        Among members that rejoin, the first stay.
+        """
         member = group.members.get(member_id)
         if group.state is GroupState.EMPTY:
             return True
@@ -104,9 +118,11 @@ class Joins:
     def _join_new(self, group: ClassicGroup, joining: Joining, reply: JoinReply) -> None:
         instance_id = joining.group_instance_id
         prefix = joining.client_id if instance_id is None else instance_id
-        member_id = f"{prefix}-{self._new_id()}"
+        member_id = f"{prefix[:MOST_OF_PREFIX]}-{self._new_id()}"
         if instance_id is None:
             if joining.version >= _FIRST_VERSION_WITH_REQUIRED_MEMBER_ID:
+                if len(group.pending) >= MOST_PENDING:
+                    raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
                 self._rebalances.add_pending(group, member_id, joining.session_timeout_ms)
                 reply(JoinGroupResponse(member_id=member_id, error_code=ErrorCode.MEMBER_ID_REQUIRED))
             else:

@@ -1,6 +1,6 @@
-"""LeaveGroup: members leave by themselves, or an administrator removes them.
+"""LeaveGroup: a member leaves, or an administrator removes members.
 
-An administrator names static members by their group.instance.id.
+An administrator may name static members by their group.instance.id alone.
 
 Source: Apache Kafka's GroupMetadataManager (classicGroupLeave), KIP-345 (several members at once).
 """
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 def leave(
     rebalances: Rebalances, group: ClassicGroup, identities: Sequence[MemberIdentity]
 ) -> list[MemberResponse]:
-    """Remove these members; one answer each. Together they start one rebalance at most."""
+    """Remove these members, with at most one rebalance, and return an answer for each."""
     answers = []
     members_gone = 0
     for identity in identities:
@@ -40,13 +40,17 @@ def leave(
     if members_gone:
         rebalances.members_left(group, f"members that left: {members_gone}")
     else:
-        # A pending id that is given up may be the last one a rebalance waits for.
+        # The rebalance may have waited only for a pending member id that was removed.
         rebalances.complete_join_if_ready(group)
     return answers
 
 
 def _remove(group: ClassicGroup, identity: MemberIdentity) -> bool:
-    """Remove a member (True) or a pending id (False); raises KafkaError where there is neither."""
+    """Remove a member or a pending member id; return whether it was a member.
+
+    Raises:
+        KafkaError: it is neither.
+    """
     member_id = identity.member_id
     instance_id = identity.group_instance_id
     if member_id == NO_MEMBER_ID and instance_id is not None:

@@ -1,8 +1,8 @@
-"""One member of a group: what its JoinGroup said, its assignment, and its waiting requests.
+"""A member of a classic group: data of its JoinGroup, assignment, waiting requests.
 
 A member waits for at most one JoinGroup and one SyncGroup answer. A client may give up on a request,
-reconnect and try again while the older request still waits. The newer request then takes its place. The older
-one is told REBALANCE_IN_PROGRESS at once, so that no request is left without an answer.
+reconnect and send it again while the older request still waits. The newer request then takes its place, and
+the older one is answered with REBALANCE_IN_PROGRESS at once. So every request gets an answer.
 
 Source: Apache Kafka's ClassicGroupMember.
 """
@@ -21,20 +21,20 @@ from kafkapy.protocol.messages.sync_group import SyncGroupResponse
 JoinReply = Callable[[JoinGroupResponse], None]
 SyncReply = Callable[[SyncGroupResponse], None]
 Protocols = tuple[tuple[str, bytes], ...]
-"""A member's protocols (assignors) with its metadata for each, the preferred one first."""
+"""The protocols (assignors) of a member, each with its metadata; the preferred one is first."""
 
 PROTOCOL_BYTES: Final = 1024
-"""What a protocol takes besides its name and metadata. A member has few protocols."""
+"""The memory that a protocol takes besides its name and metadata."""
 
 
 def protocol_bytes(protocols: Protocols) -> int:
-    """About how many bytes protocols take with their metadata and their objects."""
+    """About how many bytes of memory the protocols take."""
     return sum(PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in protocols)
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A member that has joined. Times in milliseconds."""
+    """A member that has joined."""
 
     member_id: str
     group_instance_id: str | None
@@ -47,13 +47,13 @@ class Member:
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    """Waits in its first JoinGroup and does not know its id: it may be expired although it waits."""
+    """Whether it waits in its first JoinGroup: it does not know its id yet, and may expire."""
     join_reply: JoinReply | None = None
     sync_reply: SyncReply | None = None
     session_deadline: float = 0.0
-    """Monotonic seconds; moved by every sign of life."""
+    """When the session expires, in seconds of the monotonic clock."""
     session_timer: Cancellable | None = None
-    """Armed for `session_deadline` or earlier: then it is armed again for the rest."""
+    """Fires at `session_timer_at`, which may be before the deadline; then it is armed again."""
     session_timer_at: float = 0.0
 
     @property
@@ -62,22 +62,22 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of it waits for the others, which is as good as a heartbeat."""
+        """Whether one of its requests waits for other members; then it need not send heartbeats."""
         return not self.is_new and (self.join_reply is not None or self.sync_reply is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its metadata for the group's protocol."""
+        """The member's metadata for a protocol, which it must support."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         raise AssertionError(f"{self.member_id} does not support {protocol}")
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The candidate it prefers."""
+        """The candidate that the member prefers."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def await_sync(self, reply: SyncReply) -> None:
-        """Remember who waits for this member's assignment."""
+        """Keep `reply` for the assignment; a SyncGroup that already waits is answered."""
         superseded, self.sync_reply = self.sync_reply, reply
         if superseded is not None:
             superseded(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
@@ -91,7 +91,7 @@ class Member:
         return True
 
     def end_session(self) -> None:
-        """Stop watching for signs of life."""
+        """Cancel the session's timer."""
         if self.session_timer is not None:
             self.session_timer.cancel()
             self.session_timer = None

@@ -1,4 +1,4 @@
-"""A classic group to and from its record in `__consumer_offsets` (GroupMetadataValue)."""
+"""Converts a classic group to and from its record (GroupMetadataValue)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkapy.protocol.messages.group_records import GroupMetadataValue, MemberMe
 
 
 def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
-    """The group as it is, its members with these assignments."""
+    """The record of the group as it is now, with these assignments by member id."""
     return GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
@@ -35,10 +35,10 @@ def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Gro
 
 
 def restore_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group that a record describes: Stable if it has members, else Empty.
+    """The group of a record: Stable if it has members, else Empty.
 
     Raises:
-        DecodeError: members without a protocol, or two of one id.
+        DecodeError: there are members without a protocol, or two members with one id.
     """
     group = ClassicGroup(group_id, value.current_state_timestamp)
     group.generation = value.generation

@@ -1,16 +1,16 @@
-"""How a group gets from one generation to the next: the heart of the state machine.
+"""Rebalances: how a group gets from one generation to the next.
 
-1. `prepare`: whatever the reason, the group collects JoinGroup requests. Members that have not rejoined are
-   told REBALANCE_IN_PROGRESS by their next heartbeat, and rejoin. A group that was empty waits
-   group.initial.rebalance.delay.ms for more members. It waits as long again whenever one came, up to the
-   rebalance timeout. Any other group is done as soon as all its members wait, or after the rebalance timeout.
-2. `complete_join`: dynamic members that did not come are removed. The others make up the next generation and
-   get their answers; a leader is among them. If only static members are left and none of them came, the group
-   waits.
-3. SyncGroup (`sync.py`) stores the leader's assignment, and `assign` hands it out. Members that do not ask
-   for theirs within the rebalance timeout are removed (`_expire_sync`), which starts over.
+1. `prepare`: the group collects JoinGroup requests. The other members get REBALANCE_IN_PROGRESS as the answer
+   to their next heartbeat, and rejoin. A group that was empty waits group.initial.rebalance.delay.ms, and as
+   long again if members joined meanwhile, but no longer than the rebalance timeout. Any other group waits
+   until all its members have joined, and no longer than the rebalance timeout.
+2. `complete_join`: dynamic members that did not rejoin are removed. The others are the next generation, and
+   get their answers. One of them is the leader. If only static members are left and none of them has
+   rejoined, the group waits for another rebalance timeout.
+3. `sync.py` stores the leader's assignment, and `assign` gives each member its part. Members that do not send
+   SyncGroup within the rebalance timeout are removed (`_expire_sync`), and the group rebalances again.
 
-Every method leaves `ClassicGroup.check` true. Source: Apache Kafka's GroupMetadataManager (its classicGroup
+`ClassicGroup.check` holds after each method. Source: Apache Kafka's GroupMetadataManager (its classicGroup
 methods).
 """
 
@@ -49,9 +49,9 @@ class Rebalances:
     # --- collecting members ---------------------------------------------------------------------------
 
     def rebalance_or_complete(self, group: ClassicGroup, reason: str) -> None:
-        """Start a rebalance, or complete the one under way if this was the last member missing.
+        """Start a rebalance after a change of members or metadata.
 
-        Called when the members or their metadata changed.
+        If the group is already collecting JoinGroup requests, complete that phase if nobody is missing.
         """
         if group.state is GroupState.PREPARING_REBALANCE:
             self.complete_join_if_ready(group)
@@ -83,7 +83,7 @@ class Rebalances:
             self._arm_join_timer(group)
 
     def complete_join_if_ready(self, group: ClassicGroup) -> None:
-        """Complete the join phase once nobody is missing, but not before an initial delay ends."""
+        """Complete the join phase if nobody is missing and no initial delay is running."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
             and group.previous_state is not GroupState.EMPTY
@@ -92,7 +92,7 @@ class Rebalances:
             self.complete_join(group)
 
     def complete_join(self, group: ClassicGroup) -> None:
-        """Go on with the members that came."""
+        """Begin the next generation with the members that have joined."""
         group.cancel_join_timer()
         missing = [
             member for member in group.members.values() if member.join_reply is None and not member.is_static
@@ -104,7 +104,7 @@ class Rebalances:
                 "Group %s: %d members did not rejoin in time", shortened(group.group_id), len(missing)
             )
         if group.members and not group.elect_joined_leader():
-            # Static members that asked for no time at all must not make this a busy loop.
+            # Without a minimum, static members with a rebalance timeout of 0 would make this a busy loop.
             self._arm_join_timer(group, MIN_STATIC_WAIT_MS)
             return
         group.begin_generation(self.clock.now_ms())
@@ -148,7 +148,7 @@ class Rebalances:
     # --- handing out assignments ----------------------------------------------------------------------
 
     def assign(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-        """The leader's assignment is stored: the group is stable."""
+        """Make the group stable and answer its members, after the leader's assignment was stored."""
         group.transition(GroupState.STABLE, self.clock.now_ms())
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
@@ -160,12 +160,15 @@ class Rebalances:
             self._answer_sync(group, member, response)
 
     def fail_assignment(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """The leader's assignment cannot be stored: members that wait are told, and rejoin."""
+        """Rebalance again because the leader's assignment could not be stored.
+
+        Members that wait for it are answered with `error`.
+        """
         self._end_sync(group, error)
         self.prepare(group, f"the assignment could not be stored: {error.name}")
 
     def received_sync(self, group: ClassicGroup, member: Member) -> None:
-        """A member of this generation has asked for its assignment."""
+        """Note that a member of this generation has sent SyncGroup."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             group.cancel_sync_timer()
@@ -188,14 +191,14 @@ class Rebalances:
     # --- members who go -------------------------------------------------------------------------------
 
     def members_left(self, group: ClassicGroup, reason: str) -> None:
-        """Members have been removed: have the others share the partitions out anew."""
+        """Rebalance after members were removed, unless the group is already rebalancing."""
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             self.prepare(group, reason)
         else:
             self.complete_join_if_ready(group)
 
     def add_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-        """Hand out a member id and expect it back within `timeout_ms`."""
+        """Remember a new member id, with which the client must join within `timeout_ms`."""
         group.pending[member_id] = self.timers.call_later(
             timeout_ms / 1000, lambda: self._expire_pending(group, member_id)
         )

@@ -1,12 +1,12 @@
 """Sessions: a member that is silent for its session timeout is removed from its group.
 
-Every heartbeat, commit and answered request moves the member's deadline. That is all a sign of life costs:
-the timer stays where it is, and when it fires early, it is armed again for the rest. 10,000 members that send
-heartbeats keep 10,000 timers, not one for every heartbeat of the last 45 seconds.
+Every heartbeat, commit and answered request moves the member's deadline, but not its timer. If the timer
+fires before the deadline, it is armed again for the rest. So 10,000 members have 10,000 timers, not one for
+each heartbeat of the last 45 seconds.
 
-A member that waits in JoinGroup or SyncGroup cannot send heartbeats and is not expected to. Its session is
-watched again when it gets its answer. A new member may wait for a limited time only, since it may be a client
-that gave up and tried again under another id.
+A member that waits in JoinGroup or SyncGroup cannot send heartbeats, and does not expire. Its session starts
+again when it gets its answer. A new member is different: it may expire while it waits, because its client may
+have given up and joined again under another id.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkapy.groups.classic.member import Member
 from kafkapy.process.clock import Clock
 
 CLOSE_ENOUGH: Final = 0.001
-"""Seconds by which a timer may come early."""
+"""The seconds by which a timer may fire early."""
 
 
 class Sessions:
@@ -33,7 +33,7 @@ class Sessions:
         """Called for a member that has been silent for too long, while it is still in its group."""
 
     def touch(self, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
-        """A sign of life: the member has its session timeout, or `timeout_ms`, from now."""
+        """Let the member's session expire its session timeout, or `timeout_ms`, from now."""
         timeout = (member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         deadline = self._clock.monotonic() + timeout
         member.session_deadline = deadline

@@ -1,7 +1,7 @@
-"""Where a classic group's metadata is kept, as its state machine sees it.
+"""The interface through which the state machine stores a classic group's metadata.
 
-It is an argument, so that a test can fail any write. A reply or a `done` that is called back must not call
-into the state machine again.
+It is an argument of the state machine, so that tests can let any write fail. Replies and `done` must not call
+the state machine.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kafkapy.groups.classic.group import ClassicGroup
 
 
 class GroupStore(Protocol):
-    """Where a group's metadata is kept."""
+    """Stores the metadata of groups."""
 
     def store_group(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
-        """Write the group as it is now, its members with these assignments.
+        """Write the group as it is now, with these assignments by member id.
 
-        `done` is called once the record is durable or has failed, possibly before this returns.
+        `done` is called when the record is committed or its write has failed, possibly before this returns.
         """
         ...

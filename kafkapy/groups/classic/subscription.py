@@ -16,19 +16,25 @@ from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+MOST_TOPICS: Final = 20_000
+"""The most topics that are read for one group: that takes some ten milliseconds."""
 _VERSION_SIZE: Final = 2
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Every topic in these; None when one cannot be read.
+    """Every topic in these; None when one cannot be read, or they are too many.
 
-    Some clients put something else there.
+    Some clients put something else there. More than MOST_TOPICS would hold the event loop.
     """
     topics: set[str] = set()
+    left = MOST_TOPICS
     for metadata in subscriptions:
         try:
-            subscription, _ = decode_from(ConsumerProtocolSubscription, metadata, _VERSION_SIZE, 0)
+            subscription, _ = decode_from(
+                ConsumerProtocolSubscription, metadata, _VERSION_SIZE, 0, budget=left
+            )
         except DecodeError:
             return None
+        left -= len(subscription.topics)
         topics.update(subscription.topics)
     return frozenset(topics)

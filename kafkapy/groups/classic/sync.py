@@ -1,9 +1,9 @@
-"""SyncGroup: the leader brings the assignments, and members ask for theirs.
+"""SyncGroup: the leader sends the assignments, and each member asks for its own.
 
-The assignment is stored before anybody gets it, so that a coordinator that restarts knows what it has handed
-out. If the group went on to another rebalance meanwhile, the assignment is of no use any more. A member that
-the leader forgot gets an empty assignment. In a stable group a member is told its assignment again: it may
-have missed the answer, or may be a static member that has come back.
+The assignments are stored before any member gets one, so that they are known after a restart. If the group
+starts another rebalance meanwhile, the assignments are dropped. A member that the leader left out gets an
+empty assignment. A member of a stable group gets its assignment again: it may have missed the answer, or may
+be a static member that has returned.
 
 Source: Apache Kafka's GroupMetadataManager (classicGroupSync).
 """
@@ -20,7 +20,7 @@ from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 
 
 class Syncs:
-    """Brings members and assignments together."""
+    """Handles SyncGroup requests."""
 
     def __init__(self, rebalances: Rebalances) -> None:
         self._rebalances = rebalances
@@ -56,7 +56,8 @@ class Syncs:
             self._store(group, {member_id: given.get(member_id, b"") for member_id in group.members})
 
     def _store(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-        # A leader that asks again meanwhile waits for this one: what is stored last is what is handed out.
+        # If the leader sends SyncGroup again meanwhile, it waits for this write. So the assignments that are
+        # stored last are those that members get.
         generation = group.storing_generation = group.generation
 
         def stored(error: ErrorCode) -> None:

@@ -1,0 +1,39 @@
+"""How long a client waits for the commit of a record.
+
+The coordinator waits for each commit without a limit, since its state must follow the log. Only the answer to
+the client has a limit. Without a cluster there is none: a commit waits for this broker's disk alone.
+"""
+
+from __future__ import annotations
+
+from kafkapy.coordination.timers import Timers
+from kafkapy.coordination.topic_log import Done
+from kafkapy.protocol.errors import ErrorCode
+
+
+class CommitDeadlines:
+    """Answers clients that have waited too long."""
+
+    def __init__(self, timers: Timers, seconds: float | None) -> None:
+        """`seconds` is the limit, or None for no limit."""
+        self._timers = timers
+        self._seconds = seconds
+
+    def limit(self, done: Done) -> Done:
+        """`done`, called with REQUEST_TIMED_OUT if the result is not known in time.
+
+        The result is dropped then.
+        """
+        if self._seconds is None:
+            return done
+        is_answered = False
+
+        def once(error: ErrorCode) -> None:
+            nonlocal is_answered
+            if not is_answered:
+                is_answered = True
+                timer.cancel()
+                done(error)
+
+        timer = self._timers.call_later(self._seconds, lambda: once(ErrorCode.REQUEST_TIMED_OUT))
+        return once

@@ -1,0 +1,490 @@
+"""The consumer groups of a coordinator, among its other groups.
+
+Each request is given to the state machine, and its records are written to the log. A member that joins with
+ConsumerGroupHeartbeat makes a group a consumer group, and so the last one that goes makes it a classic group
+(`conversion.py`). What takes long is done in a worker thread: matching regular expressions, and large target
+assignments. Its result counts only if it still fits the group.
+
+A method returns a future if the request must wait, and otherwise the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+from kafkapy.assignors import AssignorError
+from kafkapy.coordination.answer import Answer
+from kafkapy.coordination.commit_deadlines import CommitDeadlines
+from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue
+from kafkapy.coordination.timers import Timers
+from kafkapy.coordination.topic_log import Done
+from kafkapy.groups.classic.group import ClassicGroup, GroupState
+from kafkapy.groups.classic.join import NO_MEMBER_ID, Joining
+from kafkapy.groups.classic.metadata import group_metadata
+from kafkapy.groups.classic.rebalance import Rebalances
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.consumer.classic_members import ClassicMembers
+from kafkapy.groups.consumer.conversion import classic_group_of, consumer_group_of, require_upgrade
+from kafkapy.groups.consumer.departures import may_downgrade, remove_members
+from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client, Heartbeats
+from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState
+from kafkapy.groups.consumer.progress import Progress
+from kafkapy.groups.consumer.records import Change, encode_change
+from kafkapy.groups.consumer.regex import matching_topics
+from kafkapy.groups.consumer.regex_refresh import RegexRefresh
+from kafkapy.groups.consumer.target import TargetRequest, load_assignors
+from kafkapy.groups.consumer.timeouts import Timeout
+from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.consumer.transition import Transition
+from kafkapy.groups.consumer.writes import ConsumerGroupWrites
+from kafkapy.groups.group import Group
+from kafkapy.groups.loading import LoadedPartition
+from kafkapy.groups.records import encode_group_key, encode_group_value
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.process.clock import Clock
+from kafkapy.process.log_text import shortened
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
+from kafkapy.protocol.messages.join_group import JoinGroupResponse
+from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
+from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafkapy.protocol.types import random_uuid, uuid_to_text
+
+logger = logging.getLogger(__name__)
+
+
+def _random_member_id() -> str:
+    return uuid_to_text(random_uuid())
+
+
+class ConsumerGroups:
+    """Those groups of a coordinator that are consumer groups, among all its groups."""
+
+    def __init__(
+        self,
+        groups: dict[str, Group],
+        config: GroupConfig,
+        clock: Clock,
+        timers: Timers,
+        *,
+        runtime: CoordinatorRuntime[LoadedPartition],
+        deadlines: CommitDeadlines,
+        rebalances: Rebalances,
+        blocking: Callable[..., Awaitable[Any]],
+        new_id: Callable[[], str] = _random_member_id,
+    ) -> None:
+        """`groups` are all groups of the coordinator.
+
+        `rebalances` are those of its classic groups. `blocking(call, *args)` runs a long call in a worker
+        thread.
+
+        Raises:
+            ValueError: an assignor cannot be loaded.
+        """
+        self._groups = groups
+        self._config = config
+        self._clock = clock
+        self._rebalances = rebalances
+        self._blocking = blocking
+        self._new_id = new_id
+        self._writes = ConsumerGroupWrites(runtime, deadlines)
+        self._progress = Progress(
+            config,
+            clock,
+            timers,
+            load_assignors(config.consumer_assignors),
+            expired=self._expired,
+            compute_later=self._compute_later,
+        )
+        self._progress.topics = TopicsView(MetadataImage())
+        self._refresh = RegexRefresh(self._progress, self._resolve_later)
+        self._heartbeats = Heartbeats(self._progress, self._refresh)
+        self._classic = ClassicMembers(self._progress, self._refresh)
+        self._computing: set[str] = set()
+        """The groups whose target assignment is being computed in a worker thread."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def default_assignor(self) -> str:
+        """The assignor of a group whose members do not ask for one."""
+        return next(iter(self._progress.assignors))
+
+    @property
+    def topics(self) -> TopicsView:
+        """The topics, as of the last change of the metadata."""
+        return self._progress.topics
+
+    def stop(self) -> None:
+        """Give up what is being computed."""
+        for task in self._tasks:
+            task.cancel()
+
+    # --- the metadata and the log ---------------------------------------------------------------------
+
+    def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Have groups look at their topics again, if these have changed."""
+        self._progress.topics = TopicsView(new, self._progress.topics)
+        changed = new.changed_topics(old)
+        if not changed:
+            return
+        if any(name not in old.topics for name in changed):
+            self._refresh.new_topics_version = self._clock.now_ms()
+        names = frozenset(changed)
+        for group in self._groups.values():
+            if isinstance(group, ConsumerGroup) and not group.subscribed_topics().isdisjoint(names):
+                group.refresh_deadline_ms = 0
+
+    def install(self, group_id: str, changes: Iterable[Change]) -> None:
+        """Add a group whose records were loaded, and expect its members' heartbeats."""
+        group = ConsumerGroup(group_id)
+        for change in changes:
+            group.replay(change)
+        self._groups[group_id] = group
+        for member in group.members.values():
+            self._progress.expect_heartbeat(group, member)
+            if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
+                self._progress.expect(group, member.member_id, Timeout.REBALANCE, member.rebalance_timeout_ms)
+
+    # --- members that use the consumer protocol -------------------------------------------------------
+
+    def require_valid(self, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+        """Raise KafkaError if a ConsumerGroupHeartbeat makes no sense, whatever the group."""
+        self._heartbeats.require_valid(request, version)
+
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client
+    ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
+        """ConsumerGroupHeartbeat.
+
+        Raises:
+            KafkaError: it is refused.
+        """
+        if request.member_epoch < JOIN_EPOCH:
+            return self._leave(request)
+        request.member_id = request.member_id or self._new_id()
+        found = self._groups.get(request.group_id)
+        group, first = self._group_to_join(found, request)
+        transition = Transition(group)
+        try:
+            response = self._heartbeats.heartbeat(transition, request, client)
+        except BaseException:
+            transition.undo()
+            raise
+        answer = Answer[ConsumerGroupHeartbeatResponse]()
+
+        def done(error: ErrorCode) -> None:
+            answer(ConsumerGroupHeartbeatResponse(error_code=error) if error else response)
+
+        self._commit(transition, done, first=first, replaced=found)
+        return answer.result()
+
+    def _group_to_join(
+        self, found: Group | None, request: ConsumerGroupHeartbeatRequest
+    ) -> tuple[ConsumerGroup, Sequence[KeyValue]]:
+        """The group of a heartbeat, and the records that make it a consumer group.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND.
+        """
+        group_id = request.group_id
+        if isinstance(found, ConsumerGroup):
+            return found, ()
+        if request.member_epoch != JOIN_EPOCH:
+            if found is None:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+            raise _no_consumer_group(group_id)
+        if found is None:
+            return ConsumerGroup(group_id), ()
+        tombstones = tuple((key, None) for key in found.tombstone_keys())
+        if not isinstance(found, ClassicGroup):
+            raise _no_consumer_group(group_id)
+        if found.state is GroupState.EMPTY:
+            return ConsumerGroup(group_id), tombstones
+        require_upgrade(found, self._config)
+        group, changes = consumer_group_of(found, self.topics)
+        return group, (*tombstones, *map(encode_change, changes))
+
+    def _leave(
+        self, request: ConsumerGroupHeartbeatRequest
+    ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
+        group = self.require_group(request.group_id)
+        member = self._heartbeats.leaving(group, request)
+        answer = Answer[ConsumerGroupHeartbeatResponse]()
+
+        def done(error: ErrorCode) -> None:
+            answer(
+                ConsumerGroupHeartbeatResponse(error_code=error)
+                if error
+                else ConsumerGroupHeartbeatResponse(
+                    member_id=request.member_id, member_epoch=request.member_epoch
+                )
+            )
+
+        who = shortened(member.member_id)
+        if request.member_epoch == STATIC_LEAVE_EPOCH:
+            logger.info("Group %s: static member %s leaves for now", shortened(group.group_id), who)
+            transition = Transition(group)
+            self._heartbeats.leave_for_now(transition, member)
+            self._commit(transition, done)
+        else:
+            logger.info("Group %s: member %s leaves", shortened(group.group_id), who)
+            self._remove(group, (member.member_id,), done)
+        return answer.result()
+
+    def require_group(self, group_id: str) -> ConsumerGroup:
+        """The consumer group of this id; raises KafkaError GROUP_ID_NOT_FOUND."""
+        group = self._groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, ConsumerGroup):
+            raise _no_consumer_group(group_id)
+        return group
+
+    # --- members that use the classic protocol --------------------------------------------------------
+
+    def join(
+        self, group: ConsumerGroup, joining: Joining
+    ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
+        """JoinGroup, to a group with members.
+
+        Raises:
+            KafkaError: it is refused.
+        """
+        if not (self._config.upgrades or self._config.downgrades):
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        self._classic.require_joinable(group, joining)
+        member_id = joining.member_id or self._new_id()
+        if self._classic.needs_id(joining):
+            return JoinGroupResponse(member_id=member_id, error_code=ErrorCode.MEMBER_ID_REQUIRED)
+        existing = group.static_member(joining.group_instance_id)
+        downgrades = (
+            existing is not None
+            and existing.classic is None
+            and joining.member_id == NO_MEMBER_ID
+            and may_downgrade(group, self._config, without=(existing.member_id,), more=1)
+        )
+        transition = Transition(group)
+        classic: ClassicGroup | None = None
+        try:
+            member, changed = self._classic.join(transition, joining, member_id, assigns=not downgrades)
+            if downgrades:
+                now = self._clock.now_ms()
+                classic = classic_group_of(group, self.topics, without=(), now_ms=now)
+        except BaseException:
+            transition.undo()
+            raise
+        answer = Answer[JoinGroupResponse]()
+
+        def done(error: ErrorCode) -> None:
+            refused = JoinGroupResponse(member_id=member_id, error_code=error)
+            answer(refused if error else self._classic.join_response(member))
+
+        if classic is not None:
+            reason = "a static member with another subscription came back" if changed else None
+            self._downgrade(group, classic, done, transition, reason)
+        else:
+            transition.afterwards(lambda: self._classic.joined(group, member))
+            self._commit(transition, done)
+        return answer.result()
+
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> SyncGroupResponse:
+        """SyncGroup; raises KafkaError."""
+        return self._classic.sync(group, request)
+
+    def classic_heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
+        """Heartbeat; raises KafkaError."""
+        return self._classic.heartbeat(group, request)
+
+    def leave(self, group: ConsumerGroup, identities: Sequence[MemberIdentity]) -> list[MemberResponse]:
+        """LeaveGroup, one answer for each."""
+        answers, leaving = [], []
+        for identity in identities:
+            answer = MemberResponse(
+                member_id=identity.member_id, group_instance_id=identity.group_instance_id
+            )
+            try:
+                member = self._classic.leaving(group, identity)
+            except KafkaError as error:
+                answer.error_code = error.code
+            else:
+                answer.member_id = member.member_id
+                leaving.append(member.member_id)
+            answers.append(answer)
+        if leaving:
+            self._remove(group, tuple(dict.fromkeys(leaving)), _ignore)
+        return answers
+
+    # --- members that go ------------------------------------------------------------------------------
+
+    def _expired(self, group: ConsumerGroup, member_id: str, timeout: Timeout) -> None:
+        member = group.members.get(member_id)
+        if self._groups.get(group.group_id) is not group or member is None:
+            return
+        if timeout is Timeout.REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            return
+        who = shortened(member_id)
+        logger.info("Group %s: member %s is fenced: %s", shortened(group.group_id), who, timeout.value)
+        self._remove(group, (member_id,), lambda error: self._not_removed(group, member, error))
+
+    def _not_removed(self, group: ConsumerGroup, member: ConsumerMember, error: ErrorCode) -> None:
+        """Try again later to remove a member that is late, if the log refused it."""
+        if error and group.members.get(member.member_id) is member:
+            self._progress.expect_heartbeat(group, member)
+
+    def _remove(self, group: ConsumerGroup, member_ids: Collection[str], done: Done) -> None:
+        """Remove members, at least one."""
+        if may_downgrade(group, self._config, without=member_ids):
+            now = self._clock.now_ms()
+            try:
+                classic = classic_group_of(group, self.topics, without=member_ids, now_ms=now)
+            except KafkaError as error:
+                done(error.code)
+                return
+            self._downgrade(group, classic, done, None, "its last member with the consumer protocol went")
+            return
+        transition = Transition(group)
+        remove_members(transition, self._progress, member_ids)
+        self._commit(transition, done)
+
+    def _downgrade(
+        self,
+        group: ConsumerGroup,
+        classic: ClassicGroup,
+        done: Done,
+        transition: Transition | None,
+        rebalance_reason: str | None,
+    ) -> None:
+        """Replace a consumer group by a classic one, after the changes of `transition`.
+
+        If it rebalances at once, it is stored without members: a coordinator that took over meanwhile would
+        find a stable group, whose members never get the partitions of the one that went. (Apache Kafka stores
+        the members.) Then they join anew.
+        """
+        assignments = {member_id: member.assignment for member_id, member in classic.members.items()}
+        changes = (*(transition.changes if transition is not None else ()), *group.tombstones())
+        metadata = group_metadata(classic, assignments)
+        if rebalance_reason is not None:
+            metadata.members, metadata.leader, metadata.protocol = [], None, None
+        value = encode_group_value(metadata)
+
+        def accepted() -> None:
+            self._groups[group.group_id] = classic
+            group.close(ErrorCode.NONE, self._clock.now_ms())
+            for member in classic.members.values():
+                self._rebalances.sessions.touch(classic, member)
+            logger.info("Group %s is a classic group now", shortened(group.group_id))
+            if rebalance_reason is not None:
+                self._rebalances.prepare(classic, rebalance_reason)
+
+        self._writes.write(
+            group.group_id,
+            [*map(encode_change, changes), (encode_group_key(group.group_id), value)],
+            accepted=accepted,
+            refused=transition.undo if transition is not None else _nothing,
+            done=done,
+        )
+
+    # --- writes ---------------------------------------------------------------------------------------
+
+    def _commit(
+        self,
+        transition: Transition,
+        done: Done,
+        *,
+        first: Sequence[KeyValue] = (),
+        replaced: Group | None = None,
+    ) -> None:
+        """Write the records of `transition` after `first`; the group takes the place of `replaced`."""
+        group = transition.group
+
+        def accepted() -> None:
+            if self._groups.get(group.group_id) is not group:
+                self._groups[group.group_id] = group
+                if replaced is not None:
+                    replaced.close(ErrorCode.REBALANCE_IN_PROGRESS, self._clock.now_ms())
+                    logger.info("Group %s is a consumer group now", shortened(group.group_id))
+                for member in group.members.values():
+                    if member.classic is not None:
+                        self._progress.expect_heartbeat(group, member)
+            transition.accepted()
+
+        self._writes.write(
+            group.group_id,
+            [*first, *map(encode_change, transition.changes)],
+            accepted=accepted,
+            refused=transition.undo,
+            done=done,
+        )
+
+    # --- what takes long ------------------------------------------------------------------------------
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _resolve_later(self, group: ConsumerGroup, regexes: Collection[str]) -> None:
+        self._start(self._resolve(group, regexes))
+
+    async def _resolve(self, group: ConsumerGroup, regexes: Collection[str]) -> None:
+        """Look for the topics of regular expressions."""
+        now = self._clock.now_ms()
+        found: Mapping[str, frozenset[str]]
+        try:
+            found = await self._blocking(matching_topics, regexes, tuple(self.topics.names))
+        except Exception:
+            logger.exception("Group %s: its regular expressions failed", shortened(group.group_id))
+            self._refresh.failed(group.group_id)
+            return
+        if self._groups.get(group.group_id) is not group:
+            self._refresh.failed(group.group_id)
+            return
+        transition = Transition(group)
+        self._refresh.resolved(transition, found, started_ms=now, version=now)
+        self._commit(transition, _ignore)
+
+    def _compute_later(self, group: ConsumerGroup, request: TargetRequest) -> None:
+        if group.group_id not in self._computing:
+            self._computing.add(group.group_id)
+            self._start(self._compute(group, request))
+
+    async def _compute(self, group: ConsumerGroup, request: TargetRequest) -> None:
+        """Compute a target assignment, and take it if the group is still the same."""
+        try:
+            targets = await self._blocking(request.compute)
+        except AssignorError as error:
+            logger.error(
+                "Group %s: no target assignment for epoch %d: %s",
+                *(shortened(group.group_id), request.epoch, error),
+            )
+            return
+        finally:
+            self._computing.discard(group.group_id)
+        if (
+            self._groups.get(group.group_id) is group
+            and group.epoch == request.epoch > group.assignment_epoch
+            and group.members.keys() == request.group.members.keys()
+        ):
+            transition = Transition(group)
+            self._progress.assign(transition, request, targets)
+            self._commit(transition, _ignore)
+
+
+def _no_consumer_group(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+
+
+def _ignore(error: ErrorCode) -> None:
+    """Ignore the error: a later event does it again."""
+
+
+def _nothing() -> None:
+    """Do nothing: there is nothing to undo."""

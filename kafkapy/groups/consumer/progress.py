@@ -1,0 +1,177 @@
+"""What the events of a consumer group have in common: epochs, targets, reconciliation.
+
+The group epoch rises when members, subscriptions or topics change. A target assignment is computed for it,
+but no sooner than consumer.assignment.interval.ms after the last one, so that members that come together
+cause one rebalance. A heartbeat after that time does it. A target that takes long, or that an assignor of the
+operator computes, is computed in a worker thread. Until it is there, members follow the last one.
+
+Source: Apache Kafka's GroupMetadataManager (updateSubscriptionMetadata, updateTargetAssignment,
+maybeReconcile), KIP-1263.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from kafkapy.assignors import Assignor, AssignorError
+from kafkapy.coordination.timers import Timers
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.consumer import records
+from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.member import ConsumerMember, MemberState
+from kafkapy.groups.consumer.reconciliation import Reconciliation
+from kafkapy.groups.consumer.records import Target
+from kafkapy.groups.consumer.target import TargetRequest, target_changes, target_request
+from kafkapy.groups.consumer.timeouts import Timeout
+from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.consumer.transition import Transition
+from kafkapy.process.clock import Clock
+from kafkapy.process.log_text import shortened
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
+
+METADATA_REFRESH_MS: Final = 2**31 - 1
+"""When the topics are looked at again if nobody reports a change: as good as never."""
+
+logger = logging.getLogger(__name__)
+
+Expired = Callable[[ConsumerGroup, str, Timeout], object]
+"""Called when a member is late with something."""
+
+
+class Progress:
+    """Moves consumer groups from epoch to epoch."""
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        clock: Clock,
+        timers: Timers,
+        assignors: Mapping[str, Assignor],
+        *,
+        expired: Expired,
+        compute_later: Callable[[ConsumerGroup, TargetRequest], None],
+    ) -> None:
+        """`compute_later` computes a target in a worker thread, and calls `assign` with it."""
+        self.config = config
+        self.clock = clock
+        self.assignors = assignors
+        self.topics: TopicsView
+        self._timers = timers
+        self._expired = expired
+        self._compute_later = compute_later
+
+    # --- settings -------------------------------------------------------------------------------------
+
+    def setting(self, group_id: str, name: str) -> int:
+        """A setting of the group, such as session.timeout.ms.
+
+        Where the group has none, it is the broker's.
+        """
+        own = self.topics.image.group_configs.get(group_id, {}).get(f"consumer.{name}")
+        return self.config.consumer_setting(name) if own is None else int(own)
+
+    # --- epochs ---------------------------------------------------------------------------------------
+
+    def update_epoch(self, transition: Transition, *, bump: bool) -> None:
+        """Raise the group epoch if `bump`, or if the subscribed topics have changed."""
+        group, now = transition.group, self.clock.now_ms()
+        if not bump and now < group.refresh_deadline_ms:
+            return
+        found = self.topics.hash(group.subscribed_topics())
+        deadline = group.refresh_deadline_ms
+        if bump or found != group.metadata_hash:
+            transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))
+            logger.info("Group %s has epoch %d", shortened(group.group_id), group.epoch)
+        group.refresh_deadline_ms = now + METADATA_REFRESH_MS
+        if group.partition_metadata is not None:
+            transition.apply(records.partition_metadata_gone(group.group_id))
+        transition.on_undo(lambda: setattr(group, "refresh_deadline_ms", deadline))
+
+    def update_target(self, transition: Transition) -> None:
+        """Compute the target assignment of the group epoch, if it is time to.
+
+        Raises:
+            KafkaError: there is none.
+        """
+        group, now = transition.group, self.clock.now_ms()
+        if group.epoch <= group.assignment_epoch:
+            return
+        interval = self.setting(group.group_id, "assignment.interval.ms")
+        if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
+            return
+        request = target_request(group, self.topics, self.assignors)
+        if not request.is_quick:
+            transition.afterwards(lambda: self._compute_later(group, request))
+            return
+        try:
+            targets = request.compute()
+        except AssignorError as error:
+            message = f"Failed to compute a new target assignment for epoch {request.epoch}: {error}"
+            logger.error("Group %s: %s", shortened(group.group_id), message)
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message) from None
+        self.assign(transition, request, targets)
+
+    def assign(self, transition: Transition, request: TargetRequest, targets: Mapping[str, Target]) -> None:
+        """Make this the group's target assignment."""
+        group = transition.group
+        transition.apply_all(target_changes(group, targets))
+        transition.apply(records.assignment_epoch(group.group_id, request.epoch, self.clock.now_ms()))
+
+    # --- members --------------------------------------------------------------------------------------
+
+    def reconcile(
+        self,
+        transition: Transition,
+        member_id: str,
+        owned: Sequence[TopicPartitions] | None,
+        *,
+        subscription_changed: bool,
+    ) -> ConsumerMember:
+        """Move a member towards its target assignment; return the member as it is then."""
+        group = transition.group
+        member = group.members[member_id]
+        if not subscription_changed and member.is_reconciled_to(group.assignment_epoch):
+            return member
+        updated = Reconciliation(
+            member,
+            target_epoch=group.assignment_epoch,
+            target=group.target(member_id),
+            subscribed=self.topics.ids(group.topics_of(member)),
+            is_owned=group.is_owned,
+            owned=owned,
+        ).next(subscription_changed=subscription_changed)
+        if updated == member:
+            return member
+        transition.apply(records.current_assignment(group.group_id, updated))
+        if updated.classic is None:
+            if updated.state is MemberState.UNREVOKED_PARTITIONS:
+                transition.afterwards(
+                    lambda: self.expect(group, member_id, Timeout.REBALANCE, updated.rebalance_timeout_ms)
+                )
+            else:
+                transition.afterwards(lambda: group.timers.cancel(member_id, Timeout.REBALANCE))
+        return updated
+
+    # --- deadlines ------------------------------------------------------------------------------------
+
+    def expect(self, group: ConsumerGroup, member_id: str, timeout: Timeout, ms: int) -> None:
+        """Expect something of a member within `ms` milliseconds from now."""
+        group.timers.set(
+            member_id,
+            timeout,
+            ms,
+            lambda: self._expired(group, member_id, timeout),
+            clock=self.clock,
+            timers=self._timers,
+        )
+
+    def expect_heartbeat(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+        """Expect a member's next heartbeat within its session timeout."""
+        if member.classic is None:
+            ms = self.setting(group.group_id, "session.timeout.ms")
+        else:
+            ms = member.classic.session_timeout_ms
+        self.expect(group, member.member_id, Timeout.SESSION, ms)

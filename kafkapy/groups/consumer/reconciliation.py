@@ -1,0 +1,126 @@
+"""Moves a member towards its target assignment, one step for each heartbeat.
+
+1. Partitions that are not in the target, or whose topic the member no longer subscribes to, must be given up.
+   While the client still has some of them, the member stays at its epoch (UNREVOKED_PARTITIONS).
+2. After that the member takes the epoch of the target, and those partitions of it that nobody else has.
+3. While others have some of them, it waits for these (UNRELEASED_PARTITIONS).
+
+Source: Apache Kafka's CurrentAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from kafkapy.groups.consumer.member import ConsumerMember, MemberState, Partitions
+from kafkapy.groups.consumer.records import Target
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
+from kafkapy.protocol.types import Uuid
+
+
+class Reconciliation:
+    """The next step of one member."""
+
+    def __init__(
+        self,
+        member: ConsumerMember,
+        *,
+        target_epoch: int,
+        target: Target,
+        subscribed: Collection[Uuid],
+        is_owned: Callable[[Uuid, int], bool],
+        owned: Sequence[TopicPartitions] | None,
+    ) -> None:
+        """`subscribed` are the topics that the member subscribes to.
+
+        `is_owned` says whether a member has a partition. `owned` is what the client says it has, or None if
+        it does not say.
+        """
+        self._member = member
+        self._target_epoch = target_epoch
+        self._target = target
+        self._subscribed = subscribed
+        self._is_owned = is_owned
+        self._owned = owned
+
+    def next(self, *, subscription_changed: bool) -> ConsumerMember:
+        """The member after the step: the same object if there is none.
+
+        Raises:
+            KafkaError: FENCED_MEMBER_EPOCH, the member has to start again.
+        """
+        member = self._member
+        if member.state is MemberState.STABLE and member.epoch == self._target_epoch:
+            return self._without_unsubscribed() if subscription_changed else member
+        if member.state is MemberState.UNREVOKED_PARTITIONS and self._still_has(member.revoking):
+            return self._without_unsubscribed() if subscription_changed else member
+        if member.state is MemberState.UNKNOWN and (self._owned is None or self._owned):
+            raise KafkaError(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                "The consumer group member is in a unknown state. "
+                "The member must abandon all its partitions and rejoin.",
+            )
+        return self._towards_target()
+
+    def _still_has(self, partitions: Partitions) -> bool:
+        """Whether the client has any of these, as far as it is known."""
+        return self._owned is None or any(
+            partition in partitions.get(topic.topic_id, ())
+            for topic in self._owned
+            for partition in topic.partitions
+        )
+
+    def _without_unsubscribed(self) -> ConsumerMember:
+        """The member without the topics that it no longer subscribes to."""
+        member = self._member
+        gone = [topic for topic in member.assigned if topic not in self._subscribed]
+        if not gone:
+            return member
+        kept = {topic: epochs for topic, epochs in member.assigned.items() if topic not in gone}
+        revoking = dict(member.revoking)
+        for topic in gone:
+            revoking[topic] = {**revoking.get(topic, {}), **member.assigned[topic]}
+        if self._still_has(revoking):
+            return replace(
+                member.at_epoch(member.epoch),
+                state=MemberState.UNREVOKED_PARTITIONS,
+                assigned=kept,
+                revoking=revoking,
+            )
+        return replace(member.at_epoch(member.epoch), assigned=kept)
+
+    def _towards_target(self) -> ConsumerMember:
+        member = self._member
+        kept: dict[Uuid, dict[int, int]] = {}
+        revoking: dict[Uuid, dict[int, int]] = {}
+        free: dict[Uuid, list[int]] = {}
+        waits = False
+        for topic in {**self._target, **member.assigned}:
+            target: Collection[int] = self._target.get(topic, ()) if topic in self._subscribed else ()
+            before: Mapping[int, int] = member.assigned.get(topic, {})
+            for partition, epoch in before.items():
+                (kept if partition in target else revoking).setdefault(topic, {})[partition] = epoch
+            for partition in target:
+                if partition in before:
+                    continue
+                if self._is_owned(topic, partition) and partition not in member.revoking.get(topic, ()):
+                    waits = True
+                else:
+                    free.setdefault(topic, []).append(partition)
+        if revoking and self._still_has(revoking):
+            return replace(
+                member.at_epoch(member.epoch),
+                state=MemberState.UNREVOKED_PARTITIONS,
+                assigned=kept,
+                revoking=revoking,
+            )
+        for topic, partitions in free.items():
+            kept.setdefault(topic, {}).update(dict.fromkeys(partitions, self._target_epoch))
+        return replace(
+            member.at_epoch(self._target_epoch),
+            state=MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE,
+            assigned=kept,
+            revoking={},
+        )

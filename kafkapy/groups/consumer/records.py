@@ -1,0 +1,278 @@
+"""The records of consumer groups in `__consumer_offsets`.
+
+    key                                        value, version 0
+    3  ConsumerGroupMetadata                   the group epoch, and a hash of the subscribed topics' metadata
+    4  ConsumerGroupPartitionMetadata          written by Kafka 4.0 and older: superseded by the hash
+    5  ConsumerGroupMemberMetadata             what a member said of itself
+    6  ConsumerGroupTargetAssignmentMetadata   the epoch of the target assignment
+    7  ConsumerGroupTargetAssignmentMember     the target assignment of a member
+    8  ConsumerGroupCurrentMemberAssignment    the epoch, state and partitions of a member
+    16 ConsumerGroupRegularExpression          the topics that a regular expression matches
+
+A null value removes what the key names. A change is a key and a value, not encoded: the state in memory
+follows the same records as the log.
+
+Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordSerde.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember, MemberState, Partitions
+from kafkapy.protocol.codec import decode_from, encode
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.messages.consumer_group_records import (
+    ClassicMemberMetadata,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    TopicPartition,
+    TopicPartitions,
+)
+from kafkapy.protocol.messages.consumer_group_records import ClassicProtocol as ClassicProtocolRecord
+from kafkapy.protocol.types import Uuid
+
+ConsumerGroupKey: TypeAlias = (
+    ConsumerGroupMetadataKey
+    | ConsumerGroupPartitionMetadataKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupRegularExpressionKey
+)
+
+Target = Mapping[Uuid, frozenset[int]]
+"""The target assignment of a member: its partitions by topic id."""
+
+
+class Change(NamedTuple):
+    """A record that is not encoded. The value of a tombstone is None."""
+
+    key: ConsumerGroupKey
+    value: Any
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that a regular expression matched when it was last looked at."""
+
+    topics: frozenset[str]
+    version: int
+    """The version of the metadata in which they were found."""
+    timestamp: int
+    """Wall clock milliseconds."""
+
+
+_TYPES: Final[Mapping[int, tuple[Any, Any]]] = {
+    3: (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+    4: (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+    5: (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+    6: (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    7: (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+}
+CONSUMER_KEY_TYPES: Final = frozenset(_TYPES)
+_INT16: Final = struct.Struct(">h")
+_VERSION: Final = _INT16.pack(0)
+
+
+# --- bytes --------------------------------------------------------------------------------------------
+
+
+def encode_change(change: Change) -> tuple[bytes, bytes | None]:
+    """The key and value of the record."""
+    key = _INT16.pack(change.key.KEY) + encode(change.key, 0)
+    return key, None if change.value is None else _VERSION + encode(change.value, 0)
+
+
+def decode_consumer_key(kind: int, key: bytes) -> ConsumerGroupKey:
+    """Decode a key of one of CONSUMER_KEY_TYPES; raises DecodeError."""
+    decoded: ConsumerGroupKey
+    decoded, _ = decode_from(_TYPES[kind][0], key, _INT16.size, 0)
+    return decoded
+
+
+def decode_consumer_change(key: ConsumerGroupKey, value: bytes) -> Change:
+    """The change of a decoded key and its value; raises DecodeError."""
+    if len(value) < _INT16.size or value[: _INT16.size] != _VERSION:
+        raise DecodeError("its version is not 0")
+    decoded, _ = decode_from(_TYPES[key.KEY][1], value, _INT16.size, 0)
+    return Change(key, decoded)
+
+
+# --- changes ------------------------------------------------------------------------------------------
+
+
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Change:
+    """The group has this epoch."""
+    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return Change(ConsumerGroupMetadataKey(group_id=group_id), value)
+
+
+def assignment_epoch(group_id: str, epoch: int, timestamp: int) -> Change:
+    """The target assignment has this epoch.
+
+    It was computed at `timestamp`, in wall clock milliseconds.
+    """
+    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp)
+    return Change(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+
+
+def target_assignment(group_id: str, member_id: str, target: Target) -> Change:
+    """The member is to get these partitions."""
+    value = ConsumerGroupTargetAssignmentMemberValue(
+        topic_partitions=[
+            TopicPartition(topic_id=topic, partitions=sorted(partitions))
+            for topic, partitions in target.items()
+        ]
+    )
+    return Change(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+
+
+def member_metadata(group_id: str, member: ConsumerMember) -> Change:
+    """The member says this of itself."""
+    value = ConsumerGroupMemberMetadataValue(
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=member.assignor,
+        classic_member_metadata=None
+        if member.classic is None
+        else ClassicMemberMetadata(
+            session_timeout_ms=member.classic.session_timeout_ms,
+            supported_protocols=[
+                ClassicProtocolRecord(name=name, metadata=metadata)
+                for name, metadata in member.classic.protocols
+            ],
+        ),
+    )
+    return Change(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+
+
+def current_assignment(group_id: str, member: ConsumerMember) -> Change:
+    """The member has this epoch, state and partitions."""
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=member.epoch,
+        previous_member_epoch=member.previous_epoch,
+        state=member.state,
+        assigned_partitions=_topic_partitions(member.assigned),
+        partitions_pending_revocation=_topic_partitions(member.revoking),
+    )
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
+    return Change(key, value)
+
+
+def regular_expression(group_id: str, regex: str, resolved: ResolvedRegex) -> Change:
+    """The regular expression matches these topics."""
+    value = ConsumerGroupRegularExpressionValue(
+        topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp
+    )
+    return Change(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), value)
+
+
+def regular_expression_gone(group_id: str, regex: str) -> Change:
+    """Nobody subscribes to the regular expression any more."""
+    return Change(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), None)
+
+
+def partition_metadata_gone(group_id: str) -> Change:
+    """The record of Kafka 4.0 is superseded."""
+    return Change(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
+
+
+def member_gone(group_id: str, member_id: str) -> tuple[Change, Change, Change]:
+    """The member is gone, in the order in which Kafka expects its tombstones."""
+    return (
+        Change(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
+        Change(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
+        Change(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
+    )
+
+
+def group_gone(group_id: str, member_ids: Collection[str], regexes: Collection[str]) -> Sequence[Change]:
+    """The group is gone, in the order in which Kafka expects its tombstones."""
+    current, targets, metadata = [], [], []
+    for member_id in member_ids:
+        first, second, third = member_gone(group_id, member_id)
+        current.append(first)
+        targets.append(second)
+        metadata.append(third)
+    return (
+        *current,
+        *targets,
+        Change(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None),
+        *metadata,
+        *(regular_expression_gone(group_id, regex) for regex in regexes),
+        partition_metadata_gone(group_id),
+        Change(ConsumerGroupMetadataKey(group_id=group_id), None),
+    )
+
+
+# --- values -------------------------------------------------------------------------------------------
+
+
+def read_target(value: ConsumerGroupTargetAssignmentMemberValue) -> Target:
+    """The partitions of a target assignment."""
+    return {each.topic_id: frozenset(each.partitions) for each in value.topic_partitions}
+
+
+def read_partitions(topics: Sequence[TopicPartitions], epoch: int) -> Partitions:
+    """Partitions with the epochs of their assignment; `epoch`, where the record has none."""
+    partitions = {}
+    for each in topics:
+        epochs = each.assignment_epochs
+        if epochs is None or len(epochs) != len(each.partitions):
+            epochs = [epoch] * len(each.partitions)
+        partitions[each.topic_id] = dict(zip(each.partitions, epochs, strict=True))
+    return partitions
+
+
+def read_state(number: int) -> MemberState:
+    """The state of a record; UNKNOWN for a number that this release does not know."""
+    try:
+        return MemberState(number)
+    except ValueError:
+        return MemberState.UNKNOWN
+
+
+def read_classic(value: ClassicMemberMetadata | None) -> ClassicProtocol | None:
+    """What a member that uses the classic protocol said in JoinGroup."""
+    if value is None:
+        return None
+    protocols = tuple((each.name, bytes(each.metadata)) for each in value.supported_protocols)
+    return ClassicProtocol(value.session_timeout_ms, protocols)
+
+
+def read_regex(value: ConsumerGroupRegularExpressionValue) -> ResolvedRegex:
+    """The topics of a regular expression."""
+    return ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+
+
+def _topic_partitions(partitions: Partitions) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(
+            topic_id=topic,
+            partitions=sorted(epochs),
+            assignment_epochs=[epochs[partition] for partition in sorted(epochs)],
+        )
+        for topic, epochs in partitions.items()
+    ]

@@ -1,0 +1,116 @@
+"""Keeps up which topics the regular expressions of a group's members match.
+
+All expressions of a group are looked at together, in a worker thread, so that the result causes at most one
+rebalance. That happens when a member brings a new expression, when there are new topics, and every ten
+minutes, but not more often than every ten seconds. The last member that subscribes to an expression takes it
+along.
+
+Source: Apache Kafka's GroupMetadataManager (maybeUpdateRegularExpressions, handleRegularExpressionsResult).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from typing import Final
+
+from kafkapy.groups.consumer import records
+from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.member import ConsumerMember
+from kafkapy.groups.consumer.progress import Progress
+from kafkapy.groups.consumer.records import ResolvedRegex
+from kafkapy.groups.consumer.regex import require_valid
+from kafkapy.groups.consumer.transition import Transition
+
+MIN_INTERVAL_MS: Final = 10_000
+MAX_INTERVAL_MS: Final = 600_000
+
+
+class RegexChange(Enum):
+    """What became of a member's regular expression."""
+
+    NONE = "it is the same"
+    UNRESOLVED = "it is another one, whose topics are not known yet"
+    RESOLVED = "it is another one, whose topics are known, or there is none any more"
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it is another one."""
+        return self is not RegexChange.NONE
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether it is another one, and the target assignment can be computed."""
+        return self is RegexChange.RESOLVED
+
+
+class RegexRefresh:
+    """Decides when a group's regular expressions are looked at, and takes the results."""
+
+    def __init__(self, progress: Progress, resolve: Callable[[ConsumerGroup, Collection[str]], None]) -> None:
+        """`resolve` looks for the topics in a worker thread, and calls `resolved` or `failed`."""
+        self._progress = progress
+        self._resolve = resolve
+        self._running: set[str] = set()
+        """The groups whose expressions are being looked at."""
+        self.new_topics_version = progress.clock.now_ms()
+        """The version of the metadata that last had a new topic.
+
+        A version is a time in wall clock milliseconds: later metadata have a later version, whichever broker
+        looks at them.
+        """
+
+    def change(self, transition: Transition, before: ConsumerMember, member: ConsumerMember) -> RegexChange:
+        """Note a member's new regular expression, before the member changes.
+
+        Raises:
+            KafkaError: INVALID_REGULAR_EXPRESSION.
+        """
+        group, old, new = transition.group, before.topic_regex, member.topic_regex
+        if old == new:
+            return RegexChange.NONE
+        if new and not group.regex_subscribers[new]:
+            require_valid(new)
+        if old and group.regex_subscribers[old] == 1 and old in group.regexes:
+            transition.apply(records.regular_expression_gone(group.group_id, old))
+        return RegexChange.RESOLVED if not new or new in group.regexes else RegexChange.UNRESOLVED
+
+    def refresh_if_due(self, transition: Transition) -> None:
+        """Look at the expressions if it is time to."""
+        group, now = transition.group, self._progress.clock.now_ms()
+        if not group.regex_subscribers or group.group_id in self._running:
+            return
+        if now <= group.regexes_time + MIN_INTERVAL_MS:
+            return
+        if (
+            len(group.regexes) != len(group.regex_subscribers)
+            or group.regexes_version <= self.new_topics_version
+            or now > group.regexes_time + MAX_INTERVAL_MS
+        ):
+            transition.afterwards(lambda: self._start(group))
+
+    def _start(self, group: ConsumerGroup) -> None:
+        self._running.add(group.group_id)
+        self._resolve(group, tuple(group.regex_subscribers))
+
+    def failed(self, group_id: str) -> None:
+        """Note that the expressions could not be looked at: the next heartbeat tries again."""
+        self._running.discard(group_id)
+
+    def resolved(
+        self, transition: Transition, found: Mapping[str, frozenset[str]], *, started_ms: int, version: int
+    ) -> None:
+        """Take the topics of the expressions, as they were at `version`."""
+        group = transition.group
+        self._running.discard(group.group_id)
+        changed = False
+        for regex, topics in found.items():
+            if not group.regex_subscribers[regex]:
+                continue
+            known = group.regexes.get(regex)
+            changed = changed or topics != (frozenset() if known is None else known.topics)
+            resolved = ResolvedRegex(topics, version, started_ms)
+            transition.apply(records.regular_expression(group.group_id, regex, resolved))
+        group_hash = self._progress.topics.hash(group.subscribed_topics())
+        if changed or group_hash != group.metadata_hash:
+            self._progress.update_epoch(transition, bump=True)

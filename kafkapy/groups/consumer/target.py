@@ -1,0 +1,145 @@
+"""Computes target assignments.
+
+A target is computed from a snapshot of the group, so it may be computed in a worker thread. Only the members
+whose partitions changed get a new record.
+
+Source: Apache Kafka's TargetAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final
+
+from kafkapy.assignors import Assignor, AssignorError, GroupSpec, MemberSpec, Topics
+from kafkapy.groups.consumer import records
+from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.range_assignor import RangeAssignor
+from kafkapy.groups.consumer.records import Change, Target
+from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
+from kafkapy.protocol.types import Uuid, uuid_to_text
+
+BUILT_IN: Final[Mapping[str, type[Assignor]]] = {"uniform": UniformAssignor, "range": RangeAssignor}
+QUICK: Final = 2_000
+"""The members and partitions whose assignment takes a few milliseconds at most."""
+
+
+class UnusableAssignorError(Exception):
+    """An assignor cannot be used; the message is one line for the operator."""
+
+
+def load_assignors(names: Sequence[str]) -> dict[str, Assignor]:
+    """The assignors of group.consumer.assignors, by name, the default one first.
+
+    Raises:
+        UnusableAssignorError: one of them cannot be used.
+    """
+    loaded: dict[str, Assignor] = {}
+    for name in names:
+        assignor = BUILT_IN[name]() if name in BUILT_IN else _import(name)
+        loaded[assignor.name] = assignor
+    return loaded
+
+
+def _import(name: str) -> Assignor:
+    what = f"group.consumer.assignors: {name!r}"
+    module, _, attribute = name.partition(":")
+    try:
+        assignor = getattr(import_module(module), attribute)()
+    except Exception as error:
+        raise UnusableAssignorError(
+            f"{what} cannot be loaded: {error!r}. Give uniform, range or module:Class, where the class has no"
+            " arguments and its module is on the path of Python."
+        ) from error
+    if not isinstance(assignor, Assignor):
+        raise UnusableAssignorError(f"{what} is not a subclass of kafkapy.assignors.Assignor")
+    if not isinstance(getattr(assignor, "name", None), str):
+        raise UnusableAssignorError(f"{what} has no name: set the attribute name of its class")
+    return assignor
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRequest:
+    """A target assignment that is to be computed."""
+
+    epoch: int
+    """The group epoch for which it is computed."""
+    assignor: Assignor
+    group: GroupSpec
+    topics: Topics
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it may be computed on the event loop: a built-in assignor, and not too large."""
+        if type(self.assignor) not in BUILT_IN.values():
+            return False
+        return len(self.group.members) + sum(topic.num_partitions for topic in self.topics.values()) <= QUICK
+
+    def compute(self) -> dict[str, Target]:
+        """The partitions of each member.
+
+        Raises:
+            AssignorError: there is no assignment.
+        """
+        try:
+            found = self.assignor.assign(self.group, self.topics)
+        except AssignorError:
+            raise
+        except Exception as error:
+            raise AssignorError(f"{type(error).__name__}: {error}") from error
+        targets: dict[str, Target] = {}
+        taken: dict[Uuid, set[int]] = {}
+        for member_id, member in self.group.members.items():
+            target: dict[Uuid, frozenset[int]] = {}
+            for topic, partitions in found.get(member_id, {}).items():
+                if not partitions:
+                    continue
+                own = target[topic] = frozenset(partitions)
+                others = taken.setdefault(topic, set())
+                if topic not in member.topic_ids or not others.isdisjoint(own) or not self._exist(topic, own):
+                    raise AssignorError(
+                        f"assignor {self.assignor.name} gives member {member_id} partitions of topic "
+                        f"{uuid_to_text(topic)} that it cannot have"
+                    )
+                others |= own
+            targets[member_id] = target
+        return targets
+
+    def _exist(self, topic: Uuid, partitions: frozenset[int]) -> bool:
+        return min(partitions) >= 0 and max(partitions) < self.topics[topic].num_partitions
+
+
+def target_request(
+    group: ConsumerGroup, topics: TopicsView, assignors: Mapping[str, Assignor]
+) -> TargetRequest:
+    """What is needed to compute the group's next target assignment."""
+    specs: dict[frozenset[str], frozenset[Uuid]] = {}
+
+    def ids(names: frozenset[str]) -> frozenset[Uuid]:
+        found = specs.get(names)
+        if found is None:
+            found = specs[names] = topics.ids(names)
+        return found
+
+    members = {
+        member_id: MemberSpec(
+            member.instance_id, member.rack_id, ids(group.topics_of(member)), group.target(member_id)
+        )
+        for member_id, member in group.members.items()
+    }
+    name = group.preferred_assignor()
+    assignor = next(iter(assignors.values())) if name is None or name not in assignors else assignors[name]
+    homogeneous = len({member.topic_ids for member in members.values()}) <= 1
+    return TargetRequest(
+        group.epoch, assignor, GroupSpec(members, homogeneous), topics.specs(group.subscribed_topics())
+    )
+
+
+def target_changes(group: ConsumerGroup, targets: Mapping[str, Target]) -> Iterator[Change]:
+    """The records of those members whose target is a new one."""
+    for member_id, target in targets.items():
+        if member_id in group.members and group.targets.get(member_id) != target:
+            yield records.target_assignment(group.group_id, member_id, target)
