@@ -1,8 +1,9 @@
 """The handlers of requests, and the only table of what this broker supports.
 
 ApiVersions, the documentation and the tests derive from the table. A row names an API, its versions and the
-module in this folder that answers it. Modules are imported when the first request of their kind comes, so
-that starting does not wait for all of them.
+module in this folder that handles it. A module is imported at the first request for it, which keeps the start
+short. Brokers of a cluster serve the requests of `BETWEEN_BROKERS` too. A sole broker neither announces nor
+serves them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kafkapy.protocol.types import ApiKey
 class Api:
     """A supported API.
 
-    `abandon`: it changes nothing, so that it ends when its client goes away.
+    `abandon` means that requests only read, so they are cancelled when their client goes away.
     """
 
     key: ApiKey
@@ -52,6 +53,11 @@ APIS: Final = (
     Api(ApiKey.DELETE_RECORDS, 0, 2, "delete_records"),
     Api(ApiKey.INIT_PRODUCER_ID, 0, 5, "init_producer_id"),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "offset_for_leader_epoch"),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "add_partitions_to_txn"),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "add_offsets_to_txn"),
+    Api(ApiKey.END_TXN, 0, 5, "end_txn"),
+    Api(ApiKey.WRITE_TXN_MARKERS, 0, 2, "write_txn_markers"),
+    Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, "txn_offset_commit"),
     Api(ApiKey.DESCRIBE_ACLS, 0, 3, "describe_acls"),
     Api(ApiKey.CREATE_ACLS, 0, 3, "create_acls"),
     Api(ApiKey.DELETE_ACLS, 0, 3, "delete_acls"),
@@ -70,11 +76,30 @@ APIS: Final = (
     Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, "alter_client_quotas"),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "describe_user_scram_credentials"),
     Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster"),
+    Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers"),
+    Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "describe_transactions"),
+    Api(ApiKey.LIST_TRANSACTIONS, 0, 2, "list_transactions"),
+    Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "consumer_group_heartbeat"),
+    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_group_describe"),
     Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "list_config_resources"),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "describe_topic_partitions"),
 )
 
+# What the brokers of a cluster ask each other, sorted by key.
+BETWEEN_BROKERS: Final = (
+    Api(ApiKey.LEADER_AND_ISR, 0, 7, "leader_and_isr"),
+    Api(ApiKey.STOP_REPLICA, 0, 4, "stop_replica"),
+    Api(ApiKey.UPDATE_METADATA, 0, 8, "update_metadata"),
+    Api(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, "controlled_shutdown"),
+    Api(ApiKey.ALTER_PARTITION, 0, 3, "alter_partition"),
+    Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "allocate_producer_ids"),
+)
+
+IN_CLUSTER: Final = tuple(sorted((*APIS, *BETWEEN_BROKERS), key=lambda api: api.key))
+"""What a broker of a cluster serves; a sole broker serves `APIS`."""
+
 BY_KEY: Final[dict[int, Api]] = {api.key: api for api in APIS}
+BY_KEY_IN_CLUSTER: Final[dict[int, Api]] = {api.key: api for api in IN_CLUSTER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +113,13 @@ class Endpoint:
 
     @property
     def abandon(self) -> bool:
-        """Whether a request changes nothing, so that it ends when its client goes away."""
+        """Whether requests only read, so that they are cancelled when their client goes away."""
         return self.api.abandon
 
 
 @cache
 def endpoint(api_key: int) -> Endpoint:
     """The loaded API of this key; KeyError for an API that is not in the table."""
-    api = BY_KEY[api_key]
+    api = BY_KEY.get(api_key) or BY_KEY_IN_CLUSTER[api_key]
     module = import_module(f"kafkapy.handlers.{api.module}")
     return Endpoint(api, request_class(api.key), response_class(api.key), module.handle)

@@ -4,6 +4,7 @@ Versions: 0-1.
 
 Behaviour:
 
+- Any broker changes them.
 - Each entity changes as a whole or not at all. Entities are answered in the order asked.
 - An entity that is named twice is refused.
 - Quotas are kept and shown, and not enforced yet. The log says so.
@@ -17,8 +18,12 @@ Version notes:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -27,30 +32,48 @@ from kafkapy.protocol.messages.alter_client_quotas import (
     AlterClientQuotasResponseEntryData,
 )
 
+ENOUGH_PARTS: Final = 4
+"""There are three types of parts, so an entity of four is refused whatever else it has."""
+
 
 async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     """Change what can be changed."""
+    turns = context.broker.turns
+    alterations = await turns.finish(_alterations(request))
     refusals: list[KafkaError | None]
     try:
-        refusals = await context.broker.admin.quotas.alter(
-            [_alteration(entry) for entry in request.entries], validate_only=request.validate_only
-        )
+        refusals = await context.broker.admin.quotas.alter(alterations, validate_only=request.validate_only)
     except KafkaError as error:
         refusals = [error] * len(request.entries)
-    return AlterClientQuotasResponse(
-        entries=[
+    return await turns.finish(_response(request, refusals))
+
+
+def _response(
+    request: AlterClientQuotasRequest, refusals: Sequence[KafkaError | None]
+) -> Steps[AlterClientQuotasResponse]:
+    response = AlterClientQuotasResponse()
+    for entry, refusal in zip(request.entries, refusals, strict=True):
+        yield
+        response.entries.append(
             AlterClientQuotasResponseEntryData(
                 error_code=ErrorCode.NONE if refusal is None else refusal.code,
                 error_message=None if refusal is None else refusal.message,
                 entity=entry.entity,
             )
-            for entry, refusal in zip(request.entries, refusals, strict=True)
-        ]
-    )
+        )
+    return response
+
+
+def _alterations(request: AlterClientQuotasRequest) -> Steps[list[Alteration]]:
+    alterations = []
+    for entry in request.entries:
+        yield
+        alterations.append(_alteration(entry))
+    return alterations
 
 
 def _alteration(entry: AlterClientQuotasRequestEntryData) -> Alteration:
     return Alteration(
-        [(part.entity_type, part.entity_name) for part in entry.entity],
+        [(part.entity_type, part.entity_name) for part in entry.entity[:ENOUGH_PARTS]],
         [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops],
     )

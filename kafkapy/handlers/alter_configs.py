@@ -16,9 +16,9 @@ Version notes:
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -30,9 +30,12 @@ from kafkapy.protocol.messages.alter_configs import (
 
 async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace what can be replaced."""
-    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    counts = await context.broker.turns.finish(
+        counted((resource.resource_type, resource.resource_name) for resource in request.resources)
+    )
     responses = []
     for resource in request.resources:
+        await asyncio.sleep(0)  # there may be thousands
         response = AlterConfigsResourceResponse(
             error_message=None,
             resource_type=resource.resource_type,
@@ -40,7 +43,6 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
         )
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
-                await asyncio.sleep(0)  # there may be thousands
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             await context.broker.admin.configs.replace(
                 resource.resource_type,

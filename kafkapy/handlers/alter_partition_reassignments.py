@@ -4,22 +4,26 @@ Versions: 0-1.
 
 Behaviour:
 
-- There is one broker, so a valid assignment is the one in force, and asking for it changes nothing. That is
-  as much as kafka-reassign-partitions needs to move partitions between log directories.
-- An assignment to brokers that are not registered is INVALID_REPLICA_ASSIGNMENT.
-- There is never a reassignment to cancel: NO_REASSIGNMENT_IN_PROGRESS.
+- The controller begins to move each partition, and answers. Any other broker is NOT_CONTROLLER.
+- New replicas must be on live brokers, each broker once: else INVALID_REPLICA_ASSIGNMENT.
+- Replicas null cancel a move. If there is none: NO_REASSIGNMENT_IN_PROGRESS.
 - A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
+- On a sole broker a valid assignment is the one in force, and asking for it changes nothing. That is as much
+  as kafka-reassign-partitions needs to move partitions between log directories.
 
 Version notes:
 
-- v1 can forbid that the number of replicas changes. It cannot change here.
+- v1 can forbid that the number of replicas changes: INVALID_REPLICATION_FACTOR.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Mapping, Sequence
+
 from kafkapy.controller.assignment import check_manual_replicas
+from kafkapy.controller.controller import Controller
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.process.turns import Steps, Turns
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -28,12 +32,21 @@ from kafkapy.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from kafkapy.protocol.types import TopicPartition
 
 
 def handle(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> Steps[AlterPartitionReassignmentsResponse]:
+) -> Steps[AlterPartitionReassignmentsResponse | Awaitable[AlterPartitionReassignmentsResponse]]:
     """Answer each partition on its own."""
+    if context.broker.admin.controller is not None:
+        controller = context.broker.admin.active_controller()
+        targets: dict[TopicPartition, list[int] | None] = {}
+        for topic in request.topics:
+            for partition in topic.partitions:
+                yield
+                targets[TopicPartition(topic.name, partition.partition_index)] = partition.replicas
+        return _alter(context.broker.turns, controller, request, targets)
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )
@@ -44,6 +57,41 @@ def handle(
             yield
             answer.partitions.append(_answer(context, topic.name, wanted))
     return response
+
+
+async def _alter(
+    turns: Turns,
+    controller: Controller,
+    request: AlterPartitionReassignmentsRequest,
+    wanted: Mapping[TopicPartition, Sequence[int] | None],
+) -> AlterPartitionReassignmentsResponse:
+    """Have the controller move the partitions."""
+    results = await controller.alter_reassignments(
+        wanted, may_change_factor=request.allow_replication_factor_change
+    )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=await turns.finish(_by_topic(results)),
+    )
+
+
+def _by_topic(
+    results: Mapping[TopicPartition, KafkaError | None],
+) -> Steps[list[ReassignableTopicResponse]]:
+    by_topic: dict[str, ReassignableTopicResponse] = {}
+    for (topic, index), error in results.items():
+        yield
+        if topic not in by_topic:
+            by_topic[topic] = ReassignableTopicResponse(name=topic)
+        by_topic[topic].partitions.append(
+            ReassignablePartitionResponse(
+                partition_index=index,
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+            )
+        )
+    return list(by_topic.values())
 
 
 def _answer(
@@ -68,4 +116,4 @@ def _check(context: RequestContext, topic: str, wanted: ReassignablePartition) -
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     check_manual_replicas(wanted.replicas, image.brokers, None)
     if sorted(wanted.replicas) != sorted(state.replicas):
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Replicas do not move between brokers yet.")
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "There is no other broker.")

@@ -35,7 +35,7 @@ from kafkapy.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.directories.future_log import future_name
+from kafkapy.storage.disk.directory_names import future_name
 
 
 async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:

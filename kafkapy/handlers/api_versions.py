@@ -8,8 +8,11 @@ Behaviour:
 - A version that is too new is answered in version 0 with UNSUPPORTED_VERSION and the whole table (KIP-511),
   so that the client can ask again.
 - The features (KIP-584) are those of Apache Kafka 4.3 that are served: `metadata.version`, by which tools
-  show a broker's version, and `eligible.leader.replicas.version`. The features of transactions and of the
-  newer group protocols are announced only together with what they stand for.
+  show a broker's version, `eligible.leader.replicas.version`, `group.version`, which stands for consumer
+  groups, and `transaction.version`. A cluster on ZooKeeper has only the first, as with Apache Kafka 3.9; it
+  serves consumer groups all the same. The features of the other group protocols are announced only together
+  with what they stand for.
+- What brokers ask each other is announced in a cluster only. Apache Kafka announces it on every broker.
 
 Version notes:
 
@@ -41,12 +44,19 @@ FIRST_VERSION_WITH_NODE: Final = 5
 
 FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
 
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+GROUP_VERSION: Final = "group.version"
+TRANSACTION_VERSION: Final = "transaction.version"
 FEATURES: Final = {
     # 3.3-IV3 to 4.3-IV0.
     "metadata.version": (7, 30),
-    "eligible.leader.replicas.version": (0, 1),
+    ELIGIBLE_LEADER_REPLICAS: (0, 1),
+    GROUP_VERSION: (0, 1),
+    TRANSACTION_VERSION: (0, 2),
 }
 """The lowest and the highest level of each feature; the highest is finalized."""
+ONLY_ALONE: Final = (ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION, TRANSACTION_VERSION)
+"""The features that a cluster on ZooKeeper does not have."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -67,31 +77,36 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             broker.node_id,
         ):
             return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=[])
-    return _table(features_from_0=context.api_version >= FIRST_VERSION_WITH_FEATURES_FROM_0)
+    return _table(
+        clustered=context.broker.clustered,
+        features_from_0=context.api_version >= FIRST_VERSION_WITH_FEATURES_FROM_0,
+    )
 
 
-def unsupported_version() -> ApiVersionsResponse:
+def unsupported_version(*, clustered: bool) -> ApiVersionsResponse:
     """The answer, in version 0, to a version that is too new."""
     return ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_table(features_from_0=False).api_keys
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=_table(clustered=clustered, features_from_0=False).api_keys,
     )
 
 
 @cache
-def _table(*, features_from_0: bool) -> ApiVersionsResponse:
+def _table(*, clustered: bool, features_from_0: bool) -> ApiVersionsResponse:
+    features = {name: levels for name, levels in FEATURES.items() if not (clustered and name in ONLY_ALONE)}
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
-            for api in handlers.APIS
+            for api in (handlers.IN_CLUSTER if clustered else handlers.APIS)
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in FEATURES.items()
+            for name, (low, high) in features.items()
             if low or features_from_0
         ],
         finalized_features_epoch=0,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=high, min_version_level=high)
-            for name, (_, high) in FEATURES.items()
+            for name, (_, high) in features.items()
         ],
     )

@@ -10,11 +10,11 @@ from enum import IntEnum
 from typing import Final
 
 NOT_ASKED: Final = -(2**31)
-"""What the field holds where the request did not ask."""
+"""The value of the field if the request did not ask for it."""
 
 
 class Operation(IntEnum):
-    """AclOperation, as far as it is used here."""
+    """The operations of AclOperation that are used here."""
 
     READ = 3
     WRITE = 4

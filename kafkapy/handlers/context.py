@@ -1,43 +1,49 @@
-"""What a handler gets beside the request, and how it may answer.
+"""The context of a request, and the ways in which a handler may answer.
 
 A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, request)`. It returns
 
 - the response, when it can answer at once: no task is made;
 - None, when nothing is to be sent (Produce with acks=0);
-- a generator of any of these, where it may take long: it yields wherever others may be served
-  (process/turns.py). It is run at once. Where one turn is not enough, the next request waits as for an
+- a generator that returns any of these, if it may take long: it yields wherever other requests may be served
+  (process/turns.py). It is started at once. If one turn is not enough, the next request waits as for an
   awaitable;
 - an awaitable of a response or None (`async def`, or a future): the connection's next request waits until it
   is answered, as in Apache Kafka, where a channel is muted while a request is in flight;
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
-  requests. An awaitable may itself end in a Pipelined, when only its first part must not be overtaken. With a
-  `Watch` (process/waiters.py) in the place of the awaitable no task is made, and the answer is sent from
+  requests. An awaitable may itself return a Pipelined, if the next request must wait only for its first part.
+  With a `Watch` (process/waiters.py) instead of the awaitable, no task is created, and the answer is sent
   within the wake.
 
-A `records` field of a request is a writable memoryview of the connection's receive buffer. It is the
-handler's until `handle` returns or, if that is a generator, until it ends; an awaitable that still needs the
-bytes calls `context.connection.keep_frame()` first, and from then on they are its own. All other fields are
-copies.
+A `records` field of a request is a writable memoryview of the connection's receive buffer. It is valid until
+`handle` returns or, if that is a generator, until it ends. An awaitable that needs the bytes longer must call
+`context.connection.keep_frame()` first. All other fields are copies.
 
-If the client goes away, an awaitable of an API whose row in the table says `abandon` is cancelled; all
-others run to their end, since they may be in the middle of a change, and their answer is dropped.
+If the client goes away, an awaitable of an API with `abandon` is cancelled. All others run to their end,
+since they may be in the middle of a change, and their answers are dropped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from kafkapy.controller.admin import ClusterAdmin
+from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.fetch.read import FetchParts
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.network.connection import Connection
+from kafkapy.network.inter_broker import InterBroker
 from kafkapy.process.clock import Clock
 from kafkapy.process.validation import Validation
+from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
+from kafkapy.transactions.coordinator import TransactionCoordinator
+from kafkapy.transactions.verifier import Verifier
 
 
 class BrokerParts(FetchParts, Protocol):
@@ -45,16 +51,32 @@ class BrokerParts(FetchParts, Protocol):
 
     clock: Clock
     node_id: int
+    clustered: bool
+    """Whether other brokers may be in the cluster: replicas follow leaders, and a controller elects these."""
     cluster_id: str
     metadata: MetadataCache
-    """What the cluster is: handlers look up nothing elsewhere."""
+    """The metadata image, the only source of metadata for handlers."""
     admin: ClusterAdmin
-    """What changes the metadata."""
+    """The part of the broker that changes the metadata."""
+    automatic_topics: AutomaticTopics
     producer_ids: ProducerIds
+    controller_requests: ControllerRequests
+    """Handles what the controller asks of this broker; in a cluster only."""
+    inter_broker: InterBroker
+    """Asks other brokers; alone, a broker asks only itself."""
     log_starts: LogStartSaves
     log_mover: LogMover
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    verifier: Verifier
+    """Asks coordinators whether partitions of this broker are part of a transaction."""
+    zookeeper_offsets: ZooKeeperOffsets | None
+    """The offsets of consumers of Kafka 0.8; None without a cluster."""
     validation: Validation
+
+    @property
+    def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:
+        """The brokers of each partition whose replicas are offline, as the controller reports them."""
 
 
 class Node(NamedTuple):
@@ -68,7 +90,7 @@ class Node(NamedTuple):
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request: who sent it, by which connection, in which version."""
+    """The context of one request: its client, connection and version."""
 
     broker: BrokerParts
     connection: Connection
@@ -93,10 +115,10 @@ class RequestContext:
         return self.connection.principal
 
     def nodes(self) -> list[Node]:
-        """The live brokers that have the listener by which the client came in, by id.
+        """The live brokers that have the client's listener, by id.
 
-        Where a broker advertises no host, it is reached where the client reached us: be that localhost, a
-        container's address or a name that somebody forwards.
+        A broker that advertises no host gets the address by which the client reached this broker, such as
+        localhost or a container's address.
         """
         nodes = []
         for broker in self.broker.metadata.image.brokers.values():

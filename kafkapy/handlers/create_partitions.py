@@ -4,6 +4,7 @@ Versions: 0-3.
 
 Behaviour:
 
+- Only the controller adds partitions. Any other broker answers NOT_CONTROLLER for each topic.
 - `count` is how many partitions the topic is to have.
 - The new partitions are spread over the brokers, or get the replicas that the request assigns.
 - With `validate_only` nothing changes.
@@ -18,10 +19,11 @@ Version notes:
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 
 from kafkapy.controller.topic_plans import MorePartitions
 from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -32,27 +34,43 @@ from kafkapy.protocol.messages.create_partitions import (
 
 async def handle(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add what can be added."""
-    names = Counter(topic.name for topic in request.topics)
-    wanted = [
-        MorePartitions(
-            topic.name,
-            topic.count,
-            None if topic.assignments is None else [each.broker_ids for each in topic.assignments],
-        )
-        for topic in request.topics
-        if names[topic.name] == 1
-    ]
+    turns = context.broker.turns
+    names = await turns.finish(counted(topic.name for topic in request.topics))
     results: dict[str, KafkaError | None]
+    if not context.broker.admin.topics.is_controller:
+        results = dict.fromkeys(names, KafkaError(ErrorCode.NOT_CONTROLLER))
+        return await turns.finish(_response(dict.fromkeys(names, 1), results))
+    wanted = await turns.finish(_wanted(request, names))
     try:
         results = await context.broker.admin.topics.create_partitions(
-            wanted, validate_only=request.validate_only
+            wanted, validate_only=request.validate_only, seconds=request.timeout_ms / 1000
         )
     except KafkaError as error:
         results = {more.topic: error for more in wanted}
+    return await turns.finish(_response(names, results))
+
+
+def _wanted(request: CreatePartitionsRequest, names: Mapping[str, int]) -> Steps[list[MorePartitions]]:
+    """What is asked for topics that are named once."""
+    wanted = []
+    for topic in request.topics:
+        yield
+        if names[topic.name] == 1:
+            assignments = topic.assignments
+            replicas = None if assignments is None else [each.broker_ids for each in assignments]
+            wanted.append(MorePartitions(topic.name, topic.count, replicas))
+    return wanted
+
+
+def _response(
+    names: Mapping[str, int], results: Mapping[str, KafkaError | None]
+) -> Steps[CreatePartitionsResponse]:
     duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    return CreatePartitionsResponse(
-        results=[_result(name, duplicate if count > 1 else results[name]) for name, count in names.items()]
-    )
+    response = CreatePartitionsResponse()
+    for name, count in names.items():
+        yield
+        response.results.append(_result(name, duplicate if count > 1 else results[name]))
+    return response
 
 
 def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:

@@ -4,9 +4,13 @@ Versions: 0-7.
 
 Behaviour:
 
+- Only the controller creates topics. Any other broker answers NOT_CONTROLLER for each.
 - A topic that is refused gets its own error and Kafka's message.
 - When the answer comes, a created topic is in the metadata (with `durability=fsync`, on disk) and can be
-  written to. So the timeout is never needed. The files of its partitions are made after that.
+  written to. The files of its partitions are made after that.
+- In a cluster the answer comes when the leaders know that they lead. If that takes longer than the timeout, a
+  topic is REQUEST_TIMED_OUT, but is created. A sole broker never needs the timeout.
+- A policy of the operator may refuse a topic (POLICY_VIOLATION, `create.topic.policy.class.name`).
 - `validate_only` (v1+) checks and creates nothing.
 - The number of partitions and the replication factor may be left to the broker with -1 (v4+, KIP-464). They
   may also be given by an assignment of brokers to each partition.
@@ -44,10 +48,15 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     """Create what can be created."""
     turns = context.broker.turns
     names = Counter(topic.name for topic in request.topics)
-    wanted, refused = await turns.finish(_wanted(request, names))
     results: dict[str, Topic | KafkaError]
+    if not context.broker.admin.topics.is_controller:
+        results = dict.fromkeys(names, KafkaError(ErrorCode.NOT_CONTROLLER))
+        return await turns.finish(_response(names, results, _no_entries))
+    wanted, refused = await turns.finish(_wanted(request, names))
     try:
-        results = await context.broker.admin.topics.create_topics(wanted, validate_only=request.validate_only)
+        results = await context.broker.admin.topics.create_topics(
+            wanted, validate_only=request.validate_only, seconds=request.timeout_ms / 1000
+        )
     except KafkaError as error:
         results = {topic.name: error for topic in wanted}
     results.update(refused)

@@ -5,6 +5,8 @@ Versions: 0-3.
 Behaviour:
 
 - The groups are gone at once. The answer waits until that is committed.
+- Very many offsets go before their group, in parts. If a member joins meanwhile, the group stays, with the
+  rest of them.
 
 Version notes:
 
@@ -52,7 +54,7 @@ def handle(
         yield
         waiting += 1
         try:
-            groups.delete_group(group_id, done)
+            yield from groups.delete_group(group_id, done)
         except KafkaError as error:
             result.error_message = error.message or None
             done(error.code)

@@ -8,6 +8,8 @@ Behaviour:
   longer be read, and the segments that hold only such records are deleted later.
 - The answer is the new low watermark. It comes once that is on disk, so that no crash brings the records
   back. Apache Kafka writes it within a minute.
+- Followers delete what their leader has deleted. The answer waits until all live replicas have done so; if
+  that takes longer than the request's timeout, it is REQUEST_TIMED_OUT.
 - Where it cannot be written, the answer is KAFKA_STORAGE_ERROR.
 - An offset beyond the high watermark is OFFSET_OUT_OF_RANGE.
 - A topic that is only compacted is POLICY_VIOLATION, since its old records may still count.
@@ -49,6 +51,7 @@ async def handle(context: RequestContext, request: DeleteRecordsRequest) -> Dele
     deleted: dict[tuple[str, int], Partition] = {}
     topics = await broker.turns.finish(_delete_all(context, request, deleted))
     await broker.log_starts.save([partition.log for partition in deleted.values()])
+    await _wait_for_replicas(request, topics, deleted)
     return await broker.turns.finish(_response(context, topics, deleted))
 
 
@@ -92,6 +95,25 @@ def _delete(
     return DeleteRecordsPartitionResult(
         partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=code
     )
+
+
+async def _wait_for_replicas(
+    request: DeleteRecordsRequest, topics: Results, deleted: dict[tuple[str, int], Partition]
+) -> None:
+    """Wait until all live replicas have deleted the records, and note where that fails."""
+    waits = {
+        key: partition.watch_low_watermark(topics[key[0]][key[1]].low_watermark, request.timeout_ms / 1000)
+        for key, partition in deleted.items()
+        if partition.low_watermark < topics[key[0]][key[1]].low_watermark
+    }
+    for (name, index), wait in waits.items():
+        result = topics[name][index]
+        try:
+            code = ErrorCode.NONE if await wait else ErrorCode.REQUEST_TIMED_OUT
+        except KafkaError as error:
+            code = error.code
+        if code:
+            result.error_code, result.low_watermark = code, INVALID_LOW_WATERMARK
 
 
 def _response(

@@ -4,9 +4,12 @@ Versions: 0-6.
 
 Behaviour:
 
+- Only the controller deletes topics. Any other broker answers NOT_CONTROLLER for each.
 - A topic is named by its name or (v6+) by its id.
 - When the answer comes, the name is free again and no client can read the topic. Its files are removed
   later.
+- In a cluster the brokers delete their replicas first, for which the answer waits until the timeout. If a
+  broker is down, the topic is not shown any more, but its name is free only after the broker is back.
 - A topic that is named twice, by both name and id, or by neither is refused.
 - With `delete.topic.enable=false` nothing is deleted.
 
@@ -21,6 +24,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -40,7 +44,10 @@ _UNKNOWN_NAME = KafkaError(
 
 async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete what can be deleted."""
-    states = [DeleteTopicState(name=name) for name in request.topic_names] + request.topics
+    turns = context.broker.turns
+    if not context.broker.admin.topics.is_controller:
+        elsewhere = KafkaError(ErrorCode.NOT_CONTROLLER)
+        return DeleteTopicsResponse(responses=await turns.finish(_refuse(request, elsewhere)))
     if not context.broker.config["delete.topic.enable"]:
         disabled = context.api_version >= FIRST_VERSION_WITH_DELETION_DISABLED
         error = (
@@ -48,36 +55,59 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
             if disabled
             else KafkaError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
         )
-        return DeleteTopicsResponse(responses=[_result(s.name, s.topic_id, error) for s in states])
-    responses, topics = _resolve(context, states)
+        return DeleteTopicsResponse(responses=await turns.finish(_refuse(request, error)))
+    responses, topics = await turns.finish(_resolve(context, request))
     try:
-        results = await context.broker.admin.topics.delete_topics(topics)
+        results = await context.broker.admin.topics.delete_topics(topics, seconds=request.timeout_ms / 1000)
     except KafkaError as error:
         results = dict.fromkeys(topics, error)
     responses += [_result(name, topic_id, results[topic_id]) for topic_id, name in topics.items()]
     return DeleteTopicsResponse(responses=responses)
 
 
+def _states(request: DeleteTopicsRequest) -> Steps[list[DeleteTopicState]]:
+    """The topics that are named, in any version."""
+    states = list(request.topics)
+    for name in request.topic_names:
+        yield
+        states.append(DeleteTopicState(name=name))
+    return states
+
+
+def _refuse(request: DeleteTopicsRequest, error: KafkaError) -> Steps[list[DeletableTopicResult]]:
+    responses = []
+    for state in (yield from _states(request)):
+        yield
+        responses.append(_result(state.name, state.topic_id, error))
+    return responses
+
+
 def _resolve(
-    context: RequestContext, states: list[DeleteTopicState]
-) -> tuple[list[DeletableTopicResult], dict[Uuid, str]]:
+    context: RequestContext, request: DeleteTopicsRequest
+) -> Steps[tuple[list[DeletableTopicResult], dict[Uuid, str]]]:
     """The topics to delete, name by id, and the answers to what names none.
 
     Source: Kafka's ControllerApis.
     """
     image = context.broker.metadata.image
-    names = Counter(s.name for s in states if s.name is not None and s.topic_id == ZERO_UUID)
-    ids = Counter(s.topic_id for s in states if s.name is None and s.topic_id != ZERO_UUID)
+    names: Counter[str] = Counter()
+    ids: Counter[Uuid] = Counter()
     responses = []
-    for state in states:
+    for state in (yield from _states(request)):
+        yield
         if state.name is None and state.topic_id == ZERO_UUID:
             responses.append(_refused(None, ZERO_UUID, "Neither topic name nor id were specified."))
-        elif state.name is not None and state.topic_id != ZERO_UUID:
+        elif state.name is None:
+            ids[state.topic_id] += 1
+        elif state.topic_id == ZERO_UUID:
+            names[state.name] += 1
+        else:
             responses.append(
                 _refused(state.name, state.topic_id, "You may not specify both topic name and topic id.")
             )
     topics: dict[Uuid, str] = {}
     for topic_id, count in ids.items():
+        yield
         topic = image.topics_by_id.get(topic_id)
         if count > 1:
             responses.append(_refused(None, topic_id, "Duplicate topic id."))
@@ -86,6 +116,7 @@ def _resolve(
         else:
             topics[topic_id] = topic.name
     for name, count in names.items():
+        yield
         topic = image.topics.get(name)
         if count > 1:
             responses.append(_refused(name, ZERO_UUID, "Duplicate topic name."))

@@ -11,8 +11,11 @@ Behaviour:
   - a group, or a subscription to metrics of clients, by its name, whether it exists or not;
   - this broker's loggers, by the broker's id, with their levels.
 - `configuration_keys` picks settings. Null or an empty list asks for all.
-- A resource that is named twice is answered once.
-- A value that must not be shown is null, and so is the value of a setting that nobody knows.
+- A resource that is named twice is answered once. So a broker's id may be written in one way only: with "01"
+  and " 1" a small request would ask for all settings thousands of times.
+- Of the groups and subscriptions that set nothing, which need not exist, 1,000 are described in one answer.
+  The others get INVALID_REQUEST.
+- A secret value is null, and so is the value of an unknown setting.
 - Synonyms (v1+) list every place that gives a value, in order of precedence.
 
 Version notes:
@@ -23,6 +26,8 @@ Version notes:
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from kafkapy.configs import loggers as broker_loggers
 from kafkapy.configs.entries import TYPES, ConfigEntry, Source
@@ -41,6 +46,12 @@ from kafkapy.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+MOST_WITHOUT_SETTINGS: Final = 1_000
+"""The groups and subscriptions to metrics that one answer describes though they set nothing, at most.
+
+Each takes 30 KB on its way to the client, and a dozen bytes in the request.
+"""
+
 
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
     """Answer each resource on its own."""
@@ -49,10 +60,36 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Steps[De
         yield
         resources.setdefault((resource.resource_type, resource.resource_name), resource)
     results = []
+    without_settings = 0
     for resource in resources.values():
         yield
-        results.append(_describe(context, request, resource))
+        if not _may_be_unknown(context, resource):
+            results.append(_describe(context, request, resource))
+        elif without_settings < MOST_WITHOUT_SETTINGS:
+            without_settings += 1
+            results.append(_describe(context, request, resource))
+        else:
+            results.append(_one_too_many(resource))
     return DescribeConfigsResponse(results=results)
+
+
+def _may_be_unknown(context: RequestContext, resource: DescribeConfigsResource) -> bool:
+    """Whether the resource sets nothing, and is described whether it exists or not."""
+    image = context.broker.metadata.image
+    if resource.resource_type == ResourceType.GROUP:
+        return resource.resource_name not in image.group_configs
+    if resource.resource_type == ResourceType.CLIENT_METRICS:
+        return resource.resource_name not in image.client_metrics_configs
+    return False
+
+
+def _one_too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=f"One request may ask for {MOST_WITHOUT_SETTINGS} that set nothing: ask for fewer",
+    )
 
 
 def _describe(
@@ -106,11 +143,11 @@ def _require(name: str, message: str) -> None:
 def _check_broker(context: RequestContext, name: str, expected: str) -> None:
     """Raises KafkaError unless `name` is this broker's id; `expected` is what is said to be it."""
     try:
-        broker_id = int(name)
+        int(name)
     except ValueError:
         message = f"Broker id must be an integer, but it is: {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
-    if broker_id != context.broker.node_id:
+    if name != str(context.broker.node_id):
         message = f"Unexpected broker id, expected {expected} but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 

@@ -18,7 +18,7 @@ Version notes:
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 from kafkapy.handlers.context import RequestContext
@@ -38,6 +38,9 @@ UNKNOWN_LAG = -1
 ByDirectory = dict[str, dict[str, list[DescribeLogDirsPartition]]]
 """Partitions by path of a log directory, and by topic."""
 
+Wanted = dict[str, set[int]]
+"""The partitions that a client names, by topic."""
+
 Described = tuple[str, str, DescribeLogDirsPartition]
 """Path of a log directory, name of a topic, and one of its partitions in there."""
 
@@ -54,12 +57,14 @@ async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> De
 
 
 def _by_directory(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[ByDirectory]:
-    wanted: set[tuple[str, int]] | None = None
+    wanted: Wanted | None = None
     if request.topics is not None:
-        wanted = set()
+        wanted = {}
         for topic in request.topics:
-            yield
-            wanted.update((topic.topic, partition) for partition in topic.partitions)
+            indexes = wanted.setdefault(topic.topic, set())
+            for index in topic.partitions:
+                yield
+                indexes.add(index)
     by_directory: ByDirectory = {}
     for each in chain(_logs(context, wanted), _copies(context, wanted)):
         yield
@@ -68,18 +73,18 @@ def _by_directory(context: RequestContext, request: DescribeLogDirsRequest) -> S
     return by_directory
 
 
-def _logs(context: RequestContext, wanted: Container[tuple[str, int]] | None) -> Iterator[Described]:
+def _logs(context: RequestContext, wanted: Wanted | None) -> Iterator[Described]:
     for partition in tuple(context.broker.replicas):
-        if wanted is None or partition.topic_partition in wanted:
-            name, index = partition.topic_partition
+        name, index = partition.topic_partition
+        if wanted is None or index in wanted.get(name, ()):
             described = DescribeLogDirsPartition(partition_index=index, partition_size=partition.log.size)
             yield partition.log.log_directory.path, name, described
 
 
-def _copies(context: RequestContext, wanted: Container[tuple[str, int]] | None) -> Iterator[Described]:
+def _copies(context: RequestContext, wanted: Wanted | None) -> Iterator[Described]:
     logs = context.broker.logs
     for topic_partition, copy in tuple(logs.moves.copies.items()):
-        if wanted is None or topic_partition in wanted:
+        if wanted is None or topic_partition.partition in wanted.get(topic_partition.topic, ()):
             log = logs.logs.get(topic_partition)
             described = DescribeLogDirsPartition(
                 partition_index=topic_partition.partition,

@@ -14,13 +14,15 @@ Behaviour:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from heapq import heappop, heappush
 
 from kafkapy.handlers.authorized_operations import TOPIC
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.offline_replicas import OfflineReplicas
 from kafkapy.metadata.image import Topic
 from kafkapy.metadata.topic_names import is_internal, is_valid
-from kafkapy.process.turns import Steps
+from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -38,16 +40,18 @@ def handle(
     image, cursor = context.broker.metadata.image, request.cursor
     first_name = "" if cursor is None else cursor.topic_name
     first_partition = 0 if cursor is None else cursor.partition_index
-    asked = {topic.name for topic in request.topics}
+    asked = (yield from counted(topic.name for topic in request.topics)).keys()
     if cursor is not None and (first_partition < 0 or (asked and first_name not in asked)):
-        return _refused(asked)
-    names = sorted(name for name in asked or image.topics if name >= first_name)
+        return (yield from _refused(asked))
+    names = yield from _heap(name for name in asked or image.topics if name >= first_name)
     limit = min(context.broker.config["max.request.partition.size.limit"], request.response_partition_limit)
     remaining = max(limit, 1)
     response = DescribeTopicPartitionsResponse()
     live = {node.id for node in context.nodes()}
-    for name in names:
+    offline = OfflineReplicas(context, live)
+    while names:
         yield
+        name = heappop(names)
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -60,7 +64,8 @@ def handle(
         partitions = []
         for index in range(first, end):
             yield
-            partitions.append(_partition(context, topic, index, live))
+            if topic.partitions[index].exists:
+                partitions.append(_partition(context, topic, index, live, offline))
         response.topics.append(
             DescribeTopicPartitionsResponseTopic(
                 name=name,
@@ -78,20 +83,20 @@ def handle(
 
 
 def _partition(
-    context: RequestContext, topic: Topic, index: int, live: Collection[int]
+    context: RequestContext, topic: Topic, index: int, live: Collection[int], all_offline: OfflineReplicas
 ) -> DescribeTopicPartitionsResponsePartition:
-    state, broker = topic.partitions[index], context.broker
-    if broker.replicas.any_offline and broker.replicas.is_offline(topic.name, index):
-        live = [node for node in live if node != broker.node_id]
+    state = topic.partitions[index]
+    offline = all_offline.of(topic.name, index, state.replicas)
+    is_led = state.leader in live and not (state.leader == context.broker.node_id and state.leader in offline)
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
-        leader_id=state.leader if state.leader in live else -1,
+        leader_id=state.leader if is_led else -1,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
         eligible_leader_replicas=[],
         last_known_elr=[],
-        offline_replicas=[replica for replica in state.replicas if replica not in live],
+        offline_replicas=offline,
     )
 
 
@@ -102,11 +107,25 @@ def _absent(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _refused(asked: set[str]) -> DescribeTopicPartitionsResponse:
+def _heap(names: Iterable[str]) -> Steps[list[str]]:
+    """The names as a heap.
+
+    Sorting them would have no pauses, and a page needs the first ones only.
+    """
+    heap: list[str] = []
+    for name in names:
+        yield
+        heappush(heap, name)
+    return heap
+
+
+def _refused(asked: Iterable[str]) -> Steps[DescribeTopicPartitionsResponse]:
     """INVALID_REQUEST for each topic: the response has no error of its own."""
-    return DescribeTopicPartitionsResponse(
-        topics=[
-            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
-            for name in sorted(asked)
-        ]
-    )
+    response = DescribeTopicPartitionsResponse()
+    names = yield from _heap(asked)
+    while names:
+        yield
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=heappop(names))
+        )
+    return response

@@ -12,9 +12,8 @@ Behaviour:
 
 from __future__ import annotations
 
-from collections import Counter
-
 from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -25,12 +24,14 @@ from kafkapy.protocol.messages.describe_user_scram_credentials import (
 
 def handle(
     context: RequestContext, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+) -> Steps[DescribeUserScramCredentialsResponse]:
     """Answer each user once."""
-    users = Counter(user.name for user in request.users or ())
-    return DescribeUserScramCredentialsResponse(
-        results=[_describe(user, count) for user, count in users.items()]
-    )
+    users = yield from counted(user.name for user in request.users or ())
+    response = DescribeUserScramCredentialsResponse()
+    for user, count in users.items():
+        yield
+        response.results.append(_describe(user, count))
+    return response
 
 
 def _describe(user: str, count: int) -> DescribeUserScramCredentialsResult:

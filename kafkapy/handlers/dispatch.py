@@ -1,11 +1,11 @@
-"""The way from a request to its handler: gates, the call, and the answer to a failure.
+"""Leads requests to their handlers: two gates, the call, and the answer to a failure.
 
-There are two gates. The first (`endpoint`) is before the request is decoded: it knows the connection and the
-header, and lets in only what the table of APIs has. The second (`call`) is in front of the handler: it also
-knows what is asked.
+The first gate (`endpoint`) comes before the request is decoded. It has the connection and the header, and
+passes only requests in the table of APIs. The second gate (`call`) comes before the handler, and has the
+decoded request too.
 
-A handler that fails is logged, and its client gets UNKNOWN_SERVER_ERROR where the response has a place
-for it.
+The failure of a handler is logged, and its client gets UNKNOWN_SERVER_ERROR if the response has an error
+field.
 """
 
 from __future__ import annotations
@@ -30,33 +30,37 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Has the requests of all connections handled (`kafkapy.network.dispatcher.Dispatcher`)."""
+    """Dispatches the requests of all connections (see `kafkapy.network.dispatcher.Dispatcher`)."""
 
     def __init__(self, broker: BrokerParts) -> None:
         self._broker = broker
+        self._served = handlers.BY_KEY_IN_CLUSTER if broker.clustered else handlers.BY_KEY
 
     def endpoint(self, header: RequestHeader) -> handlers.Endpoint | None:
-        """The first gate: who handles a request that is not decoded yet; None where nobody does."""
-        api = handlers.BY_KEY.get(header.api_key)
+        """The first gate: the endpoint of a request that is not decoded yet, or None."""
+        api = self._served.get(header.api_key)
         if api is None or not api.min_version <= header.api_version <= api.max_version:
             return None
         return handlers.endpoint(header.api_key)
 
     def refusal(self, header: RequestHeader) -> tuple[RequestHeader, handlers.Endpoint, Any] | None:
-        """The answer to a request that the first gate refused; None where its client knows none.
+        """The answer to a request that the first gate refused; None if there is none.
 
-        KIP-511: whatever version of ApiVersions was asked, the client understands version 0 and learns what
-        to ask.
+        Only ApiVersions has one (KIP-511): every client understands its version 0, and learns from it which
+        versions it may use.
         """
         if header.api_key != ApiKey.API_VERSIONS:
             return None
         endpoint = handlers.endpoint(ApiKey.API_VERSIONS)
-        return header._replace(api_version=0), endpoint, unsupported_version()
+        return header._replace(api_version=0), endpoint, unsupported_version(clustered=self._broker.clustered)
 
     def call(
         self, connection: Connection, header: RequestHeader, endpoint: handlers.Endpoint, request: Any
     ) -> Any:
-        """The second gate, then what the handler returns, or the answer to its failure."""
+        """The second gate.
+
+        Returns the handler's result, or the answer to its failure.
+        """
         context = RequestContext(
             self._broker,
             connection,
@@ -82,7 +86,7 @@ class Dispatcher:
     ) -> Any:
         """The answer to a request whose handler failed.
 
-        Where the response has no place for an error it is None, and the connection is closed.
+        If the response has no error field, it is None and the connection is closed.
         """
         name = ApiKey(header.api_key).name
         if isinstance(error, KafkaError):
@@ -104,6 +108,6 @@ class Dispatcher:
 
 
 async def _finish(response: Awaitable[Any]) -> Any:
-    """What comes of a generator that took turns, which may have to be waited for in its turn."""
+    """Await the result of a generator that took turns; it may itself be awaitable."""
     found = await response
     return await found if isinstance(found, Awaitable) else found

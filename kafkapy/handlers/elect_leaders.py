@@ -4,10 +4,13 @@ Versions: 0-2.
 
 Behaviour:
 
-- One node has the only replica of each partition, and leads it unless its log directory failed.
-- A partition with a leader is answered with ELECTION_NOT_NEEDED. One without is
+- The controller elects, and waits until the leaders know that they lead. Any other broker is NOT_CONTROLLER.
+- A preferred election lets the first replica lead, if it is in sync. An unclean one lets any live replica
+  lead a partition without a leader; it loses the records that this replica does not have.
+- A partition with the wanted leader is answered with ELECTION_NOT_NEEDED. One that no replica can lead is
   PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE, by the kind of the election.
 - Null asks for all partitions, and leaves out those that need no election.
+- A sole broker has the only replica of each partition, and leads it unless its log directory failed.
 
 Version notes:
 
@@ -18,12 +21,15 @@ Version notes:
 
 from __future__ import annotations
 
-from enum import IntEnum
+from collections.abc import Awaitable, Mapping
 
+from kafkapy.controller.controller import Controller
+from kafkapy.controller.elections import ElectionType
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import MetadataImage, PartitionState
-from kafkapy.process.turns import Steps
-from kafkapy.protocol.errors import ErrorCode
+from kafkapy.process.log_text import shortened
+from kafkapy.process.turns import Steps, Turns
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -31,12 +37,7 @@ from kafkapy.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
-
-
-class ElectionType(IntEnum):
-    PREFERRED = 0
-    UNCLEAN = 1
-
+from kafkapy.protocol.types import TopicPartition
 
 _UNAVAILABLE = {
     ElectionType.PREFERRED: (
@@ -50,12 +51,18 @@ _UNAVAILABLE = {
 }
 
 
-def handle(context: RequestContext, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
-    """Answer each partition as the image has it."""
+def handle(
+    context: RequestContext, request: ElectLeadersRequest
+) -> Steps[ElectLeadersResponse | Awaitable[ElectLeadersResponse]]:
+    """Have the controller elect; a sole broker answers each partition as the image has it."""
     try:
         election = ElectionType(request.election_type)
     except ValueError:
         return (yield from _unknown_type(request))
+    controller = context.broker.admin.controller
+    if controller is not None:
+        partitions = yield from _partitions(context, request)
+        return _elect(context.broker.turns, controller, election, partitions, request)
     elector = _Elector(context, election)
     if request.topic_partitions is None:
         results = yield from elector.all_topics()
@@ -84,6 +91,58 @@ def _unknown_type(request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
     return response
 
 
+def _partitions(context: RequestContext, request: ElectLeadersRequest) -> Steps[list[TopicPartition]]:
+    """The partitions that the request asks for."""
+    partitions = []
+    if request.topic_partitions is None:
+        for name, topic in context.broker.metadata.image.topics.items():
+            for index in range(len(topic.partitions)):
+                yield
+                partitions.append(TopicPartition(name, index))
+    else:
+        for asked in request.topic_partitions:
+            for index in asked.partitions:
+                yield
+                partitions.append(TopicPartition(asked.topic, index))
+    return partitions
+
+
+async def _elect(
+    turns: Turns,
+    controller: Controller,
+    election: ElectionType,
+    partitions: list[TopicPartition],
+    request: ElectLeadersRequest,
+) -> ElectLeadersResponse:
+    results: Mapping[TopicPartition, KafkaError | None]
+    try:
+        results = await controller.elect_leaders(election, partitions, request.timeout_ms / 1000)
+    except KafkaError as error:
+        results = dict.fromkeys(partitions, error)
+    answered = await turns.finish(_by_topic(results, asks_for_all=request.topic_partitions is None))
+    return ElectLeadersResponse(replica_election_results=answered)
+
+
+def _by_topic(
+    results: Mapping[TopicPartition, KafkaError | None], *, asks_for_all: bool
+) -> Steps[list[ReplicaElectionResult]]:
+    by_topic: dict[str, ReplicaElectionResult] = {}
+    for (topic, index), problem in results.items():
+        yield
+        if problem is None:
+            answer = PartitionResult(partition_id=index, error_message=None)
+        elif problem.code is ErrorCode.ELECTION_NOT_NEEDED and asks_for_all:
+            continue
+        else:
+            answer = PartitionResult(
+                partition_id=index, error_code=problem.code, error_message=problem.message
+            )
+        if topic not in by_topic:
+            by_topic[topic] = ReplicaElectionResult(topic=topic)
+        by_topic[topic].partition_result.append(answer)
+    return list(by_topic.values())
+
+
 class _Elector:
     """Finds the result for each partition, of one image."""
 
@@ -106,7 +165,8 @@ class _Elector:
     def _result(self, topic: str, index: int) -> PartitionResult:
         state = self._image.partition(topic, index)
         if state is None:
-            what = f"partition as {topic}-{index}" if topic in self._image.topics else f"topic as {topic}"
+            name = shortened(topic)  # the message is there for each partition that is named
+            what = f"partition as {name}-{index}" if topic in self._image.topics else f"topic as {name}"
             error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {what}"
         elif self._is_led(topic, index, state):
             error = ErrorCode.ELECTION_NOT_NEEDED
@@ -122,7 +182,7 @@ class _Elector:
             needing = []
             for index, state in enumerate(topic.partitions):
                 yield
-                if not self._is_led(name, index, state):
+                if state.exists and not self._is_led(name, index, state):
                     needing.append(self._result(name, index))
             results.append(ReplicaElectionResult(topic=name, partition_result=needing))
         return results

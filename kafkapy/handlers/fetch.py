@@ -11,39 +11,48 @@ Behaviour:
 - The answer waits while there are fewer than min bytes, for max wait at most. An error, or a partition that
   is not served any more, is answered at once.
 - A partition with an error gets its own error code; the others go on.
-- A replica id means a follower. This broker has none and refuses it with NOT_LEADER_OR_FOLLOWER, so that no
-  client can pass for one (CVE-2018-1288).
+- With `replica.selector.class`, a consumer that names its rack is sent to a replica there
+  (fetch/nearest_replica.py, KIP-392).
+- A replica id means a follower, which reads to the end of the log (fetch/follower_read.py). One that has no
+  replica of the partition is refused, so that no client can pass for one (CVE-2018-1288).
 - fetch/sessions.py holds the fetch sessions (KIP-227), and fetch/read.py the pass over the partitions.
 
 Version notes:
 
 - v0-3 are answered with message sets (fetch/message_sets.py): v0-1 with magic 0, v2-3 with magic 1. They
-  get UNSUPPORTED_VERSION where `log.message.downconversion.enable` is false.
+  get UNSUPPORTED_VERSION where `log.message.downconversion.enable` is false. Followers are refused.
 - v0-2 have no limit for the whole answer, and the limit of each partition is a hard one.
 - v7 adds sessions.
 - v9 adds leader epochs.
 - v10 is the first version whose clients are sure to know zstd. Before it, a topic with
   `compression.type=zstd` is UNSUPPORTED_COMPRESSION_TYPE, and so is a batch with zstd in v0-3.
+- v11 lets consumers read from followers, up to the high watermark that these know (KIP-392).
 - v12 adds the last fetched epoch. Where the log was truncated, the answer says where the epochs diverge.
 - v13 has topic ids instead of names.
+- v15 has the epoch of the follower's broker beside its id (KIP-903).
+- v16 adds the current leader, with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from kafkapy.fetch.follower_read import FollowerRead, replica_of
 from kafkapy.fetch.message_sets import MessageSetRead
 from kafkapy.fetch.read import FetchRead
+from kafkapy.fetch.sessions import FetchContext
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.leader_hints import WRONG_LEADER, current_leader, endpoints
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import KafkaError
-from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint
 
 FIRST_VERSION_WITH_BATCHES = 4
+FIRST_VERSION_WITH_LEADERS = 16
 
 
 def handle(context: RequestContext, request: FetchRequest) -> Steps[FetchResponse | Awaitable[FetchResponse]]:
-    """Read what is there; wait when it is too little."""
+    """Read the partitions, and wait if there are too few bytes."""
     broker = context.broker
     try:
         fetch = yield from broker.fetch_sessions.begin(
@@ -53,23 +62,56 @@ def handle(context: RequestContext, request: FetchRequest) -> Steps[FetchRespons
         return FetchResponse(error_code=error.code)
     if context.api_version < FIRST_VERSION_WITH_BATCHES:
         return MessageSetRead(broker, context.api_version, request, fetch).answer()
-    read = FetchRead(broker, context.api_version, request, fetch)
+    reader = FollowerRead if replica_of(request)[0] >= 0 else FetchRead
+    read = reader(broker, context.api_version, request, fetch)
     try:
         yield from read.run()
-        if request.max_wait_ms <= 0 or read.is_enough or not fetch.targets:
-            return (yield from read.response())
+        if read.is_complete and _is_enough(request, read, fetch):
+            return _with_leaders(context, read, (yield from read.response()))
     except BaseException:
         read.release()
         raise
-    read.release()
-    return _wait(context, read, request.max_wait_ms / 1000)
+    is_complete = read.is_complete
+    read.release()  # what is cancelled before it begins releases nothing
+    return _go_on(context, request, read, fetch, is_complete)
 
 
-async def _wait(context: RequestContext, read: FetchRead, seconds: float) -> FetchResponse:
-    """Answer when there is enough, or with what there is when the time is over."""
+def _is_enough(request: FetchRequest, read: FetchRead, fetch: FetchContext) -> bool:
+    return request.max_wait_ms <= 0 or read.is_enough or fetch.is_empty
+
+
+async def _go_on(
+    context: RequestContext, request: FetchRequest, read: FetchRead, fetch: FetchContext, is_complete: bool
+) -> FetchResponse:
+    """Answer when there are enough bytes, or when the request's time is over."""
     try:
-        await read.wait(seconds)
-        return await context.broker.turns.finish(read.response())
+        if not is_complete:
+            await read.again()
+        if is_complete or not _is_enough(request, read, fetch):
+            read.release()
+            await read.wait(request.max_wait_ms / 1000)
+        return _with_leaders(context, read, await context.broker.turns.finish(read.response()))
     except BaseException:
         read.release()
         raise
+
+
+def _with_leaders(context: RequestContext, read: FetchRead, response: FetchResponse) -> FetchResponse:
+    """The response with the leaders of the partitions that this broker does not lead."""
+    if not read.failed or context.api_version < FIRST_VERSION_WITH_LEADERS:
+        return response
+    leaders = set()
+    for topic in response.responses:
+        name = context.broker.metadata.image.topic_name(topic.topic_id)
+        for data in topic.partitions:
+            if data.error_code in WRONG_LEADER and name is not None:
+                leader = current_leader(context, name, data.partition_index)
+                if leader is not None:
+                    data.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
+                    leaders.add(leader.id)
+    if leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in endpoints(context, leaders)
+        ]
+    return response

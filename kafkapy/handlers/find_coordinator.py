@@ -1,16 +1,14 @@
-"""FindCoordinator: say which broker coordinates a group.
+"""FindCoordinator: say which broker coordinates a group or a transactional id.
 
 Versions: 0-6.
 
 Behaviour:
 
-- The coordinator is the leader of the group's partition of `__consumer_offsets`. That topic is created when
-  somebody asks for the first time. The client waits for it, where Apache Kafka lets the client ask again.
-- This broker is the only one, and so it coordinates every group.
-- The group id is not looked at: an empty one can still commit offsets.
-- Transactions are not coordinated. A transactional id is refused with
-  TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client treats as fatal, rather than with an error that
-  it would retry. InitProducerId answers the same.
+- The coordinator is the leader of the key's partition of `__consumer_offsets` or `__transaction_state`. If it
+  has no leader that is alive at the client's listener, the answer is COORDINATOR_NOT_AVAILABLE.
+- The first request creates the topic. The controller waits for it, where Apache Kafka makes the client ask
+  again. Any other broker asks the controller, and answers COORDINATOR_NOT_AVAILABLE until the topic exists.
+- The group id is not checked: an empty one can still commit offsets.
 - A producer that is only idempotent does not send this request.
 
 Version notes:
@@ -23,10 +21,12 @@ Version notes:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
-from kafkapy.handlers.context import RequestContext
+from kafkapy.coordination.partitioning import partition_of
+from kafkapy.handlers.context import Node, RequestContext
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.find_coordinator import (
@@ -36,8 +36,8 @@ from kafkapy.protocol.messages.find_coordinator import (
 )
 
 FIRST_VERSION_WITH_KEYS: Final = 4
-GROUP: Final = 0
-TRANSACTION: Final = 1
+TOPICS: Final = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC}
+"""The internal topic of each type of key: groups and transactional ids."""
 NO_NODE: Final = -1
 
 
@@ -45,51 +45,64 @@ def handle(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> Steps[FindCoordinatorResponse] | Awaitable[FindCoordinatorResponse]:
     """Answer for each key."""
-    if request.key_type == GROUP and not context.broker.groups.runtime.has_topic:
-        return _create_topic_and_answer(context, request)
-    if request.key_type == GROUP:
-        return _answer(context, request, None)
-    return _answer(context, request, _why_not(request.key_type))
+    topic = TOPICS.get(request.key_type)
+    if topic is None:
+        why = f"There is no coordinator of type {request.key_type}."
+        return _answer(context, request, "", KafkaError(ErrorCode.INVALID_REQUEST, why))
+    if topic not in context.broker.metadata.image.topics:
+        return _create_topic_and_answer(context, request, topic)
+    return _answer(context, request, topic, None)
 
 
 async def _create_topic_and_answer(
-    context: RequestContext, request: FindCoordinatorRequest
+    context: RequestContext, request: FindCoordinatorRequest, topic: str
 ) -> FindCoordinatorResponse:
     refusal = None
     try:
-        await context.broker.groups.runtime.ensure_topic()
+        await context.broker.automatic_topics.ensure_internal_topic(topic)
     except KafkaError as error:
         refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
-    return await context.broker.turns.finish(_answer(context, request, refusal))
-
-
-def _why_not(key_type: int) -> KafkaError:
-    if key_type == TRANSACTION:
-        return KafkaError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This broker does not support transactions."
-        )
-    return KafkaError(ErrorCode.INVALID_REQUEST, f"There is no coordinator of type {key_type}.")
+    return await context.broker.turns.finish(_answer(context, request, topic, refusal))
 
 
 def _answer(
-    context: RequestContext, request: FindCoordinatorRequest, error: KafkaError | None
+    context: RequestContext, request: FindCoordinatorRequest, topic: str, error: KafkaError | None
 ) -> Steps[FindCoordinatorResponse]:
-    node = next((node for node in context.nodes() if node.id == context.broker.node_id), None)
-    if node is None and error is None:
-        error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The broker is starting or stopping.")
-    code = ErrorCode.NONE if error is None else error.code
-    message = None if error is None else error.message
-    node_id, host, port = (NO_NODE, "", -1) if node is None or error is not None else node[:3]
+    nodes = {node.id: node for node in context.nodes()}
     if context.api_version < FIRST_VERSION_WITH_KEYS:
+        found = _find(context, nodes, topic, request.key, error)
         return FindCoordinatorResponse(
-            error_code=code, error_message=message, node_id=node_id, host=host, port=port
+            error_code=found.error_code,
+            error_message=found.error_message,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
         )
     response = FindCoordinatorResponse()
     for key in dict.fromkeys(request.coordinator_keys):
         yield
-        response.coordinators.append(
-            Coordinator(
-                key=key, node_id=node_id, host=host, port=port, error_code=code, error_message=message
-            )
-        )
+        response.coordinators.append(_find(context, nodes, topic, key, error))
     return response
+
+
+def _find(
+    context: RequestContext, nodes: Mapping[int, Node], topic: str, key: str, error: KafkaError | None
+) -> Coordinator:
+    """The coordinator of a key, or why there is none."""
+    if error is None:
+        found = context.broker.metadata.image.topics.get(topic)
+        if found is not None:
+            leader = found.partitions[partition_of(key, len(found.partitions))].leader
+            if (node := nodes.get(leader)) is not None:
+                return Coordinator(
+                    key=key, node_id=node.id, host=node.host, port=node.port, error_message=None
+                )
+        error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"The partition of {topic} has no leader.")
+    return Coordinator(
+        key=key,
+        node_id=NO_NODE,
+        host="",
+        port=-1,
+        error_code=error.code,
+        error_message=error.message,
+    )

@@ -19,5 +19,5 @@ from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 
 
 def handle(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Note the sign of life."""
+    """Extend the member's session."""
     return HeartbeatResponse(error_code=context.broker.groups.heartbeat(request))

@@ -4,13 +4,16 @@ Versions: 0-1.
 
 Behaviour:
 
+- Any broker changes settings, except that only broker N changes those of broker N (INVALID_REQUEST).
 - Each resource changes as a whole or not at all. Resources are answered in the order asked.
 - The operations are set (0), delete (1), append to a list (2) and subtract from a list (3).
 - A change is in effect when the answer comes.
 - A resource that is named twice, or a setting that is named twice in it, is refused.
+- A policy of the operator may refuse a change (POLICY_VIOLATION, `alter.config.policy.class.name`), but not
+  that of a logger's level.
 - With `validate_only` nothing changes.
-- Broker settings that nobody knows are kept and have no effect. Settings of groups and of client metrics
-  are kept for what is not served yet. The log says so.
+- Unknown broker settings are stored and have no effect. Settings of groups and of client metrics are stored
+  for features that are not supported yet. The log says so.
 - Levels of this broker's loggers last until it stops.
 
 Version notes:
@@ -21,12 +24,12 @@ Version notes:
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 
 from kafkapy.configs import loggers as broker_loggers
 from kafkapy.configs.changes import Change
 from kafkapy.configs.kind import ResourceType, check_broker_id
 from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -40,9 +43,12 @@ async def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change what can be changed."""
-    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    counts = await context.broker.turns.finish(
+        counted((resource.resource_type, resource.resource_name) for resource in request.resources)
+    )
     responses = []
     for resource in request.resources:
+        await asyncio.sleep(0)  # there may be thousands
         response = AlterConfigsResourceResponse(
             error_message=None,
             resource_type=resource.resource_type,
@@ -50,7 +56,6 @@ async def handle(
         )
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
-                await asyncio.sleep(0)  # there may be thousands
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             await _alter(context, resource, request.validate_only)
         except KafkaError as error:

@@ -32,7 +32,7 @@ FIRST_VERSION_WITH_MEMBERS: Final = 3
 
 
 def handle(context: RequestContext, request: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:
-    """Let the members go."""
+    """Remove the members."""
     groups = context.broker.groups
     has_members = context.api_version >= FIRST_VERSION_WITH_MEMBERS
     named = request.members if has_members else [MemberIdentity(member_id=request.member_id)]
@@ -47,10 +47,15 @@ def handle(context: RequestContext, request: LeaveGroupRequest) -> Steps[LeaveGr
                 group_instance_id=each.group_instance_id,
                 error_code=ErrorCode.UNKNOWN_MEMBER_ID,
             )
-            if groups.may_be_member(request.group_id, each):
+            if groups.is_pending(request.group_id, each):
+                try:
+                    (answers[key],) = groups.leave_group(request.group_id, [each])
+                except KafkaError as error:
+                    return LeaveGroupResponse(error_code=error.code)
+            elif groups.may_be_member(request.group_id, each):
                 members.append(each)
     try:
-        # All at once: between two of them the group would not be what it says of itself.
+        # Without a pause: together they start one rebalance.
         for answer in groups.leave_group(request.group_id, members):
             answers[answer.member_id, answer.group_instance_id] = answer
     except KafkaError as error:

@@ -34,7 +34,7 @@ def handle(
     image = context.broker.metadata.image
     wanted = request.resource_types if context.api_version else [ResourceType.CLIENT_METRICS]
     try:
-        types = {ResourceType(number) for number in wanted} or set(ResourceType)
+        types = {ResourceType(number) for number in set(wanted)} or set(ResourceType)
     except ValueError:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     names: dict[ResourceType, list[str]] = {

@@ -6,7 +6,7 @@ Behaviour:
 
 - All groups are listed, also those that only store offsets, whose protocol type is empty.
 - While some groups are still being loaded, the answer is COORDINATOR_LOAD_IN_PROGRESS.
-- All groups here are of the classic type.
+- The types of groups are classic and consumer.
 - The filters (v4+) ignore case. An unknown name matches nothing.
 
 Version notes:
@@ -17,10 +17,19 @@ Version notes:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from kafkapy.groups.classic.group import GroupState
+from kafkapy.groups.consumer.group import ConsumerGroupState
+from kafkapy.groups.group import GroupType
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+STATES: Final = frozenset(state.value.lower() for state in (*GroupState, *ConsumerGroupState))
+TYPES: Final = frozenset(kind.value for kind in GroupType)
 
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
@@ -28,12 +37,12 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
     groups = context.broker.groups
     if groups.runtime.is_loading:
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    states = {state.strip().lower() for state in request.states_filter}
-    types = {kind.strip().lower() for kind in request.types_filter}
+    states = yield from _known(request.states_filter, STATES)
+    types = yield from _known(request.types_filter, TYPES)
     response = ListGroupsResponse()
     for group in tuple(groups.groups.values()):
         yield
-        if (not states or group.state_name.lower() in states) and (not types or group.type.value in types):
+        if group.state_name.lower() in states and group.type.value in types:
             response.groups.append(
                 ListedGroup(
                     group_id=group.group_id,
@@ -43,3 +52,16 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
                 )
             )
     return response
+
+
+def _known(names: Sequence[str], known: frozenset[str]) -> Steps[Collection[str]]:
+    """Those of the names in a filter that exist: all of them if it is empty."""
+    if not names:
+        return known
+    found = set()
+    for name in names:
+        yield
+        lower = name.strip().lower()
+        if lower in known:
+            found.add(lower)
+    return found

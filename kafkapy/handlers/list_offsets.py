@@ -5,13 +5,16 @@ Versions: 0-11.
 Behaviour:
 
 - Each partition asks for a timestamp, which means the first record at or after it, or for a special one:
-  - -1, latest: the high watermark, or the last stable offset for read_committed.
+  - -1, latest: the high watermark, or the last stable offset for read_committed. A follower, or a client that
+    debugs (replica id -2), gets the end of the log.
   - -2, earliest: the log start offset.
   - -3, max timestamp: the record with the largest timestamp (v7+, KIP-734).
   - -4, earliest local: the same as earliest, since nothing is tiered here (v8+, KIP-405).
   - -5, latest tiered: there is none here (v9+, KIP-1005).
   - -6, earliest pending upload: there is none here (v11+, KIP-1023).
 - An offset that a consumer could not read yet is answered as unknown (-1).
+- While a new leader does not know yet that everything before its epoch is committed, the latest offset could
+  go back (KIP-207). It is OFFSET_NOT_AVAILABLE then, or LEADER_NOT_AVAILABLE before v5, and so are searches.
 - A partition that is named twice is INVALID_REQUEST each time.
 - Earliest and latest are answered from memory: Spark asks for both at every poll of every partition.
 - Records are searched for in a thread, when it is the connection's turn (process/validation.py). Where a
@@ -58,8 +61,10 @@ FIRST_VERSION_BY_RECORDS = 1
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED = 1
 CONSUMER = -1
+"""The replica id of consumers; all others may see uncommitted records."""
 DEBUGGING_REPLICA = -2
-"""A replica id that may see what is not committed yet."""
+"""A client that may ask followers too."""
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 
 def handle(
@@ -78,7 +83,7 @@ def _is_searched(timestamp: int) -> bool:
 async def _handle_searches(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Search for records in a thread.
 
-    A search may have to read thousands of files, and to decompress much.
+    A search may have to read thousands of files, and to decompress large batches.
     """
     searches: list[_Search] = []
     response = await context.broker.turns.finish(_answers(context, request, searches))
@@ -91,7 +96,7 @@ async def _handle_searches(context: RequestContext, request: ListOffsetsRequest)
 
 
 def _run_some(left: deque[_Search]) -> list[_Search]:
-    """Run searches for a turn, in a thread; those that ended."""
+    """Run searches for one turn, in a thread; return those that ended."""
     ended: list[_Search] = []
     end = time.thread_time() + TURN_SECONDS
     while left and (not ended or time.thread_time() < end):
@@ -123,7 +128,10 @@ class _Search:
         self._search.run()
 
     def settle(self) -> bool:
-        """Answer, on the loop; False where the log has changed meanwhile: `run` has to run again."""
+        """Set the answer, on the loop.
+
+        False if the log has changed meanwhile, and `run` must run again.
+        """
         answer = self._answer
         try:
             try:
@@ -141,7 +149,7 @@ class _Search:
 def _answers(
     context: RequestContext, request: ListOffsetsRequest, searches: list[_Search]
 ) -> Steps[ListOffsetsResponse]:
-    """The response, but for what is left to `searches`."""
+    """The response, except for partitions whose searches are added to `searches`."""
     times_named: Counter[tuple[str, int]] = Counter()
     for topic in request.topics:
         for wanted in topic.partitions:
@@ -179,11 +187,15 @@ def _answer(
     if context.api_version < FIRST_VERSION_OF.get(timestamp, 0) or timestamp < LAST_SPECIAL:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     partition = context.broker.replicas.partition(topic, wanted.partition_index)
-    partition.require_leader_epoch(wanted.current_leader_epoch)
-    if request.replica_id == DEBUGGING_REPLICA:
+    of_leader = request.replica_id != DEBUGGING_REPLICA
+    partition.require_leader_epoch(wanted.current_leader_epoch, of_leader=of_leader)
+    if request.replica_id != CONSUMER:
         end = partition.log.log_end_offset
     else:
         end = partition.readable_end(read_committed=request.isolation_level == READ_COMMITTED)
+        if timestamp not in (EARLIEST, EARLIEST_LOCAL) and not partition.has_committed_epoch_start:
+            old = context.api_version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE if old else ErrorCode.OFFSET_NOT_AVAILABLE)
     if timestamp == LATEST:
         answer.offset, answer.leader_epoch = end, partition.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -201,7 +213,7 @@ def _answer(
 def _old_style_offsets(
     context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> list[int]:
-    """Where reading can start, as clients before Kafka 0.10.1 ask.
+    """The offsets at which reading can start, for clients before Kafka 0.10.1.
 
     Source: Kafka's UnifiedLog.legacyFetchOffsetsBefore.
     """

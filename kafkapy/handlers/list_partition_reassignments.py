@@ -4,20 +4,54 @@ Versions: 0.
 
 Behaviour:
 
-- The list is empty, since there is one broker. DescribeLogDirs shows moves between its log directories.
+- The controller lists the partitions that are moving: all of them, or those that are asked for. Any other
+  broker is NOT_CONTROLLER.
+- On a sole broker the list is empty. DescribeLogDirs shows moves between its log directories.
 """
 
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
+from kafkapy.protocol.types import TopicPartition
 
 
 def handle(
     context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
-    """Answer that there are none."""
-    return ListPartitionReassignmentsResponse(error_message=None)
+) -> Steps[ListPartitionReassignmentsResponse]:
+    """Answer what is moving."""
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    if context.broker.admin.controller is None:
+        return response
+    moving = context.broker.admin.active_controller().moving()
+    asked: dict[TopicPartition, None] | None = None
+    if request.topics is not None:
+        asked = {}
+        for topic in request.topics:
+            for index in topic.partition_indexes:
+                yield
+                asked[TopicPartition(topic.name, index)] = None
+    topics: dict[str, OngoingTopicReassignment] = {}
+    for partition, state in moving.items():
+        yield
+        if asked is not None and partition not in asked:
+            continue
+        name, index = partition
+        if name not in topics:
+            topics[name] = OngoingTopicReassignment(name=name)
+        topics[name].partitions.append(
+            OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=list(state.replicas),
+                adding_replicas=list(state.adding),
+                removing_replicas=list(state.removing),
+            )
+        )
+    response.topics = list(topics.values())
+    return response

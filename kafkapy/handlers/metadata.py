@@ -6,15 +6,19 @@ Behaviour:
 
 - The answer is about the topics named (by name, or by id from v12), about all topics, or about none.
 - A topic that does not exist is created with the broker's defaults when both the broker
-  (`auto.create.topics.enable`) and the request (v4+) allow it. It is answered as soon as it can be written
-  to. Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and leaves it to the client to ask again.
+  (`auto.create.topics.enable`) and the request (v4+) allow it. The controller answers when it exists, where
+  Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and leaves it to the client to ask again. Any other
+  broker asks the controller, and answers as Apache Kafka does.
 - Without creation nothing is waited for.
+- A partition without a leader, or whose leader is not alive, is LEADER_NOT_AVAILABLE.
 - A partition whose log directory failed has no leader, and has this broker as an offline replica. That is
   how Apache Kafka's controller notes it.
 
 Version notes:
 
 - v0 means all topics by an empty list. From v1 null means all.
+- v0 does not name replicas whose brokers the client cannot reach. A partition that has some, and a leader, is
+  REPLICA_NOT_AVAILABLE.
 - v5 adds offline replicas.
 - v6 is the first version that may say LISTENER_NOT_FOUND. Before it, a leader without the client's listener
   is LEADER_NOT_AVAILABLE.
@@ -31,6 +35,7 @@ from collections.abc import Awaitable, Collection
 
 from kafkapy.handlers.authorized_operations import CLUSTER, NOT_ASKED, TOPIC
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.offline_replicas import OfflineReplicas
 from kafkapy.metadata.image import Topic
 from kafkapy.metadata.topic_names import is_internal, is_valid
 from kafkapy.process.turns import Steps
@@ -46,6 +51,7 @@ from kafkapy.protocol.messages.metadata import (
 from kafkapy.protocol.types import ZERO_UUID, Uuid
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
+FIRST_VERSION_WITH_UNREACHABLE_REPLICAS = 1
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 FIRST_VERSION_BY_TOPIC_ID = 12
 
@@ -77,7 +83,7 @@ async def _create(
     """Create what is missing, then answer."""
     turns = context.broker.turns
     missing = await turns.finish(_missing(context, names))
-    results = await context.broker.admin.topics.auto_create(missing) if missing else {}
+    results = await context.broker.automatic_topics.create(missing) if missing else {}
     errors = {name: error.code for name, error in results.items() if isinstance(error, KafkaError)}
     return await turns.finish(_Answer(context, request).about(names, errors))
 
@@ -97,8 +103,7 @@ class _Answer:
     def __init__(self, context: RequestContext, request: MetadataRequest) -> None:
         self._image = context.broker.metadata.image
         self._nodes = {node.id: node for node in context.nodes()}
-        replicas = context.broker.replicas
-        self._is_offline = replicas.is_offline if replicas.any_offline else None
+        self._offline = OfflineReplicas(context, self._nodes)
         self._node_id = context.broker.node_id
         self._version = context.api_version
         self._cluster_operations = CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
@@ -192,23 +197,29 @@ class _Answer:
         partitions = []
         for index, state in enumerate(topic.partitions):
             yield
+            if not state.exists:
+                continue
             leader, error = state.leader, ErrorCode.NONE
             if leader not in nodes:
                 error = self._no_listener if leader in brokers else ErrorCode.LEADER_NOT_AVAILABLE
                 leader = -1
-            offline = [replica for replica in state.replicas if replica not in nodes]
-            if self._is_offline is not None and self._is_offline(topic.name, index):
-                offline.append(self._node_id)
-                if leader == self._node_id:
-                    leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
+            offline = self._offline.of(topic.name, index, state.replicas)
+            if leader == self._node_id and leader in offline:
+                leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
+            replicas, isr = list(state.replicas), list(state.isr)
+            if self._version < FIRST_VERSION_WITH_UNREACHABLE_REPLICAS:
+                replicas, isr = [[each for each in ids if each in nodes] for ids in (replicas, isr)]
+                missing = len(replicas) < len(state.replicas) or len(isr) < len(state.isr)
+                if missing and error is ErrorCode.NONE:
+                    error = ErrorCode.REPLICA_NOT_AVAILABLE
             partitions.append(
                 MetadataResponsePartition(
                     error_code=error,
                     partition_index=index,
                     leader_id=leader,
                     leader_epoch=state.leader_epoch,
-                    replica_nodes=list(state.replicas),
-                    isr_nodes=list(state.isr),
+                    replica_nodes=replicas,
+                    isr_nodes=isr,
                     offline_replicas=offline,
                 )
             )

@@ -1,4 +1,4 @@
-"""OffsetCommit: store how far a group has read.
+"""OffsetCommit: store the offsets of a group.
 
 Versions: 0-10.
 
@@ -9,12 +9,17 @@ Behaviour:
   generation -1, which is accepted as long as the group has no members.
 - The accepted offsets of a request are written together; more than 500 are written in parts. They are
   answered when they are committed: with `durability=fsync` they are on disk.
-- A commit is a sign of life of the member.
+- A commit extends the session of a classic member, as a heartbeat does.
+- A member of a consumer group commits with its epoch. With an older one it may commit the partitions that it
+  has had since (KIP-1251), and otherwise gets STALE_MEMBER_EPOCH.
 
 Version notes:
 
-- v0 once stored offsets in ZooKeeper. Here it is v1 without a member. It creates the offsets topic where
-  that is missing, since its clients never ask for a coordinator.
+- v0 stores offsets in the metadata tree, as Apache Kafka 3 does in ZooKeeper mode: any broker of a cluster
+  takes it, for any group, and metadata is not kept. A group whose name cannot be that of a node is
+  INVALID_GROUP_ID (UNKNOWN_SERVER_ERROR in Apache Kafka). A broker alone has no ZooKeeper, and takes it as v1
+  without a member. It creates the offsets topic where that is missing, since its clients never ask for a
+  coordinator. (Apache Kafka 4 has no v0.)
 - v1 is the only version that gives timestamps.
 - v2-4 are the only versions that say how long the offsets are to be kept.
 - v6 adds the leader epoch.
@@ -25,6 +30,7 @@ Version notes:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Sequence
 from itertools import islice
@@ -32,6 +38,7 @@ from typing import Final
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset
+from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -47,7 +54,7 @@ FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 UNSET: Final = -1
 OFFSETS_AT_ONCE: Final = 500
-"""Written between two looks at who else wants something."""
+"""The offsets that are written in one turn."""
 
 Stored = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
@@ -56,6 +63,8 @@ def handle(
     context: RequestContext, request: OffsetCommitRequest
 ) -> Steps[Stored] | Awaitable[OffsetCommitResponse]:
     """Store the offsets that are acceptable."""
+    if context.api_version == 0 and context.broker.zookeeper_offsets is not None:
+        return _store_in_tree(context, context.broker.zookeeper_offsets, request)
     if context.api_version == 0 and not context.broker.groups.runtime.has_topic:
         return _create_topic_and_store(context, request)
     return _store(context, request)
@@ -68,6 +77,40 @@ async def _create_topic_and_store(
         await context.broker.groups.runtime.ensure_topic()
     stored = await context.broker.turns.finish(_store(context, request))
     return stored if isinstance(stored, OffsetCommitResponse) else await stored
+
+
+async def _store_in_tree(
+    context: RequestContext, offsets: ZooKeeperOffsets, request: OffsetCommitRequest
+) -> OffsetCommitResponse:
+    """Store the offsets of v0 in the metadata tree."""
+    image = context.broker.metadata.image
+    max_metadata = context.broker.groups.config.offset_metadata_max_bytes
+    response = OffsetCommitResponse()
+    accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
+    commits: dict[TopicPartition, int] = {}
+    for topic in request.topics:
+        answer = OffsetCommitResponseTopic(name=topic.name)
+        response.topics.append(answer)
+        for count, each in enumerate(topic.partitions, 1):
+            result = OffsetCommitResponsePartition(partition_index=each.partition_index)
+            answer.partitions.append(result)
+            if image.partition(topic.name, each.partition_index) is None:
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif len(each.committed_metadata or "") > max_metadata:
+                result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                key = TopicPartition(topic.name, each.partition_index)
+                commits[key] = each.committed_offset
+                accepted.append((key, result))
+            if count % OFFSETS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+    try:
+        errors = await offsets.commit(request.group_id, commits)
+    except KafkaError as error:
+        errors = dict.fromkeys(commits, error.code)
+    for key, result in accepted:
+        result.error_code = errors[key]
+    return response
 
 
 def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Stored]:
@@ -95,7 +138,7 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
             if topic is None:
                 result.error_code = unknown
                 continue
-            if not 0 <= index < len(topic.partitions):
+            if image.partition(topic.name, index) is None:
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             existing.append(result)
@@ -116,7 +159,7 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
     if not existing:
         return response
     if not commits:
-        if (refusal := _refusal(context, request)) is not None:
+        if (refusal := _refusal(context, request, ())) is not None:
             for result in existing:
                 result.error_code = refusal
         return response
@@ -131,7 +174,10 @@ def _commit(
     accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
     existing: list[OffsetCommitResponsePartition],
 ) -> Steps[Stored]:
-    """Write the offsets; very many of them in several parts, each as the group then is."""
+    """Write the offsets.
+
+    Very many are written in parts, each checked against the group's present state.
+    """
     stored = Answer[OffsetCommitResponse]()
     errors: dict[TopicPartition, ErrorCode] = {}
     waiting = 1
@@ -148,7 +194,7 @@ def _commit(
     left = iter(commits.items())
     is_first = True
     while part := list(islice(left, OFFSETS_AT_ONCE)):
-        if (refusal := _refusal(context, request)) is not None:
+        if (refusal := _refusal(context, request, part)) is not None:
             if is_first:
                 for result in existing:
                     result.error_code = refusal
@@ -169,15 +215,23 @@ def _commit(
     return stored.result()
 
 
-def _refusal(context: RequestContext, request: OffsetCommitRequest) -> ErrorCode | None:
-    """Why the group takes no offsets from this client now; None where it does."""
+def _refusal(
+    context: RequestContext,
+    request: OffsetCommitRequest,
+    commits: Sequence[tuple[TopicPartition, CommittedOffset]],
+) -> ErrorCode | None:
+    """The error with which the group refuses these offsets; None if it accepts them."""
     try:
-        context.broker.groups.check_commit(
+        check = context.broker.groups.check_commit(
             request.group_id,
             request.member_id,
             request.group_instance_id,
             request.generation_id_or_member_epoch,
+            context.api_version,
         )
+        if check is not None:
+            for key, committed in commits:
+                check(committed.topic_id, key.partition)
     except KafkaError as error:
         if (
             error.code is ErrorCode.GROUP_ID_NOT_FOUND

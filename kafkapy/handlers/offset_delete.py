@@ -5,16 +5,18 @@ Versions: 0.
 Behaviour:
 
 - Topics that the group's members subscribe to keep their offsets (GROUP_SUBSCRIBED_TO_TOPIC).
-- A group with members that do not speak the consumer protocol keeps all offsets (NON_EMPTY_GROUP), since
-  nobody knows what they read.
+- A group whose members do not use the protocol type `consumer` keeps all offsets (NON_EMPTY_GROUP), since
+  their subscriptions are not known.
 - A partition without an offset is deleted successfully.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from itertools import islice
 
 from kafkapy.coordination.answer import Answer
+from kafkapy.groups.coordinator import OFFSETS_AT_ONCE
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -59,11 +61,24 @@ def handle(
                 OffsetDeleteResponsePartition(partition_index=index, error_code=error_code)
             )
     removed = Answer[OffsetDeleteResponse]()
-    groups.delete_offsets(
-        group,
-        keys,
-        lambda error: removed(
-            response if error is ErrorCode.NONE else OffsetDeleteResponse(error_code=error)
-        ),
-    )
+    failed = ErrorCode.NONE
+    waiting = 1
+
+    def one_less(error: ErrorCode) -> None:
+        nonlocal failed, waiting
+        failed = failed or error
+        waiting -= 1
+        if not waiting:
+            removed(response if failed is ErrorCode.NONE else OffsetDeleteResponse(error_code=failed))
+
+    left = iter(keys)
+    while part := list(islice(left, OFFSETS_AT_ONCE)):
+        waiting += 1
+        try:
+            groups.delete_offsets(groups.require_group(request.group_id), part, one_less)
+        except KafkaError as error:
+            one_less(error.code)
+            break
+        yield
+    one_less(ErrorCode.NONE)
     return removed.result()

@@ -1,4 +1,4 @@
-"""OffsetFetch: say how far groups have read.
+"""OffsetFetch: return the committed offsets of groups.
 
 Versions: 0-10.
 
@@ -6,31 +6,35 @@ Behaviour:
 
 - A partition without a committed offset, of whatever topic, has offset -1. A group that does not exist has
   no offsets at all.
-- A group that is named twice is answered once, as it is named first.
+- A group that is named twice is answered once, as it is named first. So is a partition of a group.
 - Null topics mean all topics for which the group has offsets.
-- Only offsets that are committed in the log are seen. There are no transactions that could leave one
-  unstable.
+- A member of a consumer group must be one, and give its epoch: STALE_MEMBER_EPOCH otherwise.
+- Only offsets that are committed in the log are seen, and of a transaction only after its commit marker.
+- A client that requires stable offsets gets UNSTABLE_OFFSET_COMMIT for the partitions whose offset an open
+  transaction has set.
 
 Version notes:
 
-- v0 once read from ZooKeeper. Here it is v1, except that a partition without an offset is
-  UNKNOWN_TOPIC_OR_PARTITION. It creates the offsets topic where that is missing, since its clients never
-  ask for a coordinator.
+- v0 reads from the metadata tree, as Apache Kafka 3 does in ZooKeeper mode: any broker of a cluster answers
+  it. A broker alone has no ZooKeeper, and answers it as v1. It creates the offsets topic where that is
+  missing, since its clients never ask for a coordinator. In both, a partition without an offset is
+  UNKNOWN_TOPIC_OR_PARTITION. (Apache Kafka 4 has no v0.)
 - v2 has an error for the whole group. Before it, every partition has the error.
 - v5 adds the leader epoch.
 - v7 can require stable offsets.
 - v8 takes several groups.
-- v9 adds the member of a newer kind of group, which is not looked at here.
+- v9 adds the member of a consumer group.
 - v10 names topics by id. An offset that was committed to an earlier topic of the same name does not count.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Set
 from typing import Final
 
 from kafkapy.groups.offsets import CommittedOffset
+from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.turns import Steps
@@ -46,7 +50,7 @@ from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from kafkapy.protocol.types import TopicPartition
+from kafkapy.protocol.types import TopicPartition, Uuid
 
 FIRST_VERSION_WITH_GROUP_ERROR: Final = 2
 FIRST_VERSION_WITH_GROUPS: Final = 8
@@ -60,6 +64,8 @@ def handle(
     context: RequestContext, request: OffsetFetchRequest
 ) -> Steps[OffsetFetchResponse] | Awaitable[OffsetFetchResponse]:
     """Answer for each group."""
+    if context.api_version == 0 and context.broker.zookeeper_offsets is not None:
+        return _read_from_tree(context, context.broker.zookeeper_offsets, request)
     if context.api_version == 0 and not context.broker.groups.runtime.has_topic:
         return _create_topic_and_answer(context, request)
     return _answer(context, request)
@@ -73,6 +79,48 @@ async def _create_topic_and_answer(
     return await context.broker.turns.finish(_answer(context, request))
 
 
+async def _read_from_tree(
+    context: RequestContext, offsets: ZooKeeperOffsets, request: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    """Read the offsets of v0 from the metadata tree."""
+    image = context.broker.metadata.image
+    asked: dict[str, dict[int, None]] = {}
+    for topic in request.topics or ():
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    keys = [
+        TopicPartition(name, index)
+        for name, indexes in asked.items()
+        for index in indexes
+        if image.partition(name, index) is not None
+    ]
+    found: Mapping[TopicPartition, int | ErrorCode | None]
+    try:
+        found = await offsets.fetch(request.group_id, keys)
+    except KafkaError as error:
+        found = dict.fromkeys(keys, error.code)
+
+    def partition(key: TopicPartition) -> OffsetFetchResponsePartition:
+        offset = found.get(key)
+        if offset is None:
+            offset = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        failed = isinstance(offset, ErrorCode)
+        return OffsetFetchResponsePartition(
+            partition_index=key.partition,
+            committed_offset=NO_OFFSET if failed else offset,
+            metadata="",
+            error_code=offset if failed else ErrorCode.NONE,
+        )
+
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=name, partitions=[partition(TopicPartition(name, index)) for index in indexes]
+            )
+            for name, indexes in asked.items()
+        ]
+    )
+
+
 def _answer(context: RequestContext, request: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
     if context.api_version >= FIRST_VERSION_WITH_GROUPS:
         groups = []
@@ -80,7 +128,7 @@ def _answer(context: RequestContext, request: OffsetFetchRequest) -> Steps[Offse
         for asked in request.groups:
             named.setdefault(asked.group_id, asked)
         for asked in named.values():
-            answered = yield from _group(context, asked)
+            answered = yield from _group(context, asked, require_stable=request.require_stable)
             groups.append(answered)
         return OffsetFetchResponse(groups=groups)
     topics = request.topics
@@ -93,41 +141,64 @@ def _answer(context: RequestContext, request: OffsetFetchRequest) -> Steps[Offse
             for topic in topics
         ],
     )
-    answered = yield from _group(context, group)
+    answered = yield from _group(context, group, require_stable=request.require_stable)
     return (yield from _single(answered, group, context.api_version))
 
 
-def _group(context: RequestContext, asked: OffsetFetchRequestGroup) -> Steps[OffsetFetchResponseGroup]:
+def _group(
+    context: RequestContext, asked: OffsetFetchRequestGroup, *, require_stable: bool
+) -> Steps[OffsetFetchResponseGroup]:
     yield
     groups = context.broker.groups
     image = context.broker.metadata.image
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     try:
         groups.runtime.require_active(asked.group_id)
+        group = groups.groups.get(asked.group_id)
+        if group is not None:
+            group.validate_offset_fetch(asked.member_id, asked.member_epoch)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
     committed = groups.offsets.of_group(asked.group_id)
+    if require_stable:
+        undecided = frozenset(groups.offsets.pending.keys(asked.group_id))
+    else:
+        undecided = frozenset()
     if asked.topics is None:
-        topics = yield from _all_topics(image, dict(committed), by_id)
+        topics = yield from _all_topics(image, dict(committed), undecided, by_id)
     else:
         topics = []
+        answered_before: dict[tuple[str, Uuid], set[int]] = {}
         for topic in asked.topics:
-            answered = yield from _topic(image, committed, topic, by_id)
+            seen = answered_before.setdefault((topic.name, topic.topic_id), set())
+            answered = yield from _topic(image, committed, undecided, topic, by_id, seen)
             topics.append(answered)
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
 
 def _topic(
-    image: MetadataImage, committed: Committed, asked: OffsetFetchRequestTopics, by_id: bool
+    image: MetadataImage,
+    committed: Committed,
+    undecided: Set[TopicPartition],
+    asked: OffsetFetchRequestTopics,
+    by_id: bool,
+    seen: set[int],
 ) -> Steps[OffsetFetchResponseTopics]:
     name = image.topic_name(asked.topic_id) if by_id else asked.name
     partitions = []
     for index in asked.partition_indexes:
         yield
+        if index in seen:
+            continue
+        seen.add(index)
         if name is None:
             partitions.append(_partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID))
             continue
-        offset = committed.get(TopicPartition(name, index))
+        key = TopicPartition(name, index)
+        if key in undecided:
+            partitions.append(_partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+            continue
+        offset = committed.get(key)
         if offset is not None and by_id and not offset.is_of_topic(asked.topic_id):
             offset = None
         partitions.append(_partition(index, offset))
@@ -135,7 +206,7 @@ def _topic(
 
 
 def _all_topics(
-    image: MetadataImage, committed: Committed, by_id: bool
+    image: MetadataImage, committed: Committed, undecided: Set[TopicPartition], by_id: bool
 ) -> Steps[list[OffsetFetchResponseTopics]]:
     topics: dict[str, OffsetFetchResponseTopics] = {}
     for (name, index), offset in committed.items():
@@ -148,7 +219,10 @@ def _all_topics(
             topic = topics[name] = OffsetFetchResponseTopics(name=name)
             if known is not None:
                 topic.topic_id = known.id
-        topic.partitions.append(_partition(index, offset))
+        if (name, index) in undecided:
+            topic.partitions.append(_partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+        else:
+            topic.partitions.append(_partition(index, offset))
     return list(topics.values())
 
 

@@ -6,6 +6,8 @@ Behaviour:
 
 - A consumer that sees a new leader epoch asks for the end offset of the epoch that it read last. It
   truncates its position if the log was truncated below it (KIP-320).
+- A follower asks the same before it fetches from a leader that does not answer with diverging epochs
+  (KIP-101). Only the leader answers.
 - An epoch that the log has never seen is answered with -1.
 
 Version notes:

@@ -7,9 +7,20 @@ Behaviour:
 - The batch of each partition is validated, given offsets and appended, in the order of the request. A
   partition that refuses its batch gets its own error code; the others go on.
 - acks=0 has no answer. An error closes the connection, which is all that the client can notice.
-- acks=1 and acks=all are answered once the records are committed: with `durability=fsync`, once they are on
-  disk. acks=1 could be answered earlier. But a client that asks for the end of the log, or deletes records,
-  right after its acknowledgement would then miss its own records: aiokafka's default producer does that.
+- acks=all is answered once the records are committed: all in-sync replicas have them, with `durability=fsync`
+  on their disks. While fewer replicas are in sync than `min.insync.replicas`, it is NOT_ENOUGH_REPLICAS, or
+  NOT_ENOUGH_REPLICAS_AFTER_APPEND. If the first batch of an idempotent producer was refused so, its later
+  ones are OUT_OF_ORDER_SEQUENCE_NUMBER until it comes again (replicas/refused_batches.py).
+- acks=1 is answered once this broker has the records, with `durability=fsync` on its disk. If it has the only
+  replica, they are committed then: a client that asks for the end of the log, or deletes records, right after
+  its acknowledgement does not miss its own records, as aiokafka's default producer would.
+- Before the first batch of a transaction is written to a partition, the transaction's coordinator is asked
+  whether the partition is part of it (KIP-890). If it cannot say at present, the answer is
+  NOT_ENOUGH_REPLICAS, with which a client sends the batch again. The connection's next request waits for the
+  coordinator, so that a producer's batches stay in order.
+- A transactional batch without a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+- If this broker ceases to lead a partition, its records that still wait are answered with
+  NOT_LEADER_OR_FOLLOWER.
 - While an answer waits, the connection's next requests are handled. Answers keep the order of the requests.
 - A request whose validation takes long is validated in a worker thread, when it is the connection's turn
   (process/validation.py). That is so for large or many compressed batches, for batches that decompress to
@@ -23,8 +34,10 @@ Version notes:
   with offset -1.
 - v7 allows zstd.
 - v8 adds record errors.
-- v10 adds the current leader.
-- v12 is for transactions.
+- v10 adds the current leader, with NOT_LEADER_OR_FOLLOWER (KIP-951).
+- v11 knows the error TRANSACTION_ABORTABLE for a partition that is not part of the transaction. Before it, it
+  is INVALID_TXN_STATE.
+- v12 adds the partition to the transaction: the client has not done so (KIP-890).
 - v13 has topic ids instead of names.
 """
 
@@ -36,6 +49,7 @@ from collections import deque
 from collections.abc import Awaitable
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.leader_hints import current_leader, endpoints
 from kafkapy.metadata.topic_names import is_internal
 from kafkapy.network.answers import Pipelined
 from kafkapy.process.turns import Steps
@@ -44,6 +58,8 @@ from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -51,6 +67,7 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.log.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
 from kafkapy.storage.log.validate import (
@@ -62,108 +79,176 @@ from kafkapy.storage.log.validate import (
     codec_of,
     decompressed_at_once,
     is_heavy,
+    is_transactional,
     prepare_batches,
     slow_bytes,
 )
+from kafkapy.storage.log.verification import Verification
+from kafkapy.transactions.verifier import Participation
 
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_STORAGE_ERROR = 4
 FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_LEADERS = 10
+FIRST_VERSION_THAT_KNOWS_ABORTABLE = 11
+FIRST_VERSION_THAT_ADDS = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-TRANSACTIONS_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 VALID_ACKS = (-1, 0, 1)
 ADMIN_CLIENT = "__admin_client"
 """The client id that Apache Kafka lets write to internal topics."""
+
+CANNOT_VERIFY = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""The errors of a coordinator after which a client is to send its batch again."""
 
 Answer = ProduceResponse | None
 Outcome = Answer | Pipelined
 
 
 def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | Awaitable[Outcome]]:
-    """Append now; answer when the acknowledgement that was asked for is due."""
-    pieces: list[Piece] = []
+    """Append the batches, and answer when the requested acknowledgement is due."""
+    writes: list[PartitionWrite] = []
     for topic in request.topic_data:
         for partition in topic.partition_data:
             yield
-            pieces.append(Piece(context, request, topic, partition))
-    slow = sum(piece.slow_bytes for piece in pieces)
-    if slow <= SLOW_AT_ONCE and not any(piece.is_heavy for piece in pieces):
-        most = decompressed_at_once() // len(pieces) if slow else None
-        if (yield from _settle(pieces, context.broker.clock.now_ms(), most)):
-            return (yield from _append(context, request, pieces))
+            writes.append(PartitionWrite(context, request, topic, partition))
+    slow = sum(write.slow_bytes for write in writes)
+    if slow <= SLOW_AT_ONCE and not any(write.is_heavy for write in writes):
+        most = decompressed_at_once() // len(writes) if slow else None
+        if (yield from _settle(writes, context.broker.clock.now_ms(), most)):
+            if request.transactional_id is None:
+                return (yield from _append(context, request, writes))
+            unverified = _begin_transactions(context, writes)
+            if not unverified:
+                return (yield from _append(context, request, writes))
+            context.connection.keep_frame()
+            return _verify_and_append(context, request, writes, unverified)
     context.connection.keep_frame()
-    return _settle_in_thread(context, request, pieces)
+    return _settle_in_thread(context, request, writes)
 
 
-def _settle(pieces: list[Piece], now_ms: int, most: int | None) -> Steps[bool]:
-    """Whether all pieces are settled without a thread."""
-    for piece in pieces:
+def _settle(writes: list[PartitionWrite], now_ms: int, most: int | None) -> Steps[bool]:
+    """Settle the writes; return whether all could be settled without a thread."""
+    for write in writes:
         yield
-        if not piece.settle(now_ms, most):
+        if not write.settle(now_ms, most):
             return False
     return True
 
 
-async def _settle_in_thread(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Outcome:
+async def _settle_in_thread(
+    context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]
+) -> Outcome:
     now_ms = context.broker.clock.now_ms()
-    left = deque(piece for piece in pieces if not piece.is_settled)
+    left = deque(write for write in writes if not write.is_settled)
 
     def settle_some() -> None:
         end = time.thread_time() + TURN_SECONDS
         while left and time.thread_time() < end:
             left.popleft().settle(now_ms)
 
-    converts = any(piece.is_message_set for piece in left)
+    converts = any(write.is_message_set for write in left)
     async with context.broker.conversions if converts else contextlib.nullcontext():
         while left:
             await context.broker.validation.run(context.connection, settle_some)
-    return await context.broker.turns.finish(_append(context, request, pieces))
+    if request.transactional_id is not None:
+        return await _verify_and_append(context, request, writes, _begin_transactions(context, writes))
+    return await context.broker.turns.finish(_append(context, request, writes))
 
 
-def _append(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Steps[Outcome]:
+def _begin_transactions(context: RequestContext, writes: list[PartitionWrite]) -> list[PartitionWrite]:
+    """Return the writes about which the transaction's coordinator is to be asked."""
     now_ms = context.broker.clock.now_ms()
-    for piece in pieces:
+    transactional = [write for write in writes if write.is_transactional]
+    if len({write.producer for write in transactional}) > 1:
+        for write in writes:
+            write.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return []
+    return [write for write in transactional if write.begin_verification(now_ms)]
+
+
+async def _verify_and_append(
+    context: RequestContext,
+    request: ProduceRequest,
+    writes: list[PartitionWrite],
+    unverified: list[PartitionWrite],
+) -> Outcome:
+    """Ask the transaction's coordinator, and append what it has confirmed."""
+    assert request.transactional_id is not None
+    if unverified:
+        producer_id, producer_epoch = unverified[0].producer
+        asked = Participation(
+            request.transactional_id,
+            producer_id,
+            producer_epoch,
+            [TopicPartition(write.topic, write.answer.index) for write in unverified],
+            adds=context.api_version >= FIRST_VERSION_THAT_ADDS,
+            knows_abortable=context.api_version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
+        )
+        refusals = await context.broker.verifier.verify(asked)
+        for write in unverified:
+            error = refusals.get(TopicPartition(write.topic, write.answer.index))
+            if error is not None:
+                write.refuse(error)
+    return await context.broker.turns.finish(_append(context, request, writes))
+
+
+def _append(context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]) -> Steps[Outcome]:
+    now_ms = context.broker.clock.now_ms()
+    for write in writes:
         yield
-        piece.append(now_ms)
-    waiting = [piece for piece in pieces if not piece.is_committed()] if request.acks else None
+        write.append(now_ms)
+    waiting = [write for write in writes if not write.is_acknowledged()] if request.acks else None
     if waiting:
-        return _when_committed(context, request, pieces, waiting)
-    return _answer(context, request, pieces)
+        return _when_acknowledged(context, request, writes, waiting)
+    return _answer(context, request, writes)
 
 
-def _when_committed(
-    context: RequestContext, request: ProduceRequest, pieces: list[Piece], waiting: list[Piece]
+def _when_acknowledged(
+    context: RequestContext,
+    request: ProduceRequest,
+    writes: list[PartitionWrite],
+    waiting: list[PartitionWrite],
 ) -> Pipelined:
-    """Answer when every partition has committed what it took, or the request's time is over."""
+    """Answer when every batch is acknowledged, or at the request's timeout."""
 
-    def all_committed() -> bool:
-        while waiting and waiting[-1].is_committed():
+    def all_acknowledged() -> bool:
+        while waiting and waiting[-1].is_acknowledged():
             waiting.pop()
         return not waiting
 
     def answer(_in_time: bool) -> ProduceResponse:
-        for piece in waiting:
-            piece.give_up()
-        return _response(request, pieces)
+        for write in waiting:
+            write.give_up()
+        return _response(context, request, writes)
 
-    partitions = [piece.partition for piece in waiting]
+    partitions = [write.partition for write in waiting]
     seconds = request.timeout_ms / 1000
-    return Pipelined(context.broker.waiters.watch(partitions, seconds, all_committed, answer))
+    return Pipelined(context.broker.waiters.watch(partitions, seconds, all_acknowledged, answer))
 
 
-def _answer(context: RequestContext, request: ProduceRequest, pieces: list[Piece]) -> Answer:
+def _answer(context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]) -> Answer:
     if request.acks:
-        return _response(request, pieces)
-    failed = next((piece for piece in pieces if piece.answer.error_code), None)
+        return _response(context, request, writes)
+    failed = next((write for write in writes if write.answer.error_code), None)
     if failed is not None:
         context.connection.close(f"Produce with acks=0 failed: {failed.describe()}")
     return None
 
 
-def _response(request: ProduceRequest, pieces: list[Piece]) -> ProduceResponse:
-    answers = iter(pieces)
-    return ProduceResponse(
+def _response(
+    context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]
+) -> ProduceResponse:
+    answers = iter(writes)
+    response = ProduceResponse(
         responses=[
             TopicProduceResponse(
                 name=topic.name,
@@ -173,23 +258,45 @@ def _response(request: ProduceRequest, pieces: list[Piece]) -> ProduceResponse:
             for topic in request.topic_data
         ]
     )
+    if context.api_version >= FIRST_VERSION_WITH_LEADERS:
+        _add_leaders(context, response, writes)
+    return response
 
 
-class Piece:
-    """What a request has for one partition, on its way into the log."""
+def _add_leaders(context: RequestContext, response: ProduceResponse, writes: list[PartitionWrite]) -> None:
+    """Name the leaders of the partitions that this broker does not lead."""
+    leaders = set()
+    for write in writes:
+        if write.answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            leader = current_leader(context, write.topic, write.answer.index)
+            if leader is not None:
+                write.answer.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
+                leaders.add(leader.id)
+    if leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in endpoints(context, leaders)
+        ]
+
+
+class PartitionWrite:
+    """The batch of a request for one partition, and its answer."""
 
     __slots__ = (
+        "_acks",
         "_end_offset",
         "_max_decompressed",
         "_partition",
         "_prepared",
         "_records",
-        "_topic",
+        "_term",
+        "_verification",
         "_version",
         "answer",
         "is_heavy",
         "is_message_set",
         "slow_bytes",
+        "topic",
     )
 
     def __init__(
@@ -200,18 +307,22 @@ class Piece:
         data: PartitionProduceData,
     ) -> None:
         self._version = context.api_version
-        self._topic = topic.name
+        self._acks = request.acks
+        self.topic = topic.name
         self._records = data.records
         self.is_message_set = False
-        """It comes from a client that knows no record batches."""
+        """Whether the records are a message set, from a client that knows no record batches."""
         self._prepared: PreparedBatches | None = None
         self._partition: Partition | None = None
         self._end_offset = -1
+        self._verification: Verification | None = None
+        self._term = 0
+        """The partition's term in which the batch was appended."""
         self._max_decompressed: int = context.broker.config["max.decompressed.message.bytes"]
         self.is_heavy = False
-        """Validation takes long enough to be worth a thread."""
+        """Whether validation takes so long that it needs a thread."""
         self.slow_bytes = 0
-        """Many small batches may take long together."""
+        """The bytes whose validation takes long. Many small batches may take long together."""
         self.answer = PartitionProduceResponse(index=data.index, base_offset=-1)
         try:
             self._partition = self._find(context, request, topic, data.index)
@@ -222,38 +333,44 @@ class Piece:
                     self.is_heavy = is_heavy_message_set(records)
                 else:
                     self.is_heavy = is_heavy(records, self._partition.log.config)
-                # Making files is for a thread too: a request may be the first for many partitions.
+                # Files are created in a thread too: a request may be the first for many partitions.
                 self.is_heavy |= self._partition.log.new_files is not None
                 self.slow_bytes = len(records) if self.is_message_set else slow_bytes(records)
+                if request.transactional_id is None and is_transactional(records):
+                    raise KafkaError(
+                        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                        "A transactional record batch needs a transactional id.",
+                    )
         except KafkaError as error:
             self._fail(error)
 
     def _find(
         self, context: RequestContext, request: ProduceRequest, topic: TopicProduceData, index: int
     ) -> Partition:
-        if request.transactional_id is not None:
-            raise KafkaError(TRANSACTIONS_REFUSED, "Transactions are not supported.")
         if self._version >= FIRST_VERSION_WITH_TOPIC_IDS:
             name = context.broker.metadata.image.topic_name(topic.topic_id)
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            self._topic = name
-        partition = context.broker.replicas.partition(self._topic, index)
+            self.topic = name
+        partition = context.broker.replicas.partition(self.topic, index)
         if request.acks not in VALID_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-        if is_internal(self._topic) and context.client_id != ADMIN_CLIENT:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self._topic} is internal.")
+        if is_internal(self.topic) and context.client_id != ADMIN_CLIENT:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self.topic} is internal.")
         return partition
 
     @property
     def is_settled(self) -> bool:
-        """Whether the batch is validated, or there is none to be."""
+        """Whether the batch is validated, or there is no batch."""
         return self._prepared is not None or self._partition is None
 
     def settle(self, now_ms: int, most: int | None = None) -> bool:
-        """Validate the batch, and see that the log has its files; any thread may.
+        """Validate the batch, and create the log's files if they are missing.
 
-        False where it decompresses to more than `most` bytes: nothing has changed, and it may be valid.
+        Any thread may call it.
+
+        Returns False if the batch decompresses to more than `most` bytes. Nothing has changed then, and the
+        batch may still be valid.
         """
         limit = self._max_decompressed if most is None else min(most, self._max_decompressed)
         try:
@@ -272,7 +389,7 @@ class Piece:
         if self._records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
         if (files := self._partition.log.new_files) is not None:
-            with contextlib.suppress(OSError, MemoryError):  # the append comes upon it again
+            with contextlib.suppress(OSError, MemoryError):  # the append meets the error again
                 files.make()
         config = self._partition.log.config
         if self.is_message_set:
@@ -280,7 +397,7 @@ class Piece:
                 self._records, config=config, now_ms=now_ms, max_decompressed=max_decompressed
             )
             if self._prepared is None:
-                self._partition = None  # There is nothing to append, and nothing wrong.
+                self._partition = None  # There is nothing to append, which is no error.
             return
         if self._version < FIRST_VERSION_WITH_ZSTD and codec_of(self._records) == Compression.ZSTD:
             raise KafkaError(
@@ -295,43 +412,89 @@ class Piece:
             max_decompressed=max_decompressed,
         )
 
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch is valid and part of a transaction."""
+        return self._prepared is not None and self._prepared.batches[0].header.is_transactional
+
+    @property
+    def producer(self) -> tuple[int, int]:
+        """The producer id and epoch of the batch, which is valid."""
+        assert self._prepared is not None
+        header = self._prepared.batches[0].header
+        return header.producer_id, header.producer_epoch
+
+    def begin_verification(self, now_ms: int) -> bool:
+        """Whether the coordinator is to be asked before the batch is appended."""
+        assert self._prepared is not None
+        if self._partition is None:
+            return False
+        header = self._prepared.batches[0].header
+        try:
+            self._verification = self._partition.begin_verification(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                begins_at_zero=self._version >= FIRST_VERSION_THAT_ADDS,
+                now_ms=now_ms,
+            )
+        except KafkaError as error:
+            self._fail(error)
+        return self._verification is not None
+
+    def refuse(self, error: ErrorCode) -> None:
+        """Set the error for a batch that is not known to be part of a transaction."""
+        if error in CANNOT_VERIFY:
+            why = f"The transaction of the partition cannot be verified: {error.name}."
+            self._fail(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, why))
+        elif error is ErrorCode.INVALID_TXN_STATE:
+            self._fail(KafkaError(error, "Partition was not added to the transaction"))
+        else:
+            self._fail(KafkaError(error))
+
     def append(self, now_ms: int) -> None:
         """Append the batch, unless it was refused."""
         if self._prepared is None or self._partition is None:
             return
         try:
-            info = self._partition.append(self._prepared, origin=AppendOrigin.CLIENT, now_ms=now_ms)
+            info = self._partition.append(
+                self._prepared,
+                origin=AppendOrigin.CLIENT,
+                now_ms=now_ms,
+                acks=self._acks,
+                verification=self._verification,
+            )
         except KafkaError as error:
             self._fail(error)
             return
-        self._end_offset = info.last_offset + 1
+        self._end_offset, self._term = info.last_offset + 1, self._partition.term
         self.answer.base_offset = info.first_offset
         self.answer.log_append_time_ms = info.log_append_time
         self.answer.log_start_offset = info.log_start_offset
 
-    def is_committed(self) -> bool:
-        """Whether nothing more has to happen to this piece before the answer."""
+    def is_acknowledged(self) -> bool:
+        """Whether the batch is acknowledged or refused, so that the answer need not wait for it."""
         if self._partition is None:
             return True
         try:
-            return self._partition.is_committed(self._end_offset)
+            return self._partition.is_acknowledged(self._end_offset, self._acks, self._term)
         except KafkaError as error:
             self._fail(error)
             return True
 
     @property
     def partition(self) -> Partition:
-        """The partition that has taken the batch."""
+        """The partition to which the batch was appended."""
         assert self._partition is not None
         return self._partition
 
     def give_up(self) -> None:
-        """The request's time is over."""
-        if not self.is_committed():
+        """Set the error for a batch that was not acknowledged before the request's timeout."""
+        if not self.is_acknowledged():
             self._fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
 
     def describe(self) -> str:
-        return f"{self._topic}-{self.answer.index}: {ErrorCode(self.answer.error_code).name}"
+        return f"{self.topic}-{self.answer.index}: {ErrorCode(self.answer.error_code).name}"
 
     def _fail(self, error: KafkaError) -> None:
         answer = self.answer

@@ -4,7 +4,7 @@ Versions: 0-5.
 
 Behaviour:
 
-- `kafkapy.groups.classic.sync` says how the assignment is taken and given out.
+- `kafkapy.groups.classic.sync` describes how the assignment is received and distributed.
 - The answer waits for the leader, and until the assignment is stored.
 
 Version notes:

@@ -1,4 +1,4 @@
-"""Answers that are not there yet when a handler returns."""
+"""Answers that are not ready when a handler returns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkapy.process.waiters import Watch
 
 
 class Pipelined:
-    """An answer that comes later, while the connection's next requests are handled."""
+    """An answer that is sent later, while the connection's next requests are handled."""
 
     __slots__ = ("answer",)
 

@@ -1,8 +1,8 @@
 """The bytes between a client and this broker.
 
-A connection knows its client only through a channel: it receives into a buffer, sends bytes, and sends slices
-of files, which never come into Python where the channel can have that. Nothing here waits: what would wait
-raises BlockingIOError.
+A connection talks to its client only through a channel, which receives into a buffer, sends bytes, and sends
+slices of files. Slices are sent without copying them into Python, if the channel supports that. No method
+blocks: it raises BlockingIOError instead.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 
 class Channel(Protocol):
-    """A way to one client.
+    """The transport to one client.
 
-    All but `fileno` and `close` raise OSError where it is broken.
+    All methods except `fileno` and `close` raise OSError if the connection is broken.
     """
 
     handshake_pending: bool
-    """Whether `handshake` must be called, whenever bytes come, before anything is received or sent."""
+    """Whether `handshake` must be called when bytes arrive, before anything is received or sent."""
 
     @property
     def fileno(self) -> int:
@@ -36,7 +36,7 @@ class Channel(Protocol):
         """The address by which the client came in."""
 
     def handshake(self) -> None:
-        """Go on with the handshake, as far as it goes without waiting."""
+        """Continue the handshake as far as possible without blocking."""
 
     def receive_into(self, room: memoryview) -> int:
         """Receive bytes; how many, 0 when the client sends no more."""
@@ -47,11 +47,11 @@ class Channel(Protocol):
     def send_gathered(self, parts: Sequence[Part], *, more: bool) -> int:
         """Send bytes from several places; how many were taken.
 
-        With `more`, other bytes follow at once.
+        `more` says that other bytes follow at once.
         """
 
     def send_slice(self, part: FileSlice, offset: int, nbytes: int) -> int:
-        """Send bytes of a file from `offset` in its slice; how many were taken, 0 at its end."""
+        """Send bytes from `offset` in a slice; return the number sent, 0 at the file's end."""
 
     def close(self) -> None:
         """Close it."""
@@ -78,7 +78,7 @@ class PlainChannel:
         return host.removeprefix("::ffff:")
 
     def handshake(self) -> None:
-        """There is none."""
+        """Does nothing: TCP has no handshake of its own here."""
 
     def receive_into(self, room: memoryview) -> int:
         """Receive bytes; how many, 0 when the client sends no more."""
@@ -91,12 +91,12 @@ class PlainChannel:
     def send_gathered(self, parts: Sequence[Part], *, more: bool) -> int:
         """Send bytes from several places; how many were taken.
 
-        With `more`, the kernel waits for what follows to fill a packet.
+        With `more`, the kernel waits for further bytes to fill a packet.
         """
         return self._socket.sendmsg(parts, (), _MSG_MORE if more else 0)  # type: ignore[arg-type]
 
     def send_slice(self, part: FileSlice, offset: int, nbytes: int) -> int:
-        """Send bytes of a file from the page cache to the socket, past Python."""
+        """Send bytes of a file from the page cache to the socket, without copying them into Python."""
         return os.sendfile(self.fileno, part.fileno, part.position + offset, nbytes)
 
     def close(self) -> None:

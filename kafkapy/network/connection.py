@@ -5,15 +5,15 @@ event loop watches the descriptor, and `_on_readable` receives, handles and usua
 without a task.
 
     readable -> recv into the server's shared buffer -> complete frames are handled in place (in_flight.py)
-                                                     -> what is left moves to an own ReceiveBuffer
+                                                     -> the rest moves to the connection's ReceiveBuffer
 
-The connection stops handling frames (is *muted*) while a request waits that must be answered before the
-next (network/in_flight.py), and while its client does not read: more than OUTBOUND_MARK is unsent. A muted
-connection reads READ_AHEAD bytes ahead, so that it sees a client going away, then no more: neither slow
-readers nor eager writers take memory.
+The connection stops handling frames (is *muted*) while a request must be answered before the next one
+(network/in_flight.py), and while its client does not read: more than OUTBOUND_MARK bytes are unsent. A muted
+connection reads at most READ_AHEAD bytes, so that it notices a client that goes away. Thus neither slow
+readers nor fast writers use much memory.
 
-When a client half-closes, what it asked for before is still answered. Broken input closes the connection
-with one log line.
+After a client has half-closed the connection, its earlier requests are still answered. Broken input closes
+the connection with one log line.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ OUTBOUND_MARK: Final = 256 << 10
 """Unsent bytes above which no further request is handled."""
 
 READ_AHEAD: Final = 64 << 10
-"""What a muted connection reads, to notice a client that goes away."""
+"""The bytes that a muted connection reads, to notice a client that goes away."""
 
 TIME_SLICE: Final = 0.005
 """Seconds after which one connection's buffered requests give way to other connections."""
 
 _RETAINED_CAPACITY: Final = 64 << 10
-"""An empty buffer of at least this size is kept for the next request: its client sends large frames."""
+"""The least size of an empty buffer that is kept for the next request of a client with large frames."""
 
 _SIZE: Final = struct.Struct(">i")
 
@@ -54,7 +54,10 @@ logger = logging.getLogger(__name__)
 
 
 class Connection:
-    """A connected client; made by the server when it accepts."""
+    """The connection of a client.
+
+    The server creates it when it accepts a socket.
+    """
 
     __slots__ = (
         "_buffer",
@@ -84,6 +87,7 @@ class Connection:
         "peer_port",
         "principal",
         "receiving_since",
+        "unsent_since",
         "validation_paid_at",
     )
 
@@ -103,15 +107,17 @@ class Connection:
         self.principal = ANONYMOUS
         self.closed = False
         self.frame_is_kept = False
-        """The handler has kept the bytes of the frame being handled, or of one beside it in its buffer."""
+        """Whether a handler has kept the bytes of the present frame, or of another one in the buffer."""
         self.last_active: float = shared.now
-        """When bytes last came or went, as the server's coarse clock had it."""
+        """The time of the last bytes received or sent, by the server's coarse clock."""
         self.receiving_since = self.last_active
-        """Since when an incomplete frame's progress is watched, while `is_incomplete`."""
+        """The time from which the progress of the incomplete frame is measured, while `is_incomplete`."""
+        self.unsent_since = self.last_active
+        """The time from which the client has not read all its answers, while some are unsent."""
         self.validation_paid_at = 0.0
-        """When the validation of its batches has cost no more than its share (process/validation.py)."""
+        """The time at which its debt for validation is paid (process/validation.py)."""
         self.is_incomplete = False
-        """A request has begun to come and is not there: the sweep watches its progress."""
+        """Whether a request is partly received. The sweep watches its progress."""
         self._shared = shared
         self._on_close = on_close
         self._loop = shared.loop
@@ -121,25 +127,25 @@ class Connection:
         self._outbound = OutboundQueue(channel)
         self._requests = RequestsInFlight(self, shared)
         self._buffer: ReceiveBuffer | None = None
-        """Bytes that are not handled yet; an empty one is kept for a while where frames are large."""
+        """The bytes that are not handled yet. With large frames, an empty buffer is kept for a while."""
         self._received_before = 0
-        """How much of the incomplete frame was there at `receiving_since`."""
+        """The bytes of the incomplete frame that had arrived at `receiving_since`."""
         self._reading = True
-        """The loop watches for bytes."""
+        """Whether the loop watches for bytes to receive."""
         self._writing = False
-        """The loop watches for room to send."""
+        """Whether the loop watches for room to send."""
         self._loading = False
-        """A thread reads from the disk what is to be sent next."""
+        """Whether a thread is loading the next bytes to send into the page cache."""
         self._resuming = False
-        """`_resume` is scheduled, to go on with buffered frames."""
+        """Whether `_resume` is scheduled, which continues with buffered frames."""
         self._stalled = False
-        """There may be complete frames that were not handled because the connection is muted."""
+        """Whether there may be complete frames that were not handled because the connection is muted."""
         self._ended = False
-        """The client has sent all it will, or all that is taken."""
+        """Whether no more bytes are received: the client has half-closed, or the broker takes no more."""
         self._handling = False
-        """A frame is being handled."""
+        """Whether a frame is being handled."""
         self._frame_is_shared = False
-        """The frame being handled lies in the server's shared buffer."""
+        """Whether the frame being handled is in the server's shared buffer."""
         self._loop.add_reader(self._fd, self._on_readable)
 
     def __str__(self) -> str:
@@ -154,19 +160,24 @@ class Connection:
 
     @property
     def held_files(self) -> int:
-        """How many files of logs the unsent answers keep open, at most."""
+        """The most log files that the unsent answers keep open."""
         return self._outbound.files
 
     @property
+    def file_seconds(self) -> float:
+        """For how long the unsent answers have kept log files open, times their number."""
+        return self._outbound.files * (self._shared.now - self.unsent_since)
+
+    @property
     def waits_for_answer(self) -> bool:
-        """Whether the client has asked something and is not answered yet."""
+        """Whether a request of the client is not answered yet."""
         return len(self._requests) > 0
 
     def keep_frame(self) -> None:
-        """Give the bytes of the request being handled to its handler.
+        """Let the handler keep the bytes of its request after it returns.
 
-        They are the handler's for as long as it holds views of them. It calls this before it returns; later
-        calls find them kept already. See `kafkapy.handlers.context`.
+        They stay valid as long as the handler holds views of them. It must call this before it returns;
+        further calls do nothing. See `kafkapy.handlers.context`.
         """
         if not self._handling:
             return
@@ -202,7 +213,7 @@ class Connection:
             self._handle_own(buffer)
 
     def _handle_shared(self, view: memoryview, end: int) -> None:
-        """Handle what came into the shared buffer; the rest moves to a buffer of our own."""
+        """Handle the frames in the shared buffer, and move the rest to the connection's own buffer."""
         self._frame_is_shared = True
         left = self._handle_frames(view, 0, end)
         self._frame_is_shared = self.frame_is_kept = False
@@ -211,7 +222,7 @@ class Connection:
             self._after_handling(some=left > 0)
 
     def _handle_own(self, buffer: ReceiveBuffer) -> None:
-        """Handle what is in our own buffer, and let go of it if it is not needed any more."""
+        """Handle the frames in the connection's own buffer, and free it if it is no longer needed."""
         start, end = buffer.start, buffer.end
         buffer.start = left = self._handle_frames(buffer.view, start, end)
         if self.closed:
@@ -228,7 +239,10 @@ class Connection:
         self._after_handling(some=left > start)
 
     def _handle_frames(self, view: memoryview, start: int, end: int) -> int:
-        """Handle the complete frames of `view[start:end]`; where the first unhandled byte is."""
+        """Handle the complete frames of `view[start:end]`.
+
+        Return the position of the first unhandled byte.
+        """
         shared, stop_at = self._shared, self._loop.time() + TIME_SLICE
         while end - start >= 4 and not self._is_muted():
             (size,) = _SIZE.unpack_from(view, start)
@@ -258,9 +272,9 @@ class Connection:
         return self._outbound.nbytes > OUTBOUND_MARK or not self._requests.may_handle()
 
     def _after_handling(self, *, some: bool) -> None:
-        """Watch an incomplete frame; make room to read on, or pause reading.
+        """Watch an incomplete frame, and make room for more bytes or pause reading.
 
-        `some`: frames were handled.
+        `some` says whether frames were handled.
         """
         buffer, shared = self._buffer, self._shared
         unhandled = self._unhandled
@@ -288,12 +302,12 @@ class Connection:
             shared.wait_for_memory(self)
 
     def watch_progress(self) -> None:
-        """From now on, watch how fast the incomplete frame comes."""
+        """Measure the progress of the incomplete frame from now on."""
         self.receiving_since = self._shared.now
         self._received_before = self._unhandled
 
     def received_since(self) -> int:
-        """Bytes of the incomplete frame that came since `receiving_since`."""
+        """The bytes of the incomplete frame that arrived after `receiving_since`."""
         return self._unhandled - self._received_before
 
     @property
@@ -301,7 +315,7 @@ class Connection:
         return 0 if self._buffer is None else self._buffer.end - self._buffer.start
 
     def release_idle_buffer(self) -> None:
-        """Let go of a buffer that was kept for a next large frame."""
+        """Free an empty buffer that was kept for the next large frame."""
         if not self._unhandled:
             self._disown()
 
@@ -320,7 +334,7 @@ class Connection:
             self._loop.remove_reader(self._fd)
 
     def resume_reading(self) -> None:
-        """Read on after a pause, unless there still is no memory to read into."""
+        """Continue reading after a pause, unless there is still no memory for a buffer."""
         if self.closed or self._reading or self._ended:
             return
         self._after_handling(some=False)
@@ -331,7 +345,7 @@ class Connection:
     # --- going on -----------------------------------------------------------------------------------------
 
     def go_on(self) -> None:
-        """Something that muted the connection has passed: handle and read on, if that was all."""
+        """Continue handling and reading, unless something else still mutes the connection."""
         if self.closed or self._resuming or self._is_muted():
             return
         if self._stalled:
@@ -352,7 +366,7 @@ class Connection:
             self.go_on()
 
     def finish(self) -> None:
-        """Take no more requests, answer those that came whole, then close."""
+        """Take no more requests, answer those that are complete, then close."""
         self._ended = True
         self._pause_reading()
         self._close_when_answered()
@@ -364,7 +378,9 @@ class Connection:
     # --- writing ------------------------------------------------------------------------------------------
 
     def send(self, header: RequestHeader, response: Any) -> None:
-        """Send a response, or the parts of an encoded one; queue what the socket does not take."""
+        """Send a response, or the parts of an encoded one, and queue what the socket does not take."""
+        if not self._outbound.nbytes:
+            self.unsent_since = self._shared.now
         try:
             if isinstance(response, list):
                 parts = response
@@ -382,7 +398,7 @@ class Connection:
             self._send_later()
 
     def _send_later(self) -> None:
-        """Send on when the socket has room, or when the disk has given what is next."""
+        """Continue sending when the socket has room, or when the next bytes are in the page cache."""
         cold = self._outbound.cold
         if cold is not None:
             self._stop_writing()
@@ -392,7 +408,7 @@ class Connection:
             self._writing = True
             self._loop.add_writer(self._fd, self._on_writable)
 
-    def _on_loaded(self) -> None:
+    def _on_loaded(self, _is_loaded: bool) -> None:
         self._loading = False
         if not self.closed:
             self._outbound.loaded()
@@ -419,9 +435,9 @@ class Connection:
     # --- closing ------------------------------------------------------------------------------------------
 
     def close(self, why: str | None = None, *, level: int = logging.WARNING) -> None:
-        """Close now; what is not sent is dropped.
+        """Close now and drop unsent bytes.
 
-        `why` is logged, shortened to a sensible length.
+        `why` is logged, shortened if it is long.
         """
         if self.closed:
             return

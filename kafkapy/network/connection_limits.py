@@ -1,13 +1,13 @@
-"""How many connections there may be: in all, from one address, and new ones in a second.
+"""Limits of connections: in total, from one address, and new ones per second.
 
-`max.connections`, `max.connections.per.ip` (with `.overrides`) and `max.connection.creation.rate`. A
-connection beyond the first two is accepted and closed at once, so that its client knows; Apache Kafka
-leaves those beyond max.connections unanswered in the accept queue. Beyond the rate nothing is accepted
-until the next tenth of a second; a burst of BURST_SECONDS' worth is let through. Source: Kafka's
-ConnectionQuotas.
+The settings are `max.connections`, `max.connections.per.ip` (with `.overrides`) and
+`max.connection.creation.rate`. A connection beyond the first two is accepted and closed at once, so that its
+client notices; Apache Kafka leaves connections beyond max.connections in the accept queue. Beyond the rate,
+no connection is accepted until the next tenth of a second; a burst of BURST_SECONDS at the rate is allowed.
+Source: Kafka's ConnectionQuotas.
 
-max.connections counts as far as there are descriptors for so many: sockets must not take those that the logs
-need (storage/disk/open_files.py).
+The number of descriptors limits max.connections too: sockets must leave those that the logs need
+(storage/disk/open_files.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ BURST_SECONDS: Final = 2.0
 
 
 class ConnectionLimits:
-    """Counts connections against the limits; the settings are read anew by `configure`."""
+    """Counts connections against the limits.
+
+    `configure` reads the settings again.
+    """
 
     def __init__(self, config: Mapping[str, Any], now: float) -> None:
         self._by_address: dict[str, int] = {}
@@ -32,7 +35,7 @@ class ConnectionLimits:
         self._refilled = now
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Take over changed settings."""
+        """Apply the settings."""
         self._overrides = parse_overrides(config["max.connections.per.ip.overrides"])
         self._max_total: int = config["max.connections"]
         self._total_reached = "max.connections is reached"
@@ -46,7 +49,7 @@ class ConnectionLimits:
         self._rate: int = config["max.connection.creation.rate"]
 
     def may_accept(self, now: float) -> bool:
-        """Whether the rate allows another connection now; counts it if so."""
+        """Return whether the rate allows another connection now, and count it if so."""
         self._tokens = min(self._tokens + (now - self._refilled) * self._rate, self._rate * BURST_SECONDS)
         self._refilled = now
         if self._tokens < 1:
@@ -55,7 +58,7 @@ class ConnectionLimits:
         return True
 
     def add(self, address: str) -> str | None:
-        """Count a connection from `address`, or return why there must not be another."""
+        """Count a connection from `address` and return None, or return why it is refused."""
         if self._total >= self._max_total:
             return self._total_reached
         count = self._by_address.get(address, 0)
@@ -66,7 +69,7 @@ class ConnectionLimits:
         return None
 
     def remove(self, address: str) -> None:
-        """A counted connection is closed."""
+        """Remove a closed connection from the count."""
         self._total -= 1
         count = self._by_address[address] - 1
         if count:

@@ -1,4 +1,4 @@
-"""Who has requests handled, as connections know it (kafkapy/handlers/dispatch.py)."""
+"""The interface through which connections have requests handled (handlers/dispatch.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafkapy.protocol.frames import RequestHeader
 
 
 class Endpoint(Protocol):
-    """Who handles the requests of one API."""
+    """The handler of one API, as connections see it."""
 
     @property
     def request_class(self) -> Any: ...
@@ -18,20 +18,23 @@ class Endpoint(Protocol):
 
     @property
     def abandon(self) -> bool:
-        """Whether a request changes nothing, so that it ends when its client goes away."""
+        """Whether requests only read, so that they are cancelled when their client goes away."""
 
 
 class Dispatcher(Protocol):
-    """Has requests handled; handlers/dispatch.py says how."""
+    """Finds and calls the handlers of requests; implemented by handlers/dispatch.py."""
 
     def endpoint(self, header: RequestHeader) -> Any:
         """The Endpoint of a request, or None."""
 
     def refusal(self, header: RequestHeader) -> tuple[RequestHeader, Any, Any] | None:
-        """Header, Endpoint and response that answer a request without an endpoint, or None."""
+        """The header, Endpoint and response for a request without an endpoint, or None."""
 
     def call(self, connection: Any, header: RequestHeader, endpoint: Any, request: Any) -> Any:
-        """What becomes of a decoded request (kafkapy/handlers/context.py says what that may be)."""
+        """Call the handler of a decoded request.
+
+        Return its result (see kafkapy/handlers/context.py).
+        """
 
     def failed(self, connection: Any, header: RequestHeader, endpoint: Any, error: Exception) -> Any:
         """The response to a request that failed, or None."""

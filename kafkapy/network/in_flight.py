@@ -1,18 +1,16 @@
-"""The requests of one connection that are not answered yet.
+"""The unanswered requests of one connection, which are handled and answered in order.
 
-They are handled in order and answered in order.
+`handle` parses a frame and calls its handler. An answer that is ready at once, with no other before it, is
+sent directly; all others are queued here. A request whose answer is not Pipelined keeps the connection from
+handling the next one until it is answered.
 
-`handle` parses a frame and calls its handler. An answer that is there at once, with no other before it, is
-sent without further ado; all others take their place here. One that is not Pipelined keeps the connection
-from handling the next request until it is answered.
+A request or an answer of more than VALUES_AT_ONCE values is decoded or encoded in a thread, where connections
+take turns as for validation. The number of values is known only after decoding: decoding begins on the event
+loop, and begins again in a thread if the request turns out to be long.
 
-A request or an answer of more than VALUES_AT_ONCE values is decoded or encoded in a thread, where
-connections have their turn as for validation. How many there are is known only when they are read: a request
-is begun on the event loop, and begun again in a thread where it turns out to be long.
-
-A request that cannot be read, or that no handler serves, closes the connection with one log line, as Apache
-Kafka's Processor does: there is no answer that such a client would understand. Who handles a request is the
-dispatcher's to say (kafkapy/handlers/dispatch.py).
+A request that cannot be decoded, or that has no handler, closes the connection with one log line, as Apache
+Kafka's Processor does: such a client would understand no answer. The dispatcher finds the handler of a
+request (kafkapy/handlers/dispatch.py).
 """
 
 from __future__ import annotations
@@ -36,16 +34,16 @@ from kafkapy.protocol.errors import DecodeError, OverBudgetError
 from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts
 
 MAX_PIPELINED: Final = 256
-"""Requests of one connection that may wait for their answers at once."""
+"""The most unanswered requests of one connection."""
 
 MAX_PIPELINED_BYTES: Final = 64 << 20
-"""Their bytes, at most."""
+"""The most bytes of these requests."""
 
 logger = logging.getLogger(__name__)
 
 
 class Client(Payer, Protocol):
-    """A connection, as far as its requests know it."""
+    """A connection, as its requests see it."""
 
     closed: bool
     frame_is_kept: bool
@@ -54,10 +52,10 @@ class Client(Payer, Protocol):
         """Send a response, or the parts of one that is encoded."""
 
     def keep_frame(self) -> None:
-        """Leave the bytes of the request being handled to those who hold views of them."""
+        """Keep the bytes of the present request valid for the holders of views."""
 
     def go_on(self) -> None:
-        """Handle what has waited for an answer."""
+        """Handle the requests that waited for an answer."""
 
     def close(self, why: str | None = None) -> None:
         """Close now, and log why."""
@@ -66,7 +64,7 @@ class Client(Payer, Protocol):
 class _Request:
     """A request in flight.
 
-    `response` is None until it is `ready`, or when nothing is to be sent.
+    `response` is None until it is `ready`, and if nothing is to be sent.
     """
 
     __slots__ = (
@@ -86,17 +84,17 @@ class _Request:
         self.endpoint = endpoint
         self.nbytes = nbytes
         self.kept_bytes = 0
-        """What its handler keeps of the receive buffer until it is answered."""
+        """The bytes of the receive buffer that its handler keeps until the answer."""
         self.future: asyncio.Future[Any] | Watch | None = None
         self.pipelined = False
         self.encoding = False
-        """Its response is there, and is encoded in a thread."""
+        """Whether its response is being encoded in a thread."""
         self.ready = False
         self.response: Any = None
         """A response, or the parts of one that is encoded."""
 
     def abandon(self) -> None:
-        """The client is gone: end what changes nothing."""
+        """The client is gone: cancel the request if it only reads."""
         if self.future is not None and self.endpoint.abandon and not self.encoding:
             self.future.cancel()
 
@@ -126,12 +124,12 @@ class RequestsInFlight:
         )
 
     def abandon(self) -> None:
-        """The client has gone, or half-closed: end the waits that change nothing."""
+        """The client is gone or has half-closed: cancel the requests that only read."""
         for request in tuple(self._requests):
             request.abandon()
 
     def close(self) -> None:
-        """The connection is closed: answers are dropped when they come."""
+        """The connection is closed: later answers are dropped."""
         for request in self._requests:
             if request.ready:
                 _drop_answer(request)
@@ -167,7 +165,7 @@ class RequestsInFlight:
             self._await(waiting, response)
 
     def _read_and_call(self, header: RequestHeader, endpoint: Endpoint, frame: memoryview, body: int) -> Any:
-        """What the handler returns; for a long request, a coroutine that decodes it first."""
+        """Return the handler's result; for a long request, a coroutine that decodes it first."""
         version = header.api_version
         try:
             request, _ = decode_from(endpoint.request_class, frame, body, version, budget=VALUES_AT_ONCE)
@@ -202,7 +200,7 @@ class RequestsInFlight:
             request.response, request.ready = response, True
 
     def _refuse(self, header: RequestHeader) -> None:
-        """Answer, or close, where nobody handles the request."""
+        """Answer a request without a handler, or close the connection."""
         refusal = self._shared.dispatcher.refusal(header)
         if refusal is None:
             self._connection.close(f"API key {header.api_key} version {header.api_version} is not supported")
@@ -212,7 +210,7 @@ class RequestsInFlight:
     # --- waiting ------------------------------------------------------------------------------------------
 
     def _await(self, request: _Request, response: Pipelined | Awaitable[Any] | Watch) -> None:
-        """Have the request answered when `response` is there."""
+        """Answer the request when `response` is ready."""
         if isinstance(response, Pipelined):
             request.pipelined = True
             self._pipelined_bytes += request.nbytes
@@ -228,7 +226,7 @@ class RequestsInFlight:
         response.add_done_callback(partial(self._answered, request))
 
     def _encode(self, request: _Request, response: Any) -> None:
-        """Have a long response encoded in a thread."""
+        """Encode a long response in a thread."""
         request.encoding = True
         if not request.pipelined:
             self._muting = request
@@ -237,7 +235,7 @@ class RequestsInFlight:
         self._watch(request, self._shared.validation.run(self._connection, encode))
 
     def _answered(self, request: _Request, future: asyncio.Future[Any] | Watch) -> None:
-        """A request that waited has its answer, or has done the first part of its work."""
+        """Take the result of a request that waited: its answer, or another awaitable."""
         if self._muting is request:
             self._muting = None
         request.future = None
@@ -266,7 +264,7 @@ class RequestsInFlight:
         self._connection.go_on()
 
     def _send_ready(self) -> None:
-        """Send the answers whose turn it is."""
+        """Send the answers that are ready and next in order."""
         requests, connection = self._requests, self._connection
         while requests and requests[0].ready and not connection.closed:
             request = requests.popleft()
@@ -275,7 +273,7 @@ class RequestsInFlight:
 
 
 def _drop_answer(request: _Request) -> None:
-    """Let go of the log files that an unsent answer holds."""
+    """Release the log files that an unsent answer holds."""
     if request.response is not None:
         header, parts = request.header, request.response
         if not isinstance(parts, list):

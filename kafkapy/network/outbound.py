@@ -1,36 +1,34 @@
-"""What a connection has yet to send: bytes and file slices, in order.
+"""The unsent bytes and file slices of a connection, in order.
 
-Bytes go out gathered, file slices from the page cache, so that record bytes never enter Python (channel.py).
-A slice keeps its file open, whatever retention does meanwhile, until it is sent or the connection dies.
+Bytes are sent gathered, and file slices from the page cache, so that record bytes do not enter Python
+(channel.py). A slice keeps its file open until it is sent or the connection ends, whatever retention does
+meanwhile. Slices of a few kilobytes are the exception: they are copied, and sent together with what is around
+them. One system call then takes the place of four.
 
-Nothing here waits: `flush` sends what the socket takes and says whether something is left. That may also be
-for the disk: a slice which the page cache does not have would make sendfile wait, and with it every client.
-It is `cold` until somebody has loaded it (network/cold_reads.py).
+Nothing here blocks: `flush` sends what the socket takes and returns whether everything is sent. A slice that
+is not in the page cache would block sendfile, and delay every client. It is `cold` until it is loaded
+(process/cold_reads.py).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafkapy.network.channel import Channel
+from kafkapy.process.cold_reads import ColdSlice
 from kafkapy.protocol.types import Part
 from kafkapy.storage.disk.files import FileSlice
 
 FLUSH_BYTES: Final = 1 << 20
-"""What one `flush` sends at most, so that one fast reader does not keep the event loop."""
+"""The most bytes that one `flush` sends, so that one fast reader does not occupy the event loop."""
+
+COPIED_BYTES: Final = 16 << 10
+"""The largest slice that is copied. For 64 KiB, sendfile is cheaper."""
 
 _GATHER: Final = 64
-"""Byte parts in one sendmsg (the kernel's limit is 1024)."""
-
-
-class ColdSlice(NamedTuple):
-    """Bytes of a slice that are not in the page cache."""
-
-    slice: FileSlice
-    offset: int
-    nbytes: int
+"""The most byte parts of one sendmsg (the kernel's limit is 1024)."""
 
 
 class OutboundQueue:
@@ -42,13 +40,13 @@ class OutboundQueue:
         self._channel = channel
         self._parts: deque[Part] = deque()
         self._offset = 0
-        """How much of the first part is sent, where that is a file slice."""
+        """The bytes of the first part that are sent, if it is a file slice."""
         self._cached = 0
-        """Up to where the first part is known to be in the page cache, where that is a file slice."""
+        """The position up to which the first part is in the page cache, if it is a file slice."""
         self.cold: ColdSlice | None = None
-        """What is to be loaded before anything is sent; then call `loaded`."""
+        """The bytes to load before more is sent, or None. Call `loaded` afterwards."""
         self.nbytes = 0
-        """Unsent bytes, slices included."""
+        """The number of unsent bytes, slices included."""
 
     def send(self, parts: list[Part]) -> bool:
         """Queue `parts` and send what the socket takes; True if nothing is left.
@@ -95,18 +93,21 @@ class OutboundQueue:
 
     @property
     def files(self) -> int:
-        """How many files are kept open, at most."""
+        """The most files that are kept open."""
         return sum(isinstance(part, FileSlice) for part in self._parts)
 
     def close(self) -> None:
-        """Forget what is not sent."""
+        """Drop the unsent parts."""
         discard(self._parts)
         self._parts.clear()
         self.cold = None
         self.nbytes = 0
 
     def loaded(self) -> None:
-        """What was cold is in the page cache now, or cannot be read: then sendfile says so."""
+        """Continue after a load.
+
+        If the bytes could not be read, sendfile raises the error.
+        """
         if self.cold is not None:
             self._cached = self.cold.offset + self.cold.nbytes
             self.cold = None
@@ -121,7 +122,7 @@ class OutboundQueue:
             self._cached = offset + nbytes
         sent = self._channel.send_slice(part, offset, self._cached - offset)
         if sent == 0:
-            raise OSError(f"{part.nbytes - offset} bytes of a log file are gone")
+            raise OSError(f"{part.nbytes - offset} bytes of a log file are missing")
         self.nbytes -= sent
         if offset + sent == part.nbytes:
             self._parts.popleft()
@@ -134,11 +135,13 @@ class OutboundQueue:
         parts = self._parts
         gathered: list[bytes | memoryview] = []
         more = False
-        for part in parts:
-            if not isinstance(part, bytes | memoryview):
+        for place, part in enumerate(parts):
+            data = part if isinstance(part, bytes | memoryview) else _copied(part)
+            if data is None:
                 more = True
                 break
-            gathered.append(part)
+            parts[place] = data
+            gathered.append(data)
             if len(gathered) == _GATHER:
                 break
         # A response's header and the first records after it go into one packet.
@@ -154,8 +157,18 @@ class OutboundQueue:
             sent -= nbytes
 
 
+def _copied(part: Part) -> memoryview | None:
+    """The bytes of a small slice in the page cache, which is released; else None."""
+    if not isinstance(part, FileSlice) or part.nbytes > COPIED_BYTES:
+        return None
+    data = part.read_cached()
+    if data is not None:
+        part.release()
+    return data
+
+
 def discard(parts: Iterable[Part]) -> None:
-    """Let go of the files of parts that are not sent."""
+    """Release the files of parts that are not sent."""
     for part in parts:
         if isinstance(part, FileSlice):
             part.release()

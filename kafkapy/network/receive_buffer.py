@@ -1,12 +1,13 @@
-"""The bytes of requests that are not complete, or not handled yet.
+"""A connection's buffer for requests that are not complete or not handled yet.
 
-A connection owns a buffer only while it has such bytes: complete requests are handled where they lie in the
-server's one shared receive buffer. The buffer grows with the bytes received, in steps, and never to the
-size that a client declares: a declaration of 100 MiB costs a few KiB until its bytes come. A large frame is
-read into the buffer directly, so that its bytes are copied once, from the kernel.
+A connection has a buffer only while it has such bytes: complete requests are handled in place, in the
+server's shared receive buffer. The buffer grows in steps with the bytes received, not to the size that a
+client declares: 100 MiB that are only declared cost a few KiB. A large frame is received into the buffer
+directly, so that its bytes are copied only once, from the kernel.
 
-Small buffers are bytearrays. Large ones are anonymous mappings: the kernel moves their pages when they grow
-(mremap), where a heap block is copied and is there twice meanwhile, and takes them back when they go.
+Small buffers are bytearrays. Large ones are anonymous mappings. To grow them, the kernel moves their pages
+(mremap), while a heap block would be copied and take twice the memory meanwhile. Their memory returns to the
+kernel when they are freed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class ReceiveBuffer:
     __slots__ = ("_memory", "end", "start", "view")
 
     def __init__(self, unhandled: memoryview) -> None:
-        """A copy of `unhandled`."""
+        """Begin with a copy of `unhandled`."""
         self._memory = _allocate(max(len(unhandled), MIN_CAPACITY))
         self.view = memoryview(self._memory)
         self.start = 0
@@ -37,9 +38,11 @@ class ReceiveBuffer:
         return len(self._memory)
 
     def make_room(self, frame_size: int) -> int:
-        """Make room to read on, where there is none; by how many bytes the buffer has grown.
+        """Make room for more bytes, if there is none.
 
-        The frame at `start` takes `frame_size` bytes in all.
+        Return the number of bytes added to the buffer.
+
+        The frame at `start` has `frame_size` bytes in total.
         """
         start, end, capacity = self.start, self.end, len(self._memory)
         have = end - start
@@ -60,7 +63,7 @@ class ReceiveBuffer:
                 self.view = memoryview(self._memory)
                 return
             except (BufferError, SystemError):
-                # A handler still holds a view of these bytes (or there is no mremap): leave them to it.
+                # A handler still holds a view of these bytes, or there is no mremap: use a new mapping.
                 self.view = memoryview(self._memory)
         larger = _allocate(capacity)
         view = memoryview(larger)

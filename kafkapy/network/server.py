@@ -1,17 +1,16 @@
 """The listening sockets, the limits of connections, and the sweep over them.
 
-One coarse timer replaces timers of each connection. Every SWEEP_SECONDS (less where a limit is shorter) it
+One coarse timer replaces a timer per connection. Every SWEEP_SECONDS (more often if a limit is shorter) it
 closes
 
-- connections whose incomplete request is overdue: request.receive.timeout.ms from its first byte, and a
-  second more for each RECEIVE_RATE bytes, so that a slow line can send a large batch and a trickler cannot
-  hold a connection;
-- connections on which nothing came or went for connections.max.idle.ms and whose client waits for no
-  answer;
+- connections whose incomplete request is overdue. The limit is request.receive.timeout.ms from the first
+  byte, plus a second for each RECEIVE_RATE bytes, so that a slow line can send a large batch, but a client
+  that trickles bytes cannot hold a connection;
+- connections without traffic for connections.max.idle.ms whose client does not wait for an answer;
 
-and lets go of buffers that were kept for a next request which did not come. While unsent answers hold as many
-files of logs as may be open, it closes the connection that holds the most, each time: its client does not
-read, and others can neither read nor write for it.
+and frees empty buffers that were kept for a next request. If unsent answers hold as many log files as may be
+open, each sweep closes the connection that has held the most for the longest: its client does not read, and
+it keeps others from reading and writing. A client that reads is spared, as its answers are sent soon.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from kafkapy.network.connection import Connection
 from kafkapy.network.connection_limits import ConnectionLimits
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.network.shared import Shared
+from kafkapy.process.cold_reads import ColdReads
 from kafkapy.process.timers import STALL_SECONDS
 from kafkapy.process.validation import Validation
 from kafkapy.storage.disk.files import is_exhausted, what_is_lacking
@@ -51,12 +51,19 @@ class ListenError(OSError):
 class Server:
     """All connections of one broker."""
 
-    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, validation: Validation) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        loop: asyncio.AbstractEventLoop,
+        validation: Validation,
+        cold_reads: ColdReads,
+    ) -> None:
         self.loop = loop
-        self.shared = Shared(loop, validation)
-        self.connections: set[Connection] = set()
+        self.shared = Shared(loop, validation, cold_reads)
+        self.connections: dict[Connection, None] = {}
+        """The connections, oldest first."""
         self.listening: tuple[Listener, ...] = ()
-        """The listeners, with the ports they were given."""
+        """The listeners, with the ports that they were assigned."""
         self._config = config
         self._sockets: list[socket.socket] = []
         self._limits = ConnectionLimits(config, self.shared.now)
@@ -72,7 +79,7 @@ class Server:
         self.configure()
 
     def configure(self) -> None:
-        """Take over the settings, at start and when they have changed."""
+        """Apply the settings, at the start and after each change."""
         config = self._config
         self._limits.configure(config)
         self.shared.max_frame_bytes = config["socket.request.max.bytes"]
@@ -84,7 +91,9 @@ class Server:
     # --- listening ----------------------------------------------------------------------------------------
 
     def bind(self, listeners: Iterable[Listener]) -> None:
-        """Open the listeners; clients queue until `accept` starts.
+        """Open the listeners.
+
+        Clients queue until `accept` is called.
 
         Raises:
             ListenError: an address cannot be used.
@@ -100,13 +109,16 @@ class Server:
             raise
 
     def accept(self, dispatcher: Dispatcher) -> None:
-        """Start to accept clients, whose requests `dispatcher` has handled."""
+        """Begin to accept clients.
+
+        `dispatcher` handles their requests.
+        """
         self.shared.dispatcher = dispatcher
         self._sweep()
         self._watch_listeners()
 
     def stop_accepting(self) -> None:
-        """Close the listeners; the connections stay."""
+        """Close the listeners, but not the connections."""
         if self._accept_timer is not None:
             self._accept_timer.cancel()
         for sock in self._sockets:
@@ -135,7 +147,7 @@ class Server:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                # Typically EMFILE: the pending client stays pending, so look again later, not at once.
+                # Typically EMFILE: the client stays in the queue, so try again later, not at once.
                 if not self._cannot_accept:
                     self._cannot_accept = True
                     why = what_is_lacking(error) if is_exhausted(error) else f"{error.strerror}."
@@ -157,15 +169,15 @@ class Server:
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                self.connections.add(
-                    Connection(self.shared, listener, PlainChannel(sock), host, address[1], self._forget)
-                )
-            except OSError:  # it is gone already, or the kernel cannot watch one more
+                channel = PlainChannel(sock)
+                made = Connection(self.shared, listener, channel, host, address[1], self._forget)
+                self.connections[made] = None
+            except OSError:  # the client is gone, or the kernel cannot watch another descriptor
                 self._limits.remove(host)
                 sock.close()
 
     def _forget(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._limits.remove(connection.peer_host)
         if self._gone is not None and not self.connections:
             self._gone.set()
@@ -179,12 +191,12 @@ class Server:
         interval = min(SWEEP_SECONDS, shortest / 10)
         self._sweep_timer = self.loop.call_later(interval, self._sweep)
         if now - before > SWEEP_SECONDS + STALL_SECONDS:
-            return  # what came during a stall is not read yet
+            return  # bytes that arrived during a stall are not read yet
         enough = self._receive_seconds * RECEIVE_RATE
         for connection in tuple(self.connections):
             if connection.is_incomplete and connection.receiving_since < now - self._receive_seconds:
                 if connection.received_since() < enough:
-                    connection.close(f"its request did not come within {self._receive_seconds:g} s")
+                    connection.close(f"its request did not arrive within {self._receive_seconds:g} s")
                     continue
                 connection.watch_progress()
             quiet = now - connection.last_active
@@ -193,7 +205,7 @@ class Server:
                 if quiet > self._idle_seconds > 0 and not connection.waits_for_answer:
                     connection.close("idle", level=logging.DEBUG)
         if self.connections and self.lacks_files():
-            hog = max(self.connections, key=lambda each: each.held_files)
+            hog = max(self.connections, key=lambda each: each.file_seconds)
             if hog.held_files:
                 hog.close(f"its unsent answers hold {hog.held_files} files, and others need some")
         if self._refused > 1:
@@ -203,7 +215,7 @@ class Server:
     # --- stopping -----------------------------------------------------------------------------------------
 
     async def drain(self, seconds: float) -> None:
-        """Close each connection when its requests in flight are answered; wait `seconds` at most."""
+        """Close each connection after its requests are answered; wait `seconds` at most."""
         self._gone = asyncio.Event()
         for connection in tuple(self.connections):
             connection.finish()
@@ -218,7 +230,6 @@ class Server:
             self._sweep_timer.cancel()
         for connection in tuple(self.connections):
             connection.close()
-        self.shared.cold_reads.close()
 
 
 def _listen(listener: Listener, config: BrokerConfig) -> socket.socket:
@@ -226,7 +237,7 @@ def _listen(listener: Listener, config: BrokerConfig) -> socket.socket:
     try:
         if listener.host:
             found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM)
-            # As Java does: of a name with addresses of both families, such as localhost, the IPv4 one.
+            # As Java does: if a name such as localhost has addresses of both families, take the IPv4 one.
             family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
         elif socket.has_dualstack_ipv6():
             family, address = socket.AF_INET6, ("::", listener.port)

@@ -1,10 +1,8 @@
-"""What all connections of a server share.
+"""What all connections share: a receive buffer, a memory limit, the time, and threads.
 
-That is a buffer to receive into, a bound on memory, the time, and threads.
-
-Received bytes that are not handled are bounded in all (queued.max.request.bytes): above it, connections
-whose buffers would have to grow stop reading, in turn, until others' requests are handled or overdue. Small
-requests, which are handled in the shared buffer, still are.
+queued.max.request.bytes limits the received bytes that are not handled yet. Above the limit, connections
+whose buffers would have to grow stop reading until the requests of others are handled or overdue. Small
+requests are still handled in the shared buffer.
 """
 
 from __future__ import annotations
@@ -12,41 +10,46 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Protocol
 
-from kafkapy.network.cold_reads import ColdReads
 from kafkapy.network.dispatcher import Dispatcher
+from kafkapy.process.cold_reads import ColdReads
 from kafkapy.process.validation import Validation
 
 SHARED_BUFFER: Final = 256 << 10
 _RETAINED_FRACTION: Final = 4
-"""Kept buffers may take this part of queued.max.request.bytes."""
+"""The part of queued.max.request.bytes that empty buffers may take."""
 
 
 class Receiver(Protocol):
     """A connection that may wait for memory."""
 
     def resume_reading(self) -> None:
-        """Go on: there is memory."""
+        """Continue reading: there is memory again."""
 
 
 class Shared:
-    """One for all connections of a server; all of it belongs to the event loop."""
+    """The state that all connections of a server share.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, validation: Validation) -> None:
+    It belongs to the event loop.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, validation: Validation, cold_reads: ColdReads
+    ) -> None:
         self.loop = loop
         self.validation = validation
-        """Threads for long messages."""
-        self.cold_reads = ColdReads(loop)
-        """Threads for what the page cache does not have."""
+        """The threads for long messages."""
+        self.cold_reads = cold_reads
+        """The threads that load bytes into the page cache."""
         self.dispatcher: Dispatcher
-        """Has requests handled; set before the first client is accepted."""
+        """Finds and calls handlers. It is set before the first client is accepted."""
         self.now = loop.time()
-        """The time of the last sweep: what needs no better clock reads it for free."""
+        """The time of the last sweep: a coarse clock that costs nothing to read."""
         self.max_frame_bytes = 0
         """socket.request.max.bytes"""
         self.max_buffered = 0
         """queued.max.request.bytes"""
         self.buffered_bytes = 0
-        """What the connections' own buffers take, and the requests that handlers keep."""
+        """The bytes of the connections' own buffers, and of the requests that handlers keep."""
         self._waiting: dict[Receiver, None] = {}
         self.replace_receive_buffer()
 
@@ -61,15 +64,15 @@ class Shared:
         return self.buffered_bytes < self.max_buffered // _RETAINED_FRACTION
 
     def wait_for_memory(self, connection: Receiver) -> None:
-        """Have `connection` resumed when there is memory again."""
+        """Resume `connection` when there is memory again."""
         self._waiting[connection] = None
 
     def forget(self, connection: Receiver) -> None:
-        """Let a connection that has closed wait for nothing."""
+        """Remove a closed connection from the waiting ones."""
         self._waiting.pop(connection, None)
 
     def release_memory(self, nbytes: int) -> None:
-        """Take note that a connection's own buffer, or a request that a handler kept, is gone."""
+        """Subtract the bytes of a freed buffer, or of a request that a handler no longer keeps."""
         self.buffered_bytes -= nbytes
         if self._waiting and self.has_memory:
             self.loop.call_soon(self._resume_waiting)
@@ -82,5 +85,5 @@ class Shared:
             connection.resume_reading()
 
     def replace_receive_buffer(self) -> None:
-        """Receive into a new buffer from now on: a handler keeps the current one."""
+        """Use a new receive buffer from now on, because a handler keeps the current one."""
         self.receive_view = memoryview(bytearray(SHARED_BUFFER))

@@ -1,6 +1,6 @@
 """The broker's clocks.
 
-Everything that asks for the time takes one as an argument, so that a test can turn it.
+Code that needs the time takes a clock as an argument, so that tests can control it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ class Clock:
     """Wall clock and monotonic clock of this machine."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970 (what goes into records); may jump."""
+        """Milliseconds since 1970, as in records.
+
+        It may jump.
+        """
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds that only go forward (what deadlines are measured with)."""
+        """Seconds of a clock that never goes back, for deadlines."""
         return time.monotonic()

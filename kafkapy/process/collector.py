@@ -1,9 +1,9 @@
-"""The garbage collector, told what it need not look at again.
+"""Keeps long-lived objects out of the garbage collector's full collections.
 
-What a broker keeps for its partitions lives as long as they do. Each full collection goes through all of it:
-0.1 s for 10,000 partitions, during which nobody is served. So the objects that are there after the start are
-frozen, and later ones whenever a full collection has taken long. A frozen object is still freed when nobody
-refers to it; only cycles among them stay, and those are few.
+The objects of a partition live as long as the partition. A full collection visits all of them: 0.1 s for
+10,000 partitions, during which the broker serves no request. So the objects that exist after the start are
+frozen, and so are later ones after each long full collection. A frozen object is still freed when nothing
+refers to it. Only cycles of frozen objects are never freed, and they are few.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 LONG_SECONDS: Final = 0.01
 FULL: Final = 2
-"""The oldest generation, which holds everything."""
+"""The oldest generation: its collection is a full one."""
 
 
 class Collector:
@@ -25,13 +25,13 @@ class Collector:
         self._started = 0.0
 
     def start(self) -> None:
-        """Freeze what is there, and from now on what makes collections long."""
+        """Freeze the present objects, and later ones after each long collection."""
         gc.collect()
         gc.freeze()
         gc.callbacks.append(self._look)
 
     def stop(self) -> None:
-        """Leave the collector as it was."""
+        """Unfreeze the objects and stop watching."""
         gc.callbacks.remove(self._look)
         gc.unfreeze()
 

@@ -1,8 +1,8 @@
-"""Lines for a stream that may be slow, or that nobody reads, written by a thread.
+"""Writes lines in a thread to a stream that may be slow or unread.
 
-Writing to a pipe that is full waits until somebody reads it, and a terminal can be stopped with Ctrl-S. The
-event loop must not wait for that: `write` only queues. What is queued is bounded; lines beyond it are
-dropped and counted, and when the queue is empty again a line says how many they were.
+A write to a full pipe blocks until its reader reads, and Ctrl-S stops a terminal. The event loop must not
+block, so `write` only queues a line. The queue is bounded: further lines are dropped and counted. When the
+queue is empty again, a line reports their number.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Final, TextIO
 
 MAX_LINES: Final = 10_000
 MAX_BYTES: Final = 8 << 20
-"""Of the queued lines; characters count as bytes."""
+"""The limit of the queued lines, in characters."""
 
 
 class LineWriter:
-    """Writes to a stream without keeping anybody waiting."""
+    """Writes lines to a stream without blocking the caller."""
 
     def __init__(
         self, stream: TextIO | None, dropped: Callable[[int], str] = "({} lines were dropped)".format
@@ -28,22 +28,25 @@ class LineWriter:
         """Write to the descriptor of `stream`.
 
         Args:
-            stream: None, as Python has it for a standard stream that is closed, means nowhere.
-            dropped: makes the line about so many dropped lines.
+            stream: None, which Python uses for a closed standard stream, discards the lines.
+            dropped: returns the line that reports a number of dropped lines.
         """
         self._fd = os.open(os.devnull, os.O_WRONLY) if stream is None else stream.fileno()
         self._dropped_line = dropped
-        # Reentrant: the garbage collector may have something to log while a line is queued.
+        # Reentrant: a finalizer may log while a line is being queued.
         self._changed = threading.Condition(threading.RLock())
         self._queue: deque[str] = deque()
         self._size = 0
         self._dropped = 0
         self._writing = False
-        """The thread has lines that are not written."""
+        """Whether the thread has lines that are not written yet."""
         self._thread: threading.Thread | None = None
 
     def write(self, line: str) -> None:
-        """Have `line` written, with a line end. In any thread."""
+        """Queue `line`, to which a line end is added.
+
+        May be called in any thread.
+        """
         with self._changed:
             if len(self._queue) >= MAX_LINES or self._size + len(line) > MAX_BYTES:
                 self._dropped += 1
@@ -54,7 +57,7 @@ class LineWriter:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> bool:
-        """Wait until all is written, for `seconds` at most; return whether it is."""
+        """Wait at most `seconds` until all lines are written; return whether they are."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: not (self._queue or self._dropped or self._writing), seconds
@@ -66,7 +69,7 @@ class LineWriter:
             try:
                 thread.start()
             except RuntimeError:
-                return  # With the next line, perhaps.
+                return  # No thread can be started now; the next line tries again.
             self._thread = thread
 
     def _run(self) -> None:
@@ -93,9 +96,11 @@ class LineWriter:
         while rest:
             try:
                 rest = rest[os.write(self._fd, rest) :]
-            except BlockingIOError:  # Somebody made it non-blocking: it may be shared with other programs.
-                poll = select.poll()  # select.select knows no descriptor from 1024 on.
+            except (
+                BlockingIOError
+            ):  # The stream is non-blocking: another program that shares it may have set that.
+                poll = select.poll()  # select.select supports descriptors below 1024 only.
                 poll.register(self._fd, select.POLLOUT)
                 poll.poll()
             except OSError:
-                return  # Nobody is there to read it, or to be told.
+                return  # The stream has no reader, and there is nowhere to report that.

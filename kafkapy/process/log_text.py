@@ -1,4 +1,4 @@
-"""Text from clients in log lines: enough to tell what is meant, however long it is."""
+"""Shortens text from clients for log lines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NAMES: Final = 10
 
 
 def shortened(text: str) -> str:
-    """`text`, or its beginning and how long it is."""
+    """`text`, or its beginning and its length if it is long."""
     return text if len(text) <= CHARACTERS else f"{text[:CHARACTERS]}… ({len(text)} characters)"
 
 
 def listed(names: Collection[str]) -> str:
-    """The names, or the first of them and how many more there are."""
+    """The names, or the first ones and the number of the others."""
     shown = ", ".join(map(shortened, islice(names, NAMES)))
     return shown if len(names) <= NAMES else f"{shown} and {len(names) - NAMES} more"

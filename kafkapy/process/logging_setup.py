@@ -1,12 +1,11 @@
-"""Log lines of the process: for people (text) or for machines (json), on standard error.
+"""Sets up logging on standard error: as text for people, or as JSON for machines.
 
 text: `2026-05-01 10:00:00.123 WARNING kafkapy.network.server: Closing the connection of 10.0.0.7:51234: idle`
-json: one object a line: time (ISO 8601, UTC), level, logger, message, and exception where there is one.
+json: one object per line with time (ISO 8601, UTC), level, logger, message, and exception if there is one.
 
-A message that holds text from a client is shown with its control characters escaped, so that no request can
-forge a log line.
+Control characters in messages are escaped, so that text from a client cannot forge a log line.
 
-Nobody waits for standard error: lines are queued, and dropped where nobody reads them
+Standard error never blocks the process: lines are queued, and dropped if standard error is not read
 (process/line_writer.py).
 """
 
@@ -27,17 +26,17 @@ _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 
 
 EXIT_SECONDS: Final = 2.0
-"""How long the process waits for its last lines to be read."""
+"""How many seconds the process waits for its last lines to be read."""
 
 
 def setup_logging(level: str, style: str) -> LineWriter:
-    """Send log lines of `level` and above to standard error in `style`; what writes there."""
+    """Send log lines of `level` and above to standard error in `style`; return the writer."""
     formatter = _JsonFormatter() if style == "json" else _TextFormatter()
     writer = LineWriter(sys.stderr, lambda count: formatter.format(_about_dropped(count)))
     handler = _QueueingHandler(writer)
     handler.setFormatter(formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # It tells its selector at debug level, nothing of ours.
+    # At debug level, asyncio logs only its choice of a selector.
     logging.getLogger("asyncio").setLevel(logging.INFO)
     return writer
 
@@ -50,8 +49,8 @@ class _QueueingHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record)
-        except Exception as error:  # logging's own way out would write to standard error, and wait for it
-            line = f"A log line of {record.pathname}:{record.lineno} cannot be made: {error!r}"
+        except Exception as error:  # logging's own handling would write to standard error, and block
+            line = f"A log line of {record.pathname}:{record.lineno} cannot be formatted: {error!r}"
         self._writer.write(line)
 
     def flush(self) -> None:
@@ -60,7 +59,7 @@ class _QueueingHandler(logging.Handler):
 
 
 def _about_dropped(count: int) -> logging.LogRecord:
-    message = "%d log lines were dropped: nobody read standard error"
+    message = "%d log lines were dropped: standard error was not read"
     return logging.LogRecord(__name__, logging.WARNING, __file__, 0, message, (count,), None)
 
 

@@ -1,7 +1,7 @@
-"""Whether the event loop serves anybody, judged by the CPU time that its thread uses.
+"""Tells whether the event loop is serving requests, by the CPU time of its thread.
 
-Other threads look at it. A request costs the loop a few hundred microseconds. Its own timers cost much less
-in the same time, when nobody asks for anything. So nothing has to be counted on the way of a request.
+Other threads ask. A request costs the loop a few hundred microseconds; its timers cost much less while there
+are no requests. So no request has to be counted.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ WINDOW_SECONDS: Final = 0.005
 """The least time between two looks."""
 
 LEAST_CPU_SECONDS: Final = 0.0001
-"""Of a window in which something was served."""
+"""The share of CPU time above which a window counts as busy."""
 
 BUSY_SECONDS: Final = 0.1
 """How long the loop counts as busy after that."""
 
 
 class LoopLoad:
-    """The load of an event loop; made on that loop.
+    """The load of an event loop.
 
-    Where a thread's CPU time cannot be read (macOS), the loop counts as busy.
+    It is created on that loop.
+
+    If a thread's CPU time cannot be read (macOS), the loop counts as busy.
     """
 
     def __init__(self) -> None:
@@ -34,13 +36,16 @@ class LoopLoad:
         self._busy_until = 0.0
 
     def is_busy(self) -> bool:
-        """In any thread, as long as the loop's lives."""
+        """Whether the loop serves requests.
+
+        May be called in any thread while the loop's thread lives.
+        """
         if self._cpu_clock is None:
             return True
         now = time.monotonic()
         if now - self._looked_at >= WINDOW_SECONDS:
             cpu = self._cpu_seconds()
-            # Per window: after a long time without a look, a little CPU is nobody's request.
+            # Relative to the window: over a long time, the timers alone use some CPU time.
             windows = (now - self._looked_at) / WINDOW_SECONDS
             if cpu - self._cpu >= LEAST_CPU_SECONDS * min(windows, 10):
                 self._busy_until = now + BUSY_SECONDS

@@ -1,7 +1,7 @@
-"""How a command ends when the system fails it: with one line, as after any other mistake.
+"""Ends a command after an OSError with one line.
 
-A failed write to standard output names no file. Python would write the rest of the output once more when it
-exits, and complain again; so the rest goes nowhere.
+The error of a failed write to standard output names no file. Python would try to write the rest of the output
+at exit and report a second error, so the rest is discarded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OF_WRITING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.E
 
 
 def end_with(error: OSError, *, code: int) -> NoReturn:
-    """Exit with `code`; without a word if whoever read the output has seen enough."""
+    """Report the error and exit with `code`; report nothing if the reader closed the pipe."""
     what = error.filename
     if what is None and error.errno in _OF_WRITING:
         what = "standard output"

@@ -1,7 +1,7 @@
-"""How far a command is, for the person who waits: a bar on standard error.
+"""A progress bar on standard error.
 
-It is shown where standard error is a terminal. Elsewhere only lines are written, so that no bars fill a log,
-and rich is not imported, which takes long.
+It is shown only if standard error is a terminal. Otherwise only lines are written, so that bars do not fill a
+log, and rich is not imported, which is slow.
 """
 
 from __future__ import annotations
@@ -25,16 +25,22 @@ class Unit(Enum):
 
 
 class ProgressBar:
-    """One bar, with `what` before it. Its methods may be called from any thread."""
+    """A bar with the text `what` before it.
+
+    Its methods may be called in any thread.
+    """
 
     def __init__(self, what: str, *, unit: Unit = Unit.THINGS, stays: bool = False) -> None:
-        """With `stays`, the bar can still be seen after the end."""
+        """With `stays`, the bar remains visible after its end."""
         self._what, self._unit, self._stays = what, unit, stays
         self._bar: Progress | None = None
 
     @property
     def shown(self) -> bool:
-        """Whether somebody sees it; only while it is entered."""
+        """Whether the bar is visible.
+
+        True only within its `with` block.
+        """
         return self._bar is not None
 
     def __enter__(self) -> Self:
@@ -47,7 +53,7 @@ class ProgressBar:
             *_columns(self._unit),
             console=Console(stderr=True),
             transient=not self._stays,
-            redirect_stdout=False,  # it would send to standard error what belongs into a file
+            redirect_stdout=False,  # rich would redirect output that belongs into a file
         )
         self._task = self._bar.add_task(self._what, total=None, figures="")
         self._bar.start()
@@ -61,34 +67,34 @@ class ProgressBar:
             self._bar = None
 
     def advance(self, count: int) -> None:
-        """Add `count` to what is done."""
+        """Add `count` to the number done."""
         if self._bar is not None:
             self._bar.update(self._task, advance=count)
 
     def expect(self, total: int) -> None:
-        """Set how much is to be done in all."""
+        """Set the total."""
         if self._bar is not None:
             self._bar.update(self._task, total=total)
 
     def reach(self, done: int, total: int) -> None:
-        """Set how much is done, and how much is to be done in all."""
+        """Set the number done and the total."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total)
 
     def tell(self, figures: str) -> None:
-        """Set what there is to say besides."""
+        """Set the text after the bar."""
         if self._bar is not None:
             self._bar.update(self._task, figures=figures)
 
     def note(self, line: str) -> None:
-        """A line on standard error, above the bar."""
+        """Write a line to standard error, above the bar."""
         if self._bar is None:
             print(line, file=sys.stderr, flush=True)
         else:
             self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def echo(self, line: str) -> None:
-        """A line on standard output; where that is a terminal too both share the screen."""
+        """Write a line to standard output, above the bar if both are on a terminal."""
         if self._bar is not None and sys.stdout.isatty():
             self.note(line)
         else:

@@ -1,40 +1,41 @@
-"""Long work on the event loop, done in turns: others are served between two of them.
+"""Runs long work on the event loop in turns, between which other requests are served.
 
-The work is a generator. It yields wherever others may be served, and its return value is the result. The
-first turn is taken at once: work that is done within it costs no task. All long work of a broker shares the
-turns after that. There is one turn between two looks at the sockets, however many requests are long.
+The work is a generator. It yields wherever a turn may end, and its return value is the result. The first turn
+is taken at once, so work that ends within it costs no task. After that, all long work of a broker shares the
+turns: the loop polls the sockets after each turn, however many long requests there are.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Generator
+from collections import Counter, deque
+from collections.abc import Generator, Hashable, Iterable
 from typing import Final, TypeAlias, TypeVar
 
 TURN_SECONDS: Final = 0.004
 
 VALUES_AT_ONCE: Final = 8_000
-"""How many values a message may hold that is read, or written, on the event loop.
+"""The most values of a message that is decoded or encoded on the event loop.
 
-That is some milliseconds' work. Longer messages are read and written in a thread.
+That takes a few milliseconds. Longer messages are decoded and encoded in a thread.
 """
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 
 Steps: TypeAlias = Generator[None, None, T]
 
 
 class Turns:
-    """Who has the next turn on one event loop."""
+    """The queue for turns on one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def finish(self, steps: Steps[T]) -> T:
-        """The result of `steps`, the first turn at once."""
+        """Return the result of `steps`; the first turn is taken at once."""
         end = take_turn(steps)
         if end is None:
             return await self.go_on(steps)
@@ -42,7 +43,7 @@ class Turns:
         return result
 
     async def go_on(self, steps: Steps[T]) -> T:
-        """The result of `steps`, which have had turns already."""
+        """Return the result of `steps`, which have had turns already."""
         try:
             while True:
                 await self._next()
@@ -62,14 +63,26 @@ class Turns:
 
     def _give(self) -> None:
         turn = self._waiting.popleft()
-        if not turn.done():  # its client may have gone away
+        if not turn.done():  # it is done if its client has gone away
             turn.set_result(None)
         if self._waiting:
             self._loop.call_soon(self._give)
 
 
+def counted(things: Iterable[H]) -> Steps[Counter[H]]:
+    """Count how many times each thing occurs."""
+    counts: Counter[H] = Counter()
+    for thing in things:
+        yield
+        counts[thing] += 1
+    return counts
+
+
 def take_turn(steps: Steps[T]) -> StopIteration | None:
-    """Go on with `steps` for one turn; return how they ended, or None."""
+    """Continue `steps` for one turn.
+
+    Return their StopIteration if they ended, else None.
+    """
     now = time.monotonic
     stop_at = now() + TURN_SECONDS
     try:

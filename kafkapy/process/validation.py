@@ -1,13 +1,13 @@
-"""Threads for work on requests that takes long, shared out fairly between connections.
+"""Threads for long work on requests, shared fairly between connections.
 
-Most of it is validation of what producers send; long messages are decoded and encoded here, too. A few
-kilobytes may decompress to `max.decompressed.message.bytes`. So a connection that sends nothing but such
-batches costs a core, and forty of them would cost all. Connections that have cost little go first, and the
-last thread is only for those: an ordinary batch never waits for forty bombs. The others get one thread less
-than there are cores, so that the event loop has a core as well.
+Most of the work is the validation of batches; long messages are decoded and encoded here, too. A few
+kilobytes may decompress to `max.decompressed.message.bytes`. A connection that sends only such batches uses a
+core, and forty of them would use all cores. So connections that have used little CPU time go first, and the
+last thread is reserved for them: an ordinary batch never waits for forty decompression bombs. Other
+connections share one thread less than there are cores, which leaves a core for the event loop.
 
-What a connection has cost is a debt that it pays off at SHARE of a second each second. It is kept as the time
-at which it will be paid (`Connection.validation_paid_at`), for no longer than MEMORY_SECONDS.
+The CPU time that a connection has used is a debt, which it pays off at SHARE of a second per second. It is
+stored as the time at which it will be paid (`Connection.validation_paid_at`), at most MEMORY_SECONDS ahead.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ import heapq
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from itertools import count
 from typing import Final, Protocol, TypeVar
 
 SHARE: Final = 0.1
-"""Of one thread: a connection that takes less is never in debt for long."""
+"""The share of one thread that a connection may use without a growing debt."""
 
 LIGHT_SECONDS: Final = 0.2
-"""A debt that is paid within this time does not count."""
+"""A debt that will be paid within this time does not count."""
 
 MEMORY_SECONDS: Final = 10.0
 
 TURN_SECONDS: Final = 0.02
-"""After so much CPU time a request with many batches gives way to others, before its next batch."""
+"""The CPU time after which a request with many batches lets others go first, before its next batch."""
 
 T = TypeVar("T")
 
 
 class Payer(Protocol):
-    """A connection, as far as the cost of its batches goes."""
+    """A connection, seen as the one that pays for the validation of its batches."""
 
     validation_paid_at: float
-    """When its validation will have cost no more than its share; 0.0 before the first."""
+    """The time at which its debt will be paid; 0.0 before its first validation."""
 
 
 class Validation:
-    """The threads, and the work that waits for one."""
+    """The threads, and the work that waits for a thread."""
 
-    def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
-        """`pool` has `threads` threads, at least two, and nobody else uses it."""
+    def __init__(self, pool: Executor, threads: int) -> None:
+        """`pool` has `threads` threads, at least two, and has no other users."""
         self._loop = asyncio.get_running_loop()
         self._pool = pool
         self._threads = threads
         self._waiting: list[tuple[float, int, asyncio.Future[bool]]] = []
-        """Heap: when the connection's debt is paid, a number, and what ends the wait."""
+        """A heap of (time at which the debt is paid, number, future that ends the wait)."""
         self._numbers = count()
         self._running = 0
         self._running_in_debt = 0
@@ -67,7 +67,7 @@ class Validation:
             if not turn.cancelled():
                 self._end(in_debt=turn.result())
             raise
-        # A thread cannot be stopped: whoever gives up, it is taken until it ends.
+        # A thread cannot be stopped: it stays in use until the call ends, even if the wait is cancelled.
         running = self._loop.run_in_executor(self._pool, _timed, call)
 
         def ended(running: asyncio.Future[tuple[T, float]]) -> None:
@@ -87,11 +87,11 @@ class Validation:
         self._go_on()
 
     def close(self) -> None:
-        """End the threads; those at work end it first."""
+        """Stop the threads after their present work."""
         self._pool.shutdown()
 
     def _go_on(self) -> None:
-        """Give the free threads to those that have cost least."""
+        """Give the free threads to the connections with the smallest debts."""
         while self._waiting and self._running < self._threads:
             paid_at, _, turn = self._waiting[0]
             in_debt = paid_at > self._loop.time() + LIGHT_SECONDS
@@ -105,14 +105,14 @@ class Validation:
 
 
 def _timed(call: Callable[[], T]) -> tuple[T, float]:
-    """What `call` returns, and the CPU seconds that it took."""
+    """Return the result of `call` and the CPU seconds that it took."""
     start = time.thread_time()
     result = call()
     return result, time.thread_time() - start
 
 
 def validation_threads() -> int:
-    """How many a broker has: as many as it may use cores."""
+    """The number of validation threads: the number of cores that the process may use."""
     if hasattr(os, "sched_getaffinity"):
         return max(2, len(os.sched_getaffinity(0)))
     return max(2, os.cpu_count() or 1)

@@ -1,13 +1,16 @@
 """Requests that wait: for bytes to fetch, for acknowledgements, for members of a group.
 
-A delayed operation watches keys (a partition, a group) and has a deadline. Whoever changes what a key stands
-for calls `wake(key)`. Each operation that watches the key then looks whether it can be completed. It
-completes exactly once, by a wake, by its deadline or by being cancelled (the client went away), and is then
-gone from all its keys. Source of the contract: Apache Kafka's DelayedOperation and DelayedOperationPurgatory.
-One event loop owns all state, so that none of their locks are needed.
+A delayed operation watches keys (a partition, a group) and has a deadline. Code that changes the state of a
+key calls `wake(key)`. Each operation that watches the key then checks whether it can complete. It completes
+exactly once: by a wake, by its deadline or by cancellation (the client went away). It then watches no key any
+more. Source of the contract: Apache Kafka's DelayedOperation and DelayedOperationPurgatory. One event loop
+owns all state, so no locks are needed.
 
-A `Watch` calls back from within the wake. A future would cost one more turn of the loop, which every
-acknowledgement would pay; `wait` gives one to those who await.
+A `Watch` calls its callback within the wake. A future would delay every acknowledgement by one iteration of
+the loop; `wait` returns a future for callers that await.
+
+A `Listener` is told of every wake of a key, until it is forgotten. Thus who serves thousands of keys learns
+which have changed, without watching all of them again and again.
 """
 
 from __future__ import annotations
@@ -15,15 +18,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from kafkapy.process.timers import Timers
 
 logger = logging.getLogger(__name__)
 
 
+class Listener(Protocol):
+    """What is told of the wakes of a key."""
+
+    def look(self) -> bool:
+        """Note a wake; return whether a delayed operation completed."""
+
+    def expire(self) -> None:
+        """Complete a delayed operation as its deadline would."""
+
+
 class Watch:
-    """One delayed operation. It looks like a future to those who need one."""
+    """One delayed operation, with a part of the interface of a future."""
 
     __slots__ = ("_callback", "_error", "_finish", "_in_time", "_keys", "_ready", "_timer", "_waiters")
 
@@ -46,30 +59,36 @@ class Watch:
         self._timer = waiters.timers.call_later(seconds, self.expire)
 
     def add_done_callback(self, callback: Callable[[Watch], object]) -> None:
-        """Have `callback(self)` called at the moment when this completes.
+        """Set the callback that is called as `callback(self)` on completion.
 
-        A cancelled watch does not call it. There is only one callback.
+        There is only one callback. It is not called after a cancellation.
         """
         self._callback = callback
 
     def result(self) -> Any:
-        """The result of `finish`, told whether it was in time; raises what `ready` has raised."""
+        """The result of `finish(in_time)`.
+
+        Raises the exception of `ready`, if it raised one.
+        """
         if self._error is not None:
             raise self._error
         return self._finish(self._in_time)
 
     def cancel(self) -> None:
-        """Watch no more; harmless when it is completed."""
+        """Stop watching.
+
+        Does nothing if the operation has completed.
+        """
         if self._ready is not None:
             self._end()
 
     def expire(self) -> None:
-        """Complete as the deadline does."""
+        """Complete the operation as its deadline would."""
         if self._ready is not None:
             self._complete()
 
     def look(self) -> bool:
-        """Whether this wake has completed it."""
+        """Check the operation after a wake; return whether it completed."""
         ready = self._ready
         if ready is None:
             return False
@@ -89,7 +108,7 @@ class Watch:
             try:
                 callback(self)
             except Exception:
-                logger.exception("What was waited for could not be made use of")
+                logger.exception("The callback of a delayed operation failed")
 
     def _end(self) -> None:
         self._ready = None
@@ -98,14 +117,14 @@ class Watch:
 
 
 class Waiters:
-    """Delayed operations by the keys they watch."""
+    """Delayed operations by the keys that they watch."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, timers: Timers) -> None:
-        self._loop = loop
+        self.loop = loop
         self.timers = timers
-        self._watching: dict[Hashable, dict[Watch, None]] = {}
+        self._watching: dict[Hashable, dict[Listener, None]] = {}
         self.woken: Hashable = None
-        """The key that is being woken, for operations that watch many; None at other times."""
+        """The key of the present wake, for operations that watch many keys; otherwise None."""
 
     def watch(
         self,
@@ -114,38 +133,40 @@ class Waiters:
         ready: Callable[[], bool],
         finish: Callable[[bool], Any],
     ) -> Watch:
-        """Completes once `ready()` is true after a wake of one of `keys`, or after `seconds`.
+        """Return an operation that completes when `ready()` is true, or at its deadline.
 
-        Its result is `finish(in_time)`.
+        It watches `keys`. Its result is `finish(in_time)`.
         """
         watched = tuple(keys)
         watch = Watch(self, watched, seconds, ready, finish)
         for key in watched:
-            watching = self._watching.get(key)
-            if watching is None:
-                self._watching[key] = {watch: None}
-            else:
-                watching[watch] = None
+            self.listen(key, watch)
         return watch
 
-    def forget(self, watch: Watch, keys: Iterable[Hashable]) -> None:
-        """Have it watch these keys no more."""
+    def listen(self, key: Hashable, listener: Listener) -> None:
+        """Tell the listener of the wakes of a key, until `forget`."""
+        watching = self._watching.get(key)
+        if watching is None:
+            self._watching[key] = {listener: None}
+        else:
+            watching[listener] = None
+
+    def forget(self, listener: Listener, keys: Iterable[Hashable]) -> None:
+        """Tell the listener of these keys no more."""
         for key in keys:
             watching = self._watching.get(key)
-            if watching is not None and watching.pop(watch, watch) is None and not watching:
+            if watching is not None and watching.pop(listener, listener) is None and not watching:
                 del self._watching[key]
 
     def wait(
         self, keys: Iterable[Hashable], seconds: float, ready: Callable[[], bool]
     ) -> asyncio.Future[bool]:
-        """Wait for `ready()` to be true: the future is True in time, False after `seconds`.
+        """Return a future that is True when `ready()` is true, and False after `seconds`.
 
-        It is asked after a wake of one of `keys`.
-
-        `ready` is asked at once too; an exception it raises is the future's. Cancelling the future ends the
-        wait.
+        `ready` is called at once, and after each wake of one of `keys`. An exception of `ready` becomes the
+        future's. Cancelling the future ends the wait.
         """
-        future: asyncio.Future[bool] = self._loop.create_future()
+        future: asyncio.Future[bool] = self.loop.create_future()
         watch = self.watch(keys, seconds, ready, bool)
 
         def pass_on(_: Watch) -> None:
@@ -161,23 +182,23 @@ class Waiters:
         return future
 
     def wake(self, key: Hashable) -> int:
-        """Let the operations that watch `key` look again; return how many completed."""
+        """Check the operations that watch `key` again; return the number that completed."""
         watching = self._watching.get(key)
         if not watching:
             return 0
         completed = 0
         for watch in tuple(watching):
-            self.woken = key  # a wake within this one may have changed it
+            self.woken = key  # a nested wake may have changed it
             completed += watch.look()
         self.woken = None
         return completed
 
     def expire_all(self) -> None:
-        """End every wait as its deadline would: the broker stops."""
+        """Complete every operation as its deadline would, because the broker stops."""
         for watching in tuple(self._watching.values()):
             for watch in tuple(watching):
                 watch.expire()
 
     def watching(self, key: Hashable) -> int:
-        """How many operations watch `key`."""
+        """The number of operations and listeners that watch `key`."""
         return len(self._watching.get(key, ()))

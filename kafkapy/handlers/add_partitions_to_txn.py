@@ -1,0 +1,179 @@
+"""AddPartitionsToTxn: add partitions to a transaction before records are written to them.
+
+Versions: 0-5.
+
+Behaviour:
+
+- If one of the partitions does not exist (UNKNOWN_TOPIC_OR_PARTITION), none is added; the others get
+  OPERATION_NOT_ATTEMPTED.
+- While the last transaction is ending, the answer is CONCURRENT_TRANSACTIONS, and the client asks again.
+- A producer with another epoch than the last one gets PRODUCER_FENCED.
+- Brokers ask for many transactions at once (v4+). With `verify_only`, nothing is added: a partition that is
+  not in the transaction gets TRANSACTION_ABORTABLE. A leader asks so before a transaction's first records.
+
+Version notes:
+
+- v2 says PRODUCER_FENCED; before, it is INVALID_PRODUCER_EPOCH.
+- v4 is for brokers, and has a list of transactions.
+- v5 comes from a leader whose client leaves it to the brokers to add partitions (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from kafkapy.coordination.answer import Answer
+from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.process.turns import Steps
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.transactions.metadata import EPOCH_AT_EACH_END
+from kafkapy.transactions.state_machine import Producer
+
+FIRST_VERSION_WITH_FENCED: Final = 2
+FIRST_VERSION_OF_BROKERS: Final = 4
+FIRST_VERSION_WITH_EPOCHS: Final = 5
+
+
+def handle(
+    context: RequestContext, request: AddPartitionsToTxnRequest
+) -> Steps[AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]]:
+    """Add the partitions to each transaction."""
+    answer = Answer[AddPartitionsToTxnResponse]()
+    version = context.api_version
+    if version >= FIRST_VERSION_OF_BROKERS:
+
+        def all_done(results: list[AddPartitionsToTxnResult]) -> None:
+            answer(AddPartitionsToTxnResponse(results_by_transaction=results))
+
+        yield from _add_all(context.broker, request.transactions, version, all_done)
+        return answer.result()
+
+    def done(results: list[AddPartitionsToTxnResult]) -> None:
+        topics = results[0].topic_results
+        if version < FIRST_VERSION_WITH_FENCED:
+            _rename_fenced(topics)
+        answer(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
+
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    yield from _add_all(context.broker, [transaction], version, done)
+    return answer.result()
+
+
+async def answer_own(broker: BrokerParts, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """The answer to this broker itself, which leads the partitions."""
+    answer = Answer[AddPartitionsToTxnResponse]()
+
+    def done(results: list[AddPartitionsToTxnResult]) -> None:
+        answer(AddPartitionsToTxnResponse(results_by_transaction=results))
+
+    await broker.turns.finish(_add_all(broker, request.transactions, FIRST_VERSION_WITH_EPOCHS, done))
+    response = answer.result()
+    return response if isinstance(response, AddPartitionsToTxnResponse) else await response
+
+
+def _add_all(
+    broker: BrokerParts,
+    transactions: Sequence[AddPartitionsToTxnTransaction],
+    api_version: int,
+    done: Callable[[list[AddPartitionsToTxnResult]], None],
+) -> Steps[None]:
+    """Add partitions, or verify them; `done` is called once with the results."""
+    image = broker.metadata.image
+    version = EPOCH_AT_EACH_END if api_version >= FIRST_VERSION_WITH_EPOCHS else 0
+    results: list[AddPartitionsToTxnResult] = []
+    waiting = 1
+
+    def one_less() -> None:
+        nonlocal waiting
+        waiting -= 1
+        if not waiting:
+            done(results)
+
+    for transaction in transactions:
+        partitions: set[TopicPartition] = set()
+        unknown: set[TopicPartition] = set()
+        for topic in transaction.topics:
+            for index in topic.partitions:
+                yield
+                partition = TopicPartition(topic.name, index)
+                (unknown if image.partition(topic.name, index) is None else partitions).add(partition)
+        result = AddPartitionsToTxnResult(transactional_id=transaction.transactional_id)
+        results.append(result)
+        if unknown:
+            result.topic_results = _results(transaction.topics, unknown, _UNKNOWN, _NOT_ATTEMPTED)
+            continue
+        producer = Producer(transaction.producer_id, transaction.producer_epoch)
+        if transaction.verify_only:
+            result.topic_results = _verify(broker, transaction, producer)
+            continue
+
+        def added(
+            error: ErrorCode,
+            result: AddPartitionsToTxnResult = result,
+            topics: Sequence[AddPartitionsToTxnTopic] = transaction.topics,
+        ) -> None:
+            result.topic_results = _results(topics, (), error, error)
+            one_less()
+
+        waiting += 1
+        broker.transactions.add_partitions(transaction.transactional_id, producer, partitions, version, added)
+    one_less()
+
+
+_UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+def _verify(
+    broker: BrokerParts, transaction: AddPartitionsToTxnTransaction, producer: Producer
+) -> list[AddPartitionsToTxnTopicResult]:
+    try:
+        partitions = broker.transactions.verify(transaction.transactional_id, producer)
+    except KafkaError as error:
+        return _results(transaction.topics, (), error.code, error.code)
+    return _results(transaction.topics, partitions, ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE)
+
+
+def _results(
+    topics: Sequence[AddPartitionsToTxnTopic],
+    some: Sequence[TopicPartition] | set[TopicPartition] | frozenset[TopicPartition],
+    error: ErrorCode,
+    otherwise: ErrorCode,
+) -> list[AddPartitionsToTxnTopicResult]:
+    """Results in the order of the request: `error` for some of the partitions."""
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=error if (topic.name, index) in some else otherwise,
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _rename_fenced(topics: Sequence[AddPartitionsToTxnTopicResult]) -> None:
+    for topic in topics:
+        for result in topic.results_by_partition:
+            if result.partition_error_code == ErrorCode.PRODUCER_FENCED:
+                result.partition_error_code = ErrorCode.INVALID_PRODUCER_EPOCH

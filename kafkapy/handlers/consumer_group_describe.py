@@ -1,0 +1,107 @@
+"""ConsumerGroupDescribe: show the state and members of consumer groups (KIP-848).
+
+Versions: 0-1.
+
+Behaviour:
+
+- A group that does not exist, or is not a consumer group, is GROUP_ID_NOT_FOUND. Tools then ask with
+  DescribeGroups.
+- A member has the partitions that it must give up until it has given them up.
+- Topics that were deleted are left out of assignments.
+- A group that is named twice is described once.
+
+Version notes:
+
+- v1 adds whether a member uses the classic or the consumer protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.member import ConsumerMember
+from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.handlers import authorized_operations
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from kafkapy.protocol.types import Uuid
+
+CLASSIC: Final = 0
+CONSUMER: Final = 1
+
+
+def handle(
+    context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> Steps[ConsumerGroupDescribeResponse]:
+    """Describe each group once."""
+    groups = context.broker.groups
+    response = ConsumerGroupDescribeResponse()
+    for group_id in dict.fromkeys(request.group_ids):
+        yield
+        try:
+            if not group_id:
+                raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+            groups.runtime.require_active(group_id)
+            group = groups.consumers.require_group(group_id)
+        except KafkaError as error:
+            response.groups.append(
+                DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+            )
+            continue
+        described = _described(group, groups.consumers.default_assignor)
+        for member in tuple(group.members.values()):
+            yield
+            described.members.append(_member(group, member, groups.consumers.topics))
+        if request.include_authorized_operations:
+            described.authorized_operations = authorized_operations.GROUP
+        response.groups.append(described)
+    return response
+
+
+def _described(group: ConsumerGroup, default_assignor: str) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor() or default_assignor,
+    )
+
+
+def _member(group: ConsumerGroup, member: ConsumerMember, topics: TopicsView) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(member.partitions, topics),
+        target_assignment=_assignment(group.target(member.member_id), topics),
+        member_type=CONSUMER if member.classic is None else CLASSIC,
+    )
+
+
+def _assignment(partitions: Mapping[Uuid, Iterable[int]], topics: TopicsView) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(
+                topic_id=topic, topic_name=topics.image.topics_by_id[topic].name, partitions=sorted(numbers)
+            )
+            for topic, numbers in partitions.items()
+            if topic in topics.image.topics_by_id
+        ]
+    )

@@ -1,0 +1,38 @@
+"""ConsumerGroupHeartbeat: join a consumer group, and follow its assignment (KIP-848).
+
+Versions: 0-1.
+
+Behaviour:
+
+- `kafkapy.groups.consumer` says how a group gets from one assignment to the next.
+- The answer waits until what the heartbeat changed is committed.
+- The assignment is answered when the member joins, says everything again, or gets another one.
+
+Version notes:
+
+- v0 gives a new member its id. From v1 on the client makes its own.
+- v1 adds regular expressions, with the syntax of RE2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.handlers.context import RequestContext
+from kafkapy.protocol.errors import KafkaError
+from kafkapy.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+def handle(
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+    """Note the heartbeat, and answer what has changed."""
+    client = Client(context.client_id or "", f"/{context.client_host}")
+    try:
+        return context.broker.groups.consumer_heartbeat(request, context.api_version, client)
+    except KafkaError as error:
+        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

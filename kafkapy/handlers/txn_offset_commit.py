@@ -1,0 +1,206 @@
+"""TxnOffsetCommit: store the offsets of a group in a transaction.
+
+Versions: 0-5.
+
+Behaviour:
+
+- The offsets count when the transaction commits. Until then, a consumer that requires stable offsets gets
+  UNSTABLE_OFFSET_COMMIT for their partitions.
+- Before the first offsets of a transaction are written, its coordinator is asked whether the group's
+  partition of `__consumer_offsets` is part of it. If not, the answer is INVALID_TXN_STATE, or
+  TRANSACTION_ABORTABLE from v4 on.
+- Topics and partitions must exist. Where a partition is named twice, the last offset counts.
+- The accepted offsets of a request are written together; more than 500 are written in parts.
+- A commit does not extend the member's session.
+
+Version notes:
+
+- v2 adds the leader epoch. Clients before it get COORDINATOR_NOT_AVAILABLE while the group is being loaded.
+- v3 adds the member, which must be of the group's generation. Without one, the offsets are always accepted.
+- v5 adds the partition to the transaction: the client has not done so (KIP-890).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from kafkapy.coordination.runtime import TransactionalProducer
+from kafkapy.groups.offsets import CommittedOffset
+from kafkapy.handlers.context import RequestContext
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
+from kafkapy.process.turns import Steps
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from kafkapy.protocol.records import NO_SEQUENCE
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.log.verification import Verification
+from kafkapy.transactions.verifier import Participation
+
+FIRST_VERSION_THAT_KNOWS_LOADING: Final = 2
+FIRST_VERSION_THAT_KNOWS_ABORTABLE: Final = 4
+FIRST_VERSION_THAT_ADDS: Final = 5
+OFFSETS_AT_ONCE: Final = 500
+"""The offsets that are written in one turn."""
+
+_Accepted = dict[TopicPartition, tuple[CommittedOffset, list[TxnOffsetCommitResponsePartition]]]
+"""The offset of each partition, and the results that stand for it."""
+
+_FOR_CLIENTS: Final = {
+    # Clients ask again without looking for the coordinator.
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.ILLEGAL_GENERATION,
+}
+
+
+async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    """Store the offsets that are acceptable."""
+    turns = context.broker.turns
+    response = TxnOffsetCommitResponse()
+    existing: list[TxnOffsetCommitResponsePartition] = []
+    accepted: _Accepted = {}
+    await turns.finish(_read(context, request, response, existing, accepted))
+    if not existing:
+        return response
+    try:
+        verification = await _verify(context, request)
+        written = await turns.finish(_write(context, request, accepted, verification))
+    except KafkaError as error:
+        for result in existing:
+            result.error_code = _for_client(context, error.code)
+        return response
+    for keys, outcome in written:
+        error_code = _for_client(context, await outcome)
+        for key in keys:
+            for result in accepted[key][1]:
+                result.error_code = error_code
+    return response
+
+
+def _read(
+    context: RequestContext,
+    request: TxnOffsetCommitRequest,
+    response: TxnOffsetCommitResponse,
+    existing: list[TxnOffsetCommitResponsePartition],
+    accepted: _Accepted,
+) -> Steps[None]:
+    """Check the partitions, and their offsets' metadata."""
+    image = context.broker.metadata.image
+    now = context.broker.clock.now_ms()
+    max_metadata = context.broker.groups.config.offset_metadata_max_bytes
+    for topic in request.topics:
+        answer = TxnOffsetCommitResponseTopic(name=topic.name)
+        response.topics.append(answer)
+        for each in topic.partitions:
+            yield
+            result = TxnOffsetCommitResponsePartition(partition_index=each.partition_index)
+            answer.partitions.append(result)
+            if image.partition(topic.name, each.partition_index) is None:
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            existing.append(result)
+            metadata = each.committed_metadata or ""
+            if len(metadata) > max_metadata:
+                result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            key = TopicPartition(topic.name, each.partition_index)
+            offset = CommittedOffset(
+                each.committed_offset,
+                each.committed_leader_epoch,
+                metadata,
+                now,
+                topic_id=image.topics[topic.name].id,
+            )
+            accepted[key] = offset, [*(accepted[key][1] if key in accepted else ()), result]
+
+
+async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Verification | None:
+    """Verify that the group's partition is part of the transaction, or add it.
+
+    Raises:
+        KafkaError: it is not, or cannot be verified now.
+    """
+    broker = context.broker
+    broker.groups.runtime.require_active(request.group_id)
+    index = broker.groups.runtime.partition_of(request.group_id)
+    key = TopicPartition(GROUP_METADATA_TOPIC, index)
+    adds = context.api_version >= FIRST_VERSION_THAT_ADDS
+    verification = broker.replicas.partition(*key).begin_verification(
+        request.producer_id,
+        request.producer_epoch,
+        NO_SEQUENCE,
+        begins_at_zero=adds,
+        now_ms=broker.clock.now_ms(),
+    )
+    if verification is None:
+        return None
+    asked = Participation(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        (key,),
+        adds=adds,
+        knows_abortable=context.api_version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
+    )
+    refusals = await broker.verifier.verify(asked)
+    if refusals:
+        raise KafkaError(refusals[key])
+    return verification
+
+
+def _write(
+    context: RequestContext,
+    request: TxnOffsetCommitRequest,
+    accepted: _Accepted,
+    verification: Verification | None,
+) -> Steps[list[tuple[Sequence[TopicPartition], asyncio.Future[ErrorCode]]]]:
+    """Write the offsets, each part checked against the group's present state."""
+    groups = context.broker.groups
+    loop = asyncio.get_running_loop()
+    producer = TransactionalProducer(request.producer_id, request.producer_epoch, verification)
+    keys = list(accepted)
+    written: list[tuple[Sequence[TopicPartition], asyncio.Future[ErrorCode]]] = []
+    for start in range(0, len(keys) or 1, OFFSETS_AT_ONCE):
+        yield
+        part = keys[start : start + OFFSETS_AT_ONCE]
+        outcome: asyncio.Future[ErrorCode] = loop.create_future()
+        try:
+            check = groups.check_commit_in_transaction(
+                request.group_id,
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id_or_member_epoch,
+            )
+            if check is not None:
+                for key in part:
+                    check(accepted[key][0].topic_id, key.partition)
+        except KafkaError as error:
+            if not start:
+                raise
+            outcome.set_result(error.code)
+        else:
+            if part:
+                commits = [(key, accepted[key][0]) for key in part]
+                groups.commit_offsets_in_transaction(request.group_id, producer, commits, outcome.set_result)
+        if part:
+            written.append((part, outcome))
+    return written
+
+
+def _for_client(context: RequestContext, error: ErrorCode) -> ErrorCode:
+    error = _FOR_CLIENTS.get(error, error)
+    if (
+        error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        and context.api_version < FIRST_VERSION_THAT_KNOWS_LOADING
+    ):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error

@@ -1,0 +1,155 @@
+"""WriteTxnMarkers: end transactions in partitions.
+
+Versions: 0-2.
+
+Behaviour:
+
+- A marker is appended to each partition, and answered when all in-sync replicas have it.
+- Transaction coordinators send markers for the transactions that they end. An administrator's tool may end a
+  transaction that no coordinator knows.
+- A marker with a smaller epoch than the producer's is INVALID_PRODUCER_EPOCH: a later transaction goes on in
+  the partition. One of a former coordinator is TRANSACTION_COORDINATOR_FENCED.
+- A marker that is written again changes nothing but the end of the log.
+- In `__consumer_offsets` the offsets of the transaction count once the marker is committed, or are dropped.
+  While such a partition is being loaded, it is NOT_LEADER_OR_FOLLOWER.
+
+Version notes:
+
+- v2 adds the transaction version. From transaction version 2 on, a marker ends the producer's epoch too, so
+  that its epoch must be larger than that of the open transaction.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
+from kafkapy.process.turns import Steps
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kafkapy.replicas.partition import ALL_REPLICAS, Partition
+from kafkapy.storage.log.marker_batch import prepare_marker
+from kafkapy.storage.log.markers import TransactionMarker
+from kafkapy.storage.log.validate import AppendOrigin
+
+FIRST_TRANSACTION_VERSION_WITH_EPOCHS: Final = 2
+
+
+async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """Answer when all markers are written."""
+    return await write_markers(context.broker, request)
+
+
+async def write_markers(broker: BrokerParts, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """Write markers for another broker, or for this one."""
+    response = WriteTxnMarkersResponse()
+    waiting: list[_MarkerWrite] = []
+    await broker.turns.finish(_append_all(broker, request, response, waiting))
+
+    def all_written() -> bool:
+        while waiting and waiting[-1].is_written():
+            waiting.pop()
+        return not waiting
+
+    seconds = broker.config["request.timeout.ms"] / 1000
+    partitions = [write.partition for write in waiting]
+    if partitions and not await broker.waiters.wait(partitions, seconds, all_written):
+        for write in waiting:
+            write.give_up()
+    return response
+
+
+def _append_all(
+    broker: BrokerParts,
+    request: WriteTxnMarkersRequest,
+    response: WriteTxnMarkersResponse,
+    waiting: list[_MarkerWrite],
+) -> Steps[None]:
+    for marker in request.markers:
+        found = WritableTxnMarkerResult(producer_id=marker.producer_id)
+        response.markers.append(found)
+        for topic in marker.topics:
+            results = WritableTxnMarkerTopicResult(name=topic.name)
+            found.topics.append(results)
+            for index in topic.partition_indexes:
+                yield
+                result = WritableTxnMarkerPartitionResult(partition_index=index)
+                results.partitions.append(result)
+                try:
+                    waiting.append(_append(broker, marker, topic.name, result))
+                except KafkaError as error:
+                    result.error_code = error.code
+
+
+def _append(
+    broker: BrokerParts, marker: WritableTxnMarker, topic: str, result: WritableTxnMarkerPartitionResult
+) -> _MarkerWrite:
+    partition = broker.replicas.partition(topic, result.partition_index)
+    end = TransactionMarker(
+        aborted=not marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+        timestamp=broker.clock.now_ms(),
+        ends_epoch=marker.transaction_version >= FIRST_TRANSACTION_VERSION_WITH_EPOCHS,
+    )
+    write = _MarkerWrite(partition, result)
+    if topic == GROUP_METADATA_TOPIC:
+        broker.groups.end_transaction(
+            result.partition_index, marker.producer_id, marker.producer_epoch, end, write.offsets_settled
+        )
+        return write
+    info = partition.append(
+        prepare_marker(marker.producer_id, marker.producer_epoch, end),
+        origin=AppendOrigin.COORDINATOR,
+        now_ms=end.timestamp,
+    )
+    write.end_offset = info.last_offset + 1
+    return write
+
+
+class _MarkerWrite:
+    """A marker on its way into a partition."""
+
+    __slots__ = ("_result", "_settled", "_term", "end_offset", "partition")
+
+    def __init__(self, partition: Partition, result: WritableTxnMarkerPartitionResult) -> None:
+        self.partition = partition
+        self.end_offset: int | None = None
+        """The offset after the marker; None if the group coordinator writes it."""
+        self._term = partition.term
+        self._result = result
+        self._settled = False
+
+    def offsets_settled(self, error: ErrorCode) -> None:
+        """Take the result of the group coordinator."""
+        if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # transaction coordinators send the marker again then
+        self._settle(error)
+        self.partition.wake()
+
+    def is_written(self) -> bool:
+        """Whether the marker is written or refused."""
+        if not self._settled and self.end_offset is not None:
+            try:
+                if self.partition.is_acknowledged(self.end_offset, ALL_REPLICAS, self._term):
+                    self._settle(ErrorCode.NONE)
+            except KafkaError as error:
+                self._settle(error.code)
+        return self._settled
+
+    def give_up(self) -> None:
+        """Answer that the marker was not written in time."""
+        if not self.is_written():
+            self._settle(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _settle(self, error: ErrorCode) -> None:
+        if not self._settled:
+            self._settled = True
+            self._result.error_code = error
