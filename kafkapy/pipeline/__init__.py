@@ -2,21 +2,21 @@
 
     Pipeline("orders").json(schema).upsert(key="id").to_delta(path).run(once=True)
 
-Importing this package imports neither Spark nor a Kafka client: both come when they are used.
+Importing this package imports neither Spark nor a Kafka client: both are imported on first use.
 
     commands/      `kafkapy pipeline NAME`: options and output
     pipeline.py    the same from Python
     definition.py  the YAML file, each key explained
-    run/           a run: what is looked at before Spark starts, the query, one batch
+    run/           a run: the checks before Spark starts, the query, one batch
     formats/       values to columns
     tables/        rows into Delta, Iceberg and Parquet
     state.py       the pipeline's memory, in the folder `_kafkapy` of its table; checkpoint.py: Spark's
     topics.py      the broker's side: ends and policies; positions.py: lag, what has expired
-    dead_letters/  records that could not become rows: written, read, replayed
-    audit/         table against topic
-    replay/        rows back into a topic
-    log_source/    segment files without a broker: a Spark data source, and an export to Parquet
-    *_failures.py  what Spark and Java say, as one line with a remedy
+    dead_letters/  records that could not become rows: writes, reads and replays them
+    audit/         compares a table with its topic
+    replay/        writes rows back into a topic
+    log_source/    reads segment files without a broker: a Spark data source, and an export to Parquet
+    *_failures.py  turns errors of Spark and Java into one line with a remedy
 """
 
 from __future__ import annotations

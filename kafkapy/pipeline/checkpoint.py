@@ -1,12 +1,12 @@
 """Where a pipeline stands, read from Spark's checkpoint without Spark.
 
-    sources/0/0   where the source began: "v1", then {"topic": {"0": 12, ...}}; a zero byte may precede it
+    sources/0/0   the starting offsets: "v1", then {"topic": {"0": 12, ...}}; a zero byte may precede them
     offsets/N     the plan of batch N, written before it runs: "v1", the query's settings, the same JSON
     commits/N     written when batch N is done
 
-Source: Spark's HDFSMetadataLog, OffsetSeqLog, CommitLog and KafkaSourceInitialOffsetWriter. Offsets are the
-next ones to read: the end of batch N is exclusive. Spark writes a file under another name and renames it,
-so a name of digits only is a whole file, and it keeps at least the last hundred batches.
+Source: Spark's HDFSMetadataLog, OffsetSeqLog, CommitLog and KafkaSourceInitialOffsetWriter. An offset is the
+next one to read: the end of batch N is exclusive. Spark writes a file under another name and renames it, so a
+file whose name has only digits is complete. Spark keeps at least the last hundred batches.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kafkapy.pipeline.state import State
 
 
 def initial_offsets(state: State) -> dict[int, int] | None:
-    """Where this incarnation began to read, by partition.
+    """The starting offset of each partition in this incarnation.
 
-    None before its first batch was planned.
+    None before its first batch is planned.
     """
     path = _path(state, "sources/0/0")
     text = path and state.read_path(path)
@@ -38,30 +38,33 @@ def planned_batch(state: State) -> int | None:
 
 
 def committed_offsets(state: State) -> dict[int, int] | None:
-    """The next offset to read by partition; None before the first batch."""
+    """The next offset to read of each partition; None before the first batch is committed."""
     return _batch_offsets(state, committed_batch(state))
 
 
 def planned_offsets(state: State) -> dict[int, int] | None:
-    """The end of the batch that runs, or ran last; None before the first batch."""
+    """The end offset of each partition in the latest planned batch.
+
+    None before the first batch.
+    """
     return _batch_offsets(state, planned_batch(state))
 
 
 def batch_offsets(state: State, batch: int) -> dict[int, tuple[int, int]]:
-    """What Spark has planned for a batch: [first, end) of each partition that has any."""
+    """The planned offsets [first, end) of a batch, for each partition that has any."""
     before = _batch_offsets(state, batch - 1) if batch else initial_offsets(state)
     end = _batch_offsets(state, batch)
     if before is None or end is None:
         raise _damaged(state, batch)
-    # A partition that was added since is read from its beginning.
+    # A partition that was added later is read from its beginning.
     ranges = {partition: (before.get(partition, 0), offset) for partition, offset in end.items()}
     return {partition: (first, offset) for partition, (first, offset) in ranges.items() if first != offset}
 
 
 def position(state: State) -> dict[int, int] | None:
-    """Where the pipeline goes on.
+    """The next offset to read of each partition.
 
-    That is after the last committed batch, or else where the pipeline began or is to begin.
+    This is the end of the last committed batch. Without one, it is the starting offset.
     """
     found = committed_offsets(state)
     if found is None:

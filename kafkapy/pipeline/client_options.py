@@ -1,10 +1,10 @@
-"""A pipeline's Kafka options, which bear the Java client's names, for librdkafka.
+"""Translates a pipeline's Kafka options from the Java client's names to librdkafka's.
 
-Spark's Java client and the Python side (status, reset, dead letters, replay) must reach the same brokers, so
-each option that decides whether a connection succeeds is translated, or refused with what to write instead.
-Options that only tune Java's clients are left out, and what is nearly the name of one is refused: else a
-misspelt security.protocol would mean none, without a word. Sources: ConsumerConfig, SslConfigs and
-SaslConfigs of Kafka; CONFIGURATION.md of librdkafka.
+Spark's Java client and the Python commands (status, reset, dead letters, replay) must reach the same brokers.
+So each option that a connection depends on is translated, or refused with a remedy. Options that only tune
+the Java clients are left out. A name that nearly matches a known one is refused: a misspelt security.protocol
+would otherwise be ignored silently. Sources: ConsumerConfig, SslConfigs and SaslConfigs of Kafka;
+CONFIGURATION.md of librdkafka.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SAME = {
     "ssl.cipher.suites",
     "ssl.key.password",
 }
-# What Java's clients are tuned with, all of it, as a name that is like another may be right too; and the
-# names for connecting that people use. Others that begin as these do are refused one by one below.
+# All tuning options of the Java clients, since a name that resembles another may still be correct, and the
+# common connection options. Other options with the same prefixes are refused individually below.
 _JAVA = re.findall(
     r"\S+",
     """
@@ -56,14 +56,20 @@ _JAAS_OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)')")
 
 
 def misspelt(option: str) -> str | None:
-    """The name that was meant; None for a known one, and for one of a plug-in's own."""
+    """The known option that resembles this one.
+
+    None if this one is known, or resembles none (a plug-in's).
+    """
     if option in _JAVA or option.startswith(_SECURITY):
         return None
     return next(iter(difflib.get_close_matches(option, _JAVA, n=1, cutoff=_ALIKE)), None)
 
 
 def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Refuses a security option that has no counterpart."""
+    """The options by librdkafka's names.
+
+    Raises PipelineError for a security option without a counterpart.
+    """
     translated: dict[str, str] = {}
     for name, value in options.items():
         if name in _SAME:
@@ -96,7 +102,7 @@ def _login(jaas: str) -> dict[str, str]:
     if "username" not in login or "password" not in login:
         raise _refused(
             "sasl.jaas.config",
-            "is understood for PLAIN and SCRAM only",
+            "only PLAIN and SCRAM are supported",
             '...PlainLoginModule required username="..." password="...";',
         )
     return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", login[name]) for name in ("username", "password")}
@@ -104,5 +110,5 @@ def _login(jaas: str) -> dict[str, str]:
 
 def _refused(name: str, reason: str, remedy: str) -> PipelineError:
     return PipelineError(
-        f"kafka.{name}: the commands that do without Java cannot use it ({reason}); {remedy}"
+        f"kafka.{name}: the commands that run without Java cannot use it ({reason}); {remedy}"
     )

@@ -1,6 +1,6 @@
-"""What a pipeline is to do: one topic, one table, and how records become rows.
+"""The definition of a pipeline: one topic, one table, and how records become rows.
 
-As YAML, with only `topic` and `table` required:
+In YAML, only `topic` and `table` are required:
 
     name: orders                        # default: the topic
     bootstrap: 127.0.0.1:9092
@@ -15,7 +15,7 @@ As YAML, with only `topic` and `table` required:
     mode: upsert                        # or append; default: by the topic's cleanup.policy
     key: id                             # columns to match by; default: the record key
     partition_by: [day(timestamp)]
-    start: earliest                     # or latest, an ISO timestamp (UTC unless it says), epoch milliseconds
+    start: earliest                     # or latest, an ISO timestamp (default: UTC), epoch milliseconds
     dead_letter: orders.dlq
     every: 30s                          # how often to look for records and write a batch; default: 1s
     group: orders-table                 # publish the position as this consumer group
@@ -24,11 +24,11 @@ As YAML, with only `topic` and `table` required:
     spark: {spark.executor.memory: 4g}
     master: spark://host:7077
 
-Values of `kafka` and `spark`, and the registry's URL, may name a secret instead of having it: ${NAME} is an
-environment variable, ${file:PATH} a file's content (`secret_options.py`).
+Values of `kafka` and `spark`, and the registry's URL, may refer to a secret instead of containing it: ${NAME}
+is an environment variable, ${file:PATH} the content of a file (`secret_options.py`).
 
-Relative paths are relative to the file. A definition is checked when it is made: what can be known to be
-wrong without a broker and without Spark is one line that names the file, the key and the remedy.
+Relative paths are relative to the YAML file. A definition is checked on construction, as far as that is
+possible without a broker and Spark. A mistake is reported in one line with the file, the key and the remedy.
 """
 
 from __future__ import annotations
@@ -70,19 +70,22 @@ _KEPT: Final = "pipeline.yaml"
 _ADDRESSES = re.compile(r"[^\s,:/]+:\d+|\[[^\s\]]+\]:\d+")
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SCHEMA_FILE = re.compile(r".*\.(json|avsc|ddl|sql|txt|desc|pb|protoset|fds|bin)", re.IGNORECASE)
-# what the pipeline itself decides: name -> remedy
+# Options that the pipeline sets itself: name -> remedy.
 _OWN_KAFKA_OPTIONS = {
     "bootstrap.servers": "use bootstrap:",
     "group.id": "use group: to publish the position",
     "isolation.level": "pipelines read committed records only",
-    "enable.auto.commit": "the position lies beside the table",
+    "enable.auto.commit": "the position is stored beside the table",
     "auto.offset.reset": "use start:",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormatDefinition:
-    """How values are read. `schema` is a file's path or the schema itself."""
+    """The format of record values.
+
+    `schema` is the path of a file or the schema itself.
+    """
 
     kind: str = "raw"
     schema: str | None = None
@@ -119,7 +122,7 @@ class FormatDefinition:
 
     @classmethod
     def from_value(cls, value: object, folder: Path | None = None) -> FormatDefinition:
-        """One word, or a mapping with `kind`."""
+        """Parses the value of the key `format`: one word, or a mapping with `kind`."""
         mapping = value if isinstance(value, Mapping) else {"kind": value}
         fields = Fields(mapping, [one.name for one in dataclasses.fields(cls)], within="format")
         listed = mapping.get("schemas") or {}
@@ -138,11 +141,11 @@ class FormatDefinition:
 
     @property
     def registry_url(self) -> str | None:
-        """With its secrets."""
+        """The registry's URL with its secrets."""
         return None if self.registry is None else resolved_url("format.registry", self.registry)
 
     def value(self) -> object:
-        """What `from_value` takes."""
+        """The same as `from_value` takes it."""
         given = {
             one.name: getattr(self, one.name) for one in dataclasses.fields(self) if getattr(self, one.name)
         }
@@ -153,7 +156,10 @@ class FormatDefinition:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineDefinition:
-    """See the head of this file for the meaning of each field."""
+    """A checked definition.
+
+    The head of this file explains each field.
+    """
 
     topic: str
     table: TableTarget
@@ -177,7 +183,7 @@ class PipelineDefinition:
         if reason := why_invalid(self.topic):
             raise PipelineError(f"topic: {reason}")
         if not _NAME.fullmatch(self.name):
-            raise PipelineError(f"name: {self.name!r} may hold letters, digits, '.', '_' and '-' only")
+            raise PipelineError(f"name: {self.name!r} may contain only letters, digits, '.', '_' and '-'")
         for address in self.bootstrap.split(","):
             if not _ADDRESSES.fullmatch(address.strip()):
                 raise PipelineError(f"bootstrap: expected HOST:PORT[,HOST:PORT], not {shown(self.bootstrap)}")
@@ -197,7 +203,7 @@ class PipelineDefinition:
             if option.startswith("kafka."):
                 raise PipelineError(f"kafka.{option}: write it without 'kafka.': {option[6:]}")
             if option in _OWN_KAFKA_OPTIONS:
-                raise PipelineError(f"kafka.{option}: is not for here; {_OWN_KAFKA_OPTIONS[option]}")
+                raise PipelineError(f"kafka.{option}: cannot be set here; {_OWN_KAFKA_OPTIONS[option]}")
             if meant := misspelt(option):
                 raise PipelineError(f"kafka.{option}: unknown option (did you mean '{meant}'?)")
         for option in self.spark:
@@ -215,14 +221,14 @@ class PipelineDefinition:
                 f"expected {' or '.join(MODES)}"
             )
         if self.mode == "append" and self.key:
-            raise PipelineError("key: means nothing with mode append; leave it out or use mode upsert")
+            raise PipelineError("key: has no effect with mode append; leave it out or use mode upsert")
         if self.table.format == "parquet" and (self.mode == "upsert" or self.key):
             raise PipelineError(
                 "table: Parquet files cannot be upserted into; use delta:PATH or iceberg:PATH, or mode append"
             )
 
     def mode_for(self, cleanup_policy: Collection[str]) -> str:
-        """The mode that is given, or else follows the topic's cleanup.policy."""
+        """The mode of the definition, or else the one that the topic's cleanup.policy implies."""
         mode = self.mode or ("upsert" if self.key or "compact" in cleanup_policy else "append")
         if mode == "upsert" and self.table.format == "parquet":
             raise PipelineError(
@@ -233,28 +239,25 @@ class PipelineDefinition:
 
     @property
     def lake(self) -> str | None:
-        """What `kafkapy.spark.session` needs for the table."""
+        """The table format as `kafkapy.spark.session` takes it; None for Parquet."""
         return None if self.table.format == "parquet" else self.table.format
 
     @property
     def kafka_options(self) -> dict[str, str]:
-        """`kafka` with its secrets."""
+        """The options of `kafka` with their secrets."""
         return {option: resolved(f"kafka.{option}", value) for option, value in self.kafka.items()}
 
     @property
     def spark_options(self) -> dict[str, str]:
-        """`spark` with its secrets."""
+        """The options of `spark` with their secrets."""
         return {option: resolved(option, value) for option, value in self.spark.items()}
 
     def redacted(self, text: str) -> str:
-        """A message of others, which may quote what it was given, without secrets."""
+        """A message of another program, which may quote an option, with the secrets removed."""
         return redacted(text, secrets_of({**self.kafka, **self.spark}, self.format.registry))
 
     def without_secrets(self) -> PipelineDefinition:
-        """The definition as it may be written down.
-
-        Secrets that stand in it are left out. References to secrets stay.
-        """
+        """The definition as it is stored: without secrets, but with references to them."""
         registry = None if self.format.registry is None else kept_url(self.format.registry)
         kind = dataclasses.replace(self.format, registry=registry)
         return dataclasses.replace(self, format=kind, kafka=kept(self.kafka), spark=kept(self.spark))
@@ -265,12 +268,12 @@ class PipelineDefinition:
 
     @property
     def start_ms(self) -> int | None:
-        """The time to start at, None for earliest and latest."""
+        """The time to start at, in milliseconds since 1970; None for earliest and latest."""
         return None if self.start in STARTS else timestamp_ms(self.start)
 
     @classmethod
     def load(cls, path_or_table: str | Path) -> PipelineDefinition:
-        """Of a YAML file, or of a table that a pipeline has written (`PATH`, or `delta:PATH`)."""
+        """Loads a YAML file, or the definition stored with a table (`PATH` or `delta:PATH`)."""
         text = str(path_or_table)
         path = Path(text)
         if path.is_file():
@@ -291,14 +294,14 @@ class PipelineDefinition:
 
     @classmethod
     def kept_in(cls, folder: StateFolder) -> PipelineDefinition | None:
-        """What `keep_in` has written there, its paths absolute; None before the first run."""
+        """The definition that `keep_in` has stored, with absolute paths; None before the first run."""
         text = folder.read_text(_KEPT)
         if text is None:
             return None
         return cls.parse(text, source=f"{folder.location}/{folder.FOLDER}/{_KEPT}")
 
     def keep_in(self, folder: StateFolder) -> None:
-        """Written down beside the table, without secrets."""
+        """Stores the definition beside the table, without secrets."""
         folder.write_text(_KEPT, self.without_secrets().to_yaml())
 
     @classmethod
@@ -311,15 +314,20 @@ class PipelineDefinition:
 
     @classmethod
     def parse(cls, text: str, *, source: str, folder: Path | None = None) -> PipelineDefinition:
-        """Of YAML text; `source` names it in messages."""
+        """Parses YAML text.
+
+        Messages call it `source`.
+        """
         try:
             mapping = yaml.load(text, _Loader)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             where = f"{source}, line {mark.line + 1}" if mark else source
             problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-            if re.search(r"\b(alias|tag)\b", problem):  # it would quote the value, a password perhaps
-                problem = "a value that begins with '*', '&' or '!' must stand in quotes"
+            if re.search(
+                r"\b(alias|tag)\b", problem
+            ):  # PyYAML's message quotes the value: perhaps a password
+                problem = "a value that begins with '*', '&' or '!' must be quoted"
             raise PipelineError(f"{where}: not YAML: {problem}") from None
         return cls.from_mapping(mapping, source=source, folder=folder)
 
@@ -327,7 +335,10 @@ class PipelineDefinition:
     def from_mapping(
         cls, mapping: object, *, source: str = "pipeline", folder: Path | None = None
     ) -> PipelineDefinition:
-        """Relative paths are relative to `folder`; without it they stay as they are."""
+        """Builds a definition.
+
+        Relative paths are resolved against `folder`, if it is given.
+        """
         try:
             return cls._from_fields(mapping, folder)
         except PipelineError as error:
@@ -357,7 +368,7 @@ class PipelineDefinition:
         )
 
     def to_mapping(self) -> dict[str, Any]:
-        """What `from_mapping` takes, without what is as by default."""
+        """The mapping for `from_mapping`, without the keys that have their default values."""
         values: dict[str, Any] = {"name": self.name, "bootstrap": self.bootstrap, "topic": self.topic}
         values |= {"table": str(self.table), "format": self.format.value()}
         for one in dataclasses.fields(self):
@@ -371,23 +382,23 @@ class PipelineDefinition:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, of which YAML would take the last."""
+    """Refuses a duplicate key.
+
+    PyYAML would take the last one.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                problem = f"'{key.value}' is there twice; keep one"
+                problem = f"'{key.value}' is given twice; keep one"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(key.value if isinstance(key, yaml.ScalarNode) else key)
         return super().construct_mapping(node, deep)
 
 
 def is_schema_file(schema: str) -> bool:
-    """Whether `schema` is a file's path rather than the schema itself.
-
-    A DDL has spaces, and JSON has brackets.
-    """
+    """Whether `schema` is a file's path: a DDL contains spaces, and JSON contains brackets."""
     text = schema.strip()
     if text.startswith(("{", "[", '"')) or "\n" in text:
         return False
@@ -408,9 +419,9 @@ def _divisions(fields: Fields) -> tuple[str, ...]:
     texts = fields.names("partition_by")
     for text in texts:
         if re.fullmatch(r"\w+\s*\([^)`]*", text):
-            whole = ", ".join(texts[texts.index(text) :][:2])
+            joined = ", ".join(texts[texts.index(text) :][:2])
             raise PipelineError(
-                f"partition_by: YAML has cut {text!r} at a comma; write it in quotes: ['{whole}']"
+                f"partition_by: YAML split {text!r} at a comma; put it in quotes: ['{joined}']"
             )
     return texts
 

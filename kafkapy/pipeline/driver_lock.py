@@ -1,10 +1,10 @@
 """The lock that Spark's JVM holds while it writes for a pipeline.
 
-It comes in addition to the driver's own lock (`State.lock`). The driver is two processes. When Python is
-killed, the JVM learns of it by its closed standard input. It may still finish its present commit. By then
-Python's lock is free, and the next driver would write the same batch beside it. So the JVM locks a file too
+It complements the driver's own lock (`State.lock`), since a driver is two processes. When the Python process
+is killed, the JVM notices that its standard input is closed, but it may still finish a commit. Python's lock
+is free by then, and the next driver would write the same batch at the same time. So the JVM locks a file too
 (java.nio.channels.FileLock, released however the process ends), and the next driver waits for it. Nothing
-else may open that file: a POSIX lock goes with the first descriptor that its process closes.
+else may open that file: a process loses its POSIX lock when it closes any descriptor of the file.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from kafkapy.pipeline.state import State
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PATIENCE: Final = 120.0  # seconds; a JVM without its Python ends within a few
+_PATIENCE: Final = 120.0  # seconds; a JVM whose Python process has ended exits within a few seconds
 
 
 @contextlib.contextmanager
 def driver_lock(definition: PipelineDefinition, state: State, spark: SparkSession) -> Iterator[None]:
-    """For the holder of the state's lock. A store without locks (S3, HDFS) is not locked."""
+    """Holds the JVM's lock.
+
+    The caller holds the state's lock. A store without locks (S3, HDFS) is not locked.
+    """
     if definition.table.local_path is None:
         yield
         return
@@ -39,11 +42,11 @@ def driver_lock(definition: PipelineDefinition, state: State, spark: SparkSessio
         while file.getChannel().tryLock() is None:
             if time.monotonic() >= deadline:
                 raise PipelineError(
-                    f"{definition.name}: the Spark of a driver that was killed still runs; "
-                    "end its java process, and start again"
+                    f"{definition.name}: the Spark process of a killed driver is still running; "
+                    "stop its java process and start again"
                 )
             time.sleep(0.1)
         yield
     finally:
-        with contextlib.suppress(Py4JError, OSError):  # of a JVM that has ended, and the lock with it
+        with contextlib.suppress(Py4JError, OSError):  # the JVM has ended, which released the lock
             file.close()

@@ -1,6 +1,6 @@
-"""Reads a mapping that a person wrote.
+"""Reads typed values from a mapping that a user wrote.
 
-Each value has the expected type, or one line says which does not.
+A wrong type is reported in one line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|seconds?|minutes?|hours?|
 class Fields:
     """The values of one mapping.
 
-    `within` is the key under which the mapping lies (`format`), for the messages.
+    `within` is the key of the mapping itself (`format`), which messages mention.
     """
 
     def __init__(self, values: object, known: Collection[str], *, within: str = "") -> None:
@@ -45,7 +45,7 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
-            raise self.error(key, f"expected a text, not {shown(value)}")
+            raise self.error(key, f"expected text, not {shown(value)}")
         return str(value).strip()
 
     def required(self, key: str, example: str) -> str:
@@ -55,12 +55,15 @@ class Fields:
         return value
 
     def time(self, key: str) -> str | None:
-        """A text that may be a time, which YAML has made a datetime of."""
+        """A value that may be a time.
+
+        YAML parses some times into a datetime; this returns text.
+        """
         value = self._given(key)
         return value.isoformat() if isinstance(value, datetime.date) else self.text(key)
 
     def names(self, key: str) -> tuple[str, ...]:
-        """One text, or a list of them."""
+        """The names in a string or a list of strings."""
         value = self._given(key)
         listed = [] if value is None else value if isinstance(value, list | tuple) else [value]
         for one in listed:
@@ -75,11 +78,11 @@ class Fields:
         return value
 
     def options(self, key: str) -> dict[str, str]:
-        """Names with values, which become the text that Java properties have."""
+        """Options with their values as text, in the form of Java properties."""
         value = self._given(key)
         if value is None:
             return {}
-        # What is there instead is not quoted: a secret may be in it.
+        # The wrong value is not quoted: it may contain a secret.
         if not isinstance(value, Mapping):
             raise self.error(key, f"expected options and values, not {_kind(value)}")
         for name, one in value.items():
@@ -94,13 +97,16 @@ def _kind(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A wrong value as a message quotes it."""
+    """A wrong value as messages quote it."""
     written = "nothing" if value is None else repr(value)
     return written if len(written) <= 60 else f"{written[:57]}..."
 
 
 def within(key: str, read: Callable[[str], T], text: str) -> T:
-    """What `read` makes of the text; what is wrong is said of `key`."""
+    """Returns `read(text)`.
+
+    An error is raised with `key` in its message.
+    """
     try:
         return read(text)
     except PipelineError as error:
@@ -108,7 +114,7 @@ def within(key: str, read: Callable[[str], T], text: str) -> T:
 
 
 def seconds(text: str) -> float:
-    """'30s', '500ms', '5 minutes' in seconds."""
+    """Parses a duration such as '30s', '500ms' or '5 minutes' into seconds."""
     match = _DURATION.fullmatch(text.strip().lower())
     if not match or not float(match[1]):
         raise PipelineError(f"expected a time like 30s, 5m or 1h, not {shown(text)}")
@@ -117,9 +123,9 @@ def seconds(text: str) -> float:
 
 
 def timestamp_ms(text: str) -> int:
-    """Epoch milliseconds, of an ISO timestamp or of their own text.
+    """Parses an ISO timestamp or epoch milliseconds into epoch milliseconds.
 
-    An ISO timestamp is in UTC unless it says otherwise, as in Kafka's tools.
+    A timestamp without a time zone is in UTC, as in Kafka's tools.
     """
     if text.isascii() and text.isdigit():
         return int(text)

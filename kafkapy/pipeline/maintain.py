@@ -1,7 +1,4 @@
-"""Keeps a pipeline's table in order.
-
-Small files are merged, and files that nothing needs any more are deleted.
-"""
+"""Maintains a pipeline's table: merges small files and deletes obsolete ones."""
 
 from __future__ import annotations
 
@@ -24,13 +21,13 @@ def maintain(
 ) -> list[str]:
     """Merges small files, deletes old ones, and returns lines that say what was done.
 
-    Refuses while the pipeline runs: its batches would meet the changes. Versions of the table that are
-    younger than `retain` stay readable.
+    Raises PipelineError while the pipeline runs, since its batches would conflict. Versions of the table
+    that are younger than `retain` remain readable.
     """
     state = State(definition.table.location)
     check_location(definition.table)
     if state.incarnation is None:
-        raise PipelineError(f"{definition.name} has no table yet: kafkapy pipeline run writes it")
+        raise PipelineError(f"{definition.name} has no table yet; kafkapy pipeline run writes it")
     with (
         state.lock(),
         spark_for(definition, spark) as session,
@@ -40,5 +37,5 @@ def maintain(
 
         table = open_table(session, definition.table, partition_by=definition.partition_by)
         if not table.exists():
-            raise PipelineError(f"{definition.table}: there is no table yet: kafkapy pipeline run writes it")
+            raise PipelineError(f"{definition.table}: there is no table yet; kafkapy pipeline run writes it")
         return table.maintain(retain)

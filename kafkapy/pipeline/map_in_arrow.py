@@ -9,7 +9,10 @@ if TYPE_CHECKING:
 
 
 def map_in_arrow(rows: DataFrame, function: Any, schema: Any) -> DataFrame:
-    """What DataFrame.mapInArrow does, which asks for pandas though no row passes through it."""
+    """Does what DataFrame.mapInArrow does.
+
+    That method requires pandas, although it does not use it.
+    """
     from pyspark.sql import DataFrame as SparkDataFrame
     from pyspark.sql.udf import UserDefinedFunction
     from pyspark.util import PythonEvalType

@@ -1,6 +1,6 @@
 """Pipelines in Python.
 
-Each step returns a further pipeline, and nothing happens before `run`:
+Each method returns a new pipeline, and nothing is read or written before `run`:
 
 Pipeline("orders").json(schema).upsert(key="id").to_delta("lake/orders").dead_letter("orders.dlq").run()
 """
@@ -26,10 +26,10 @@ Pathlike = str | os.PathLike[str]
 
 
 class Pipeline:
-    """From `topic` to a table. Relative paths are relative to the current directory.
+    """A pipeline from `topic` to a table.
 
-    Each method but `run`, `status` and `audit` returns a new pipeline; what is wrong is a PipelineError when
-    `definition` is first asked for, which these three do.
+    Relative paths are relative to the current directory. Each method except `run`, `status` and `audit`
+    returns a new pipeline. Those three build `definition`, which raises PipelineError for a mistake.
     """
 
     def __init__(self, topic: str, *, bootstrap: str = DEFAULT_BOOTSTRAP, name: str | None = None) -> None:
@@ -37,7 +37,7 @@ class Pipeline:
 
     @classmethod
     def load(cls, path_or_table: Pathlike) -> Pipeline:
-        """Of a YAML file, or of a table that a pipeline has written."""
+        """Loads the pipeline of a YAML file, or of a table that a pipeline has written."""
         return cls.of(PipelineDefinition.load(os.fspath(path_or_table)))
 
     @classmethod
@@ -52,14 +52,17 @@ class Pipeline:
     # -- how values are read
 
     def raw(self) -> Pipeline:
-        """One column `value` with the bytes, which is the default."""
+        """Keeps the bytes of values in one column `value`.
+
+        This is the default.
+        """
         return self._with(format="raw")
 
     def json(self, schema: Pathlike | None = None) -> Pipeline:
         """Reads values as JSON.
 
-        `schema` is a DDL, Spark's JSON form or a JSON Schema, or a file with one of them. None infers it from
-        the records.
+        `schema` is a DDL, a schema in Spark's JSON form, a JSON Schema, or a file with one of these. None
+        infers the schema from the records.
         """
         return self._format("json", schema=schema)
 
@@ -72,12 +75,16 @@ class Pipeline:
     ) -> Pipeline:
         """Reads values as Avro.
 
-        `schema` is the reader's. With a registry or with schemas by id, values carry their writer's id.
+        `schema` is the reader's schema. With a registry or with schemas by id, each value begins with the id
+        of its writer's schema.
         """
         return self._format("avro", schema=schema, registry=registry, schemas=schemas)
 
     def protobuf(self, descriptor: Pathlike, message: str | None = None) -> Pipeline:
-        """`descriptor` is the file of a descriptor set, `message` a full name in it."""
+        """Reads values as Protobuf.
+
+        `descriptor` is a descriptor set's file, `message` a full name in it.
+        """
         return self._format("protobuf", schema=descriptor, message=message)
 
     def _format(self, kind: str, **settings: Any) -> Pipeline:
@@ -94,7 +101,10 @@ class Pipeline:
         return self._with(mode="append", key=None)
 
     def upsert(self, key: str | Sequence[str] | None = None) -> Pipeline:
-        """One row a key: the columns `key`, or the record key. A null value deletes."""
+        """Keeps one row per key: the columns `key`, or the record key.
+
+        A null value deletes the row.
+        """
         return self._with(mode="upsert", key=key if key is None or isinstance(key, str) else list(key))
 
     def partition_by(self, *columns: str) -> Pipeline:
@@ -112,25 +122,28 @@ class Pipeline:
     # -- how the topic is read
 
     def start(self, start: Any) -> Pipeline:
-        """ "earliest" (the default), "latest", a datetime, an ISO timestamp or epoch milliseconds."""
+        """Sets the start: "earliest" (the default), "latest", a time or epoch milliseconds.
+
+        A time is a datetime or an ISO timestamp.
+        """
         return self._with(start=start)
 
     def dead_letter(self, topic: str) -> Pipeline:
-        """Sends records that do not parse to this topic, and the batch goes on.
+        """Sends records that do not parse to this topic.
 
         Without it, such records stop the pipeline.
         """
         return self._with(dead_letter=topic)
 
     def group(self, group: str) -> Pipeline:
-        """Publishes the position as this consumer group, for tools that show lag."""
+        """Commits the position as the offsets of this consumer group, for tools that show lag."""
         return self._with(group=group)
 
     def max_offsets_per_trigger(self, offsets: int) -> Pipeline:
         return self._with(max_offsets_per_trigger=offsets)
 
     def kafka(self, **options: str) -> Pipeline:
-        """Options of the Java client, with '_' for '.': kafka(security_protocol="SSL")."""
+        """Sets options of the Java client, with '_' for '.': kafka(security_protocol="SSL")."""
         added = {name.replace("_", "."): value for name, value in options.items()}
         return self._with(kafka={**(self._values.get("kafka") or {}), **added})
 
@@ -149,9 +162,9 @@ class Pipeline:
     def run(
         self, *, once: bool = False, every: str | None = None, spark: SparkSession | None = None
     ) -> RunResult:
-        """Writes what is there (`once`), or goes on until it is interrupted.
+        """Writes the records that the topic has now (`once`), or continues until it is interrupted.
 
-        Without `spark` a session is made, and stopped at the end.
+        Without `spark`, a session is created, and stopped at the end.
         """
         from kafkapy.pipeline.run.run import run
 

@@ -1,4 +1,4 @@
-"""The error of pipelines, and how a wrong word is answered."""
+"""The error that pipelines raise, and the suggestion for a misspelt word."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ class PipelineError(UserError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'orders'?)` with the nearest of `known`, or nothing when none is near."""
+    """The text ` (did you mean 'orders'?)` with the nearest of `known`.
+
+    Empty when none is near.
+    """
     near = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,7 +1,4 @@
-"""Where a pipeline stands within its topic.
-
-That is its lag, its expired positions, and its position as a consumer group.
-"""
+"""The position of a pipeline in its topic: lag, expired offsets, a group's offsets."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ from kafkapy.pipeline.topics import Topics
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionPosition:
-    """Where a pipeline stands within one partition.
+    """The position of a pipeline in one partition.
 
-    `position` is the next offset to read. [start, end) is what a read_committed reader can get.
+    `position` is the next offset to read. A read_committed reader can read the offsets [start, end).
     """
 
     partition: int
@@ -38,7 +35,10 @@ class PartitionPosition:
 
 
 def positions(definition: PipelineDefinition, state: State, topics: Topics) -> list[PartitionPosition]:
-    """Of each partition; one that was added since begins at its start, as in Spark."""
+    """The position in each partition.
+
+    A partition that was added later begins at its start, as in Spark.
+    """
     starts, ends = topics.start_offsets(definition.topic), topics.end_offsets(definition.topic)
     known = checkpoint.position(state)
     if known is None:
@@ -63,9 +63,10 @@ def _first(definition: PipelineDefinition, topics: Topics, ends: dict[int, int])
 
 
 def expired(definition: PipelineDefinition, state: State, topics: Topics) -> PipelineError | None:
-    """What the topic has no more of what the pipeline was to read next, None when all is there.
+    """The error if the topic no longer holds the next offsets of the pipeline.
 
-    To be asked before a start: Spark finds it out too (failOnDataLoss), late and at length.
+    None if it holds them. It is checked before a start. Spark checks it too (failOnDataLoss), but later and
+    with a long message.
     """
     if (problem := created_anew(definition, state, topics)) is not None:
         return problem
@@ -77,7 +78,7 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
     if lost := [one for one in found if one.expired]:
         gaps = ", ".join(f"partition {one.partition} {one.position} to {one.start - 1}" for one in lost)
         return PipelineError(
-            f"{where} has deleted records before they were read: {gaps} "
+            f"{where} deleted records before they were read: {gaps} "
             f"({sum(one.expired for one in lost):,} offsets); to go on without them: "
             f"kafkapy pipeline reset {definition.table.location} --to available"
         )
@@ -88,16 +89,16 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
             f"partition {one} at {offset} of {ends.get(one, 0)}" for one, offset in beyond.items()
         )
         return PipelineError(
-            f"{where} ends before the position of the pipeline ({gaps}): it was created anew; "
+            f"{where} ends before the position of the pipeline ({gaps}): it was recreated; "
             f"{_remedy(definition, state)}"
         )
     return None
 
 
 def created_anew(definition: PipelineDefinition, state: State, topics: Topics) -> PipelineError | None:
-    """An error when the topic of that name is another one than the position is of.
+    """The error if the topic was recreated since the position was stored.
 
-    The offsets say nothing then. None when it is the same topic, or when that is not known.
+    The offsets then mean other records. None if it is the same topic, or if a topic id is unknown.
     """
     incarnation = state.incarnation
     known = None if incarnation is None else incarnation.topic_id
@@ -105,16 +106,16 @@ def created_anew(definition: PipelineDefinition, state: State, topics: Topics) -
     if known == present or present is None:
         return None
     return PipelineError(
-        f"{definition.name}: the topic {definition.topic} was created anew since the table was written; "
-        f"{_remedy(definition, state)}; if it was copied with its offsets, go on in it: "
+        f"{definition.name}: the topic {definition.topic} was recreated since the table was written; "
+        f"{_remedy(definition, state)}; if it was copied with its offsets, continue with: "
         f"kafkapy pipeline reset {definition.table.location} --to available"
     )
 
 
 def _remedy(definition: PipelineDefinition, state: State) -> str:
-    """What to do about a topic that was created anew.
+    """The remedy for a recreated topic.
 
-    It cannot replace upserted rows: its records would be taken for older ones.
+    Upserted rows cannot be replaced: the new topic's records have lower offsets and would count as older.
     """
     former = state.definition
     if (definition if former is None else former).mode == "upsert":
@@ -126,9 +127,9 @@ def _remedy(definition: PipelineDefinition, state: State) -> str:
 
 
 def publish(definition: PipelineDefinition, offsets: Mapping[int, int]) -> None:
-    """Commits the position as the consumer group `group:`, so that lag tools show it.
+    """Commits the position for the consumer group `group:`, so that lag tools show it.
 
-    Does nothing without such a group.
+    Does nothing if the definition has no group.
     """
     if definition.group is not None:
         topics = Topics(definition.bootstrap, definition.kafka_options)

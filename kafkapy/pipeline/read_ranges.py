@@ -1,9 +1,9 @@
 """The offsets that a pipeline has read, in all incarnations of its checkpoint.
 
-Its table must account for them. They are ranges [first, end) by partition, ascending and apart. What lies
-between two ranges was skipped: it expired before it was read, or a reset skipped it. Each reset adds what the
-incarnation that it ends has read. It writes the sum into the next one's `read`, within the one write that is
-the reset (`state.py`).
+The table must account for them. They are ranges [first, end) for each partition, ascending and disjoint. The
+offsets between two ranges were skipped: they expired before they were read, or a reset skipped them. A reset
+adds the offsets that the ending incarnation has read, and stores the sum in the `read` of the next one. That
+is part of the single write that makes the reset (`state.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Ranges = dict[int, tuple[Range, ...]]
 
 
 def read_so_far(state: State) -> Ranges:
-    """Up to the last batch that Spark has committed."""
+    """The ranges of each partition up to the last batch that Spark has committed."""
     before = {} if state.incarnation is None else state.incarnation.read
     start, committed = checkpoint.initial_offsets(state), checkpoint.committed_offsets(state)
     return with_present(before, start or {}, committed or {})
@@ -27,9 +27,9 @@ def read_so_far(state: State) -> Ranges:
 def with_present(
     before: Mapping[int, Iterable[Range]], start: Mapping[int, int], committed: Mapping[int, int]
 ) -> Ranges:
-    """The ranges `before`, and those from `start` to `committed`.
+    """The ranges `before` with those from `start` to `committed` added.
 
-    A partition that was added since the start is read from 0.
+    A partition that was added after the start is read from 0.
     """
     return {
         partition: _joined(
@@ -40,7 +40,7 @@ def with_present(
 
 
 def below(ranges: Ranges, ends: Mapping[int, int]) -> Ranges:
-    """What of them lies before these offsets."""
+    """The parts of `ranges` below the offset `ends` of each partition."""
     return {
         partition: _joined((first, min(end, ends[partition])) for first, end in of_partition)
         for partition, of_partition in ranges.items()
@@ -49,7 +49,7 @@ def below(ranges: Ranges, ends: Mapping[int, int]) -> Ranges:
 
 
 def gaps(ranges: Iterable[Range], until: int) -> tuple[Range, ...]:
-    """What lies between them, and between the last of them and `until`."""
+    """The ranges between them, and the one from the last of them to `until`."""
     found: list[Range] = []
     behind: int | None = None
     for first, end in [*ranges, (until, until)]:

@@ -1,12 +1,12 @@
-"""Going back, or ahead, to other offsets, so that the table still has each record once.
+"""Resets a pipeline to other offsets, and keeps each record in the table once.
 
-A reset begins a new incarnation of the checkpoint at the new offsets (see `state.py`). A table that is
-appended to first loses the rows at or after them: they are read again, and rows that a killed driver wrote
-but did not commit are known to the table by the old incarnation only. Upserts need no trimming: writing a
-record again changes nothing.
+A reset begins a new incarnation of the checkpoint at the new offsets (see `state.py`). An append table is
+first trimmed: rows at or after the new offsets are deleted, since their records are read again. This includes
+rows of batches that a killed driver left uncommitted, which the table knows by the old incarnation only. An
+upsert table is not trimmed: writing a record again changes nothing.
 
-Killed at any moment: the new incarnation says `trim` until the table is trimmed, and both a run and a
-further reset do that first (`finish_reset`). Trimming again finds nothing to delete.
+A reset may be killed at any moment. The new incarnation has `trim` set until the table is trimmed, and both a
+run and a further reset trim it first (`finish_reset`). Trimming twice does no harm.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ResetPlan:
-    """What a reset is to do.
+    """What a reset will do.
 
-    `before` is where the pipeline stands. `after` has the offset of each partition to which it is to go.
-    `copied_from` are the ids of the topics whose records this one has at the same offsets. `other`: this
-    topic has other records than the one that was read.
+    `before` are the present positions. `after` maps each partition to its new offset. `copied_from` are the
+    ids of topics whose records this topic has at the same offsets. `other` is true if this topic has other
+    records than the one that was read.
     """
 
     definition: PipelineDefinition
@@ -47,16 +47,16 @@ class ResetPlan:
 
     @property
     def again(self) -> int:
-        """How many offsets are read once more."""
+        """The number of offsets that are read again."""
         return sum(max(one.position - self.after[one.partition], 0) for one in self.before)
 
     @property
     def skipped(self) -> int:
-        """How many offsets, still there or expired, are never read."""
+        """The number of offsets, expired or not, that are never read."""
         return sum(max(self.after[one.partition] - one.position, 0) for one in self.before)
 
     def lines(self) -> list[str]:
-        """What will happen, for a person."""
+        """The plan as lines of text."""
         moves = [
             f"partition {one.partition}: {one.position} -> {self.after[one.partition]} "
             f"(the topic has {one.start} to {one.end})"
@@ -65,7 +65,7 @@ class ResetPlan:
         if self.again:
             moves.append(f"{self.again:,} offsets will be read again")
         if self.skipped:
-            moves.append(f"{self.skipped:,} offsets will be skipped: the table will not have them")
+            moves.append(f"{self.skipped:,} offsets will be skipped and will be missing from the table")
         if self.mode == "append":
             moves.append(f"rows at or after these offsets will be deleted from {self.definition.table} first")
         return moves
@@ -74,8 +74,8 @@ class ResetPlan:
 def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
     """The plan of a reset to `to`.
 
-    `to` is earliest, latest, available, a time (ISO or epoch milliseconds) or JSON offsets by partition. With
-    available, each partition stays where it stands, or goes to its start where that has expired.
+    `to` is earliest, latest, available, a time (ISO or epoch milliseconds) or JSON offsets by partition.
+    `available` keeps the position of each partition, or moves it to the log start offset if it has expired.
     """
     state = State(definition.table.location)
     incarnation = state.incarnation
@@ -84,22 +84,22 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
     topics = Topics(definition.bootstrap, definition.kafka_options)
     topic_id = topics.topic_id(definition.topic)
     before = positions(definition, state, topics)
-    # The table is as it was written, though the topic's policy or the file may have been changed since.
+    # What counts is how the table was written: the topic's policy or the file may have changed since.
     former = state.definition
     mode = (former and former.mode) or definition.mode_for(topics.cleanup_policy(definition.topic))
     anew = created_anew(definition, state, topics) is not None
     other = anew and to.strip() != "available"
     if mode == "upsert" and (other or any(one.position > one.end for one in before)):
         raise PipelineError(
-            f"{definition.name}: the topic {definition.topic} was created anew, and the table would take its "
-            "records for older ones; write to another table, or delete this one"
+            f"{definition.name}: the topic {definition.topic} was recreated, and the table would treat its "
+            "records as older ones; write to another table, or delete this one"
         )
     after = _target(definition, topics, before, to.strip())
     for one in before:
         if not one.start <= after[one.partition] <= one.end:
             raise PipelineError(
                 f"--to: partition {one.partition} of {definition.topic} has the offsets {one.start} to "
-                f"{one.end}, not {after[one.partition]}; give one of these, or --to earliest"
+                f"{one.end}, not {after[one.partition]}; name one of these, or use --to earliest"
             )
     copied_from = () if other else incarnation.copied_from
     if anew and not other and incarnation.topic_id is not None:
@@ -118,7 +118,8 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
 def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
     """Carries out the plan.
 
-    Refuses while the pipeline runs. Without `spark`, a session is made if the table is to be trimmed.
+    Raises PipelineError while the pipeline runs. Without `spark`, a session is created if the table must be
+    trimmed.
     """
     state = State(plan.definition.table.location)
     with state.lock():
@@ -142,15 +143,15 @@ def _reset_and_trim(plan: ResetPlan, state: State, spark: SparkSession | None) -
 
 def _begin_anew(plan: ResetPlan, state: State, *, trim: bool) -> None:
     read = {} if plan.other else read_so_far(state)
-    if plan.mode == "append":  # upserts are not undone by going back
+    if plan.mode == "append":  # an upsert table is not trimmed
         read = below(read, plan.after)
     state.begin_anew(plan.after, trim=trim, topic_id=plan.topic_id, copied_from=plan.copied_from, read=read)
 
 
 def finish_reset(definition: PipelineDefinition, state: State, spark: SparkSession) -> None:
-    """Trims the table if a reset has not done so yet.
+    """Trims the table if a reset was interrupted before it did so.
 
-    The holder of both locks calls it, before it reads on.
+    The caller holds both locks, and has not begun to read.
     """
     incarnation = state.incarnation
     if incarnation is None or not incarnation.trim:
@@ -185,7 +186,7 @@ def _target(
 
 
 def _given(definition: PipelineDefinition, before: list[PartitionPosition], to: str) -> dict[int, int]:
-    """By partition, or in Spark's form with the topic around."""
+    """Parses JSON offsets by partition, or in Spark's form: the same within the topic's name."""
     try:
         value = json.loads(to)
         value = value.get(definition.topic, value)

@@ -1,14 +1,15 @@
-"""Secrets among a definition's options.
+"""Secrets in a definition's options.
 
-They are named there, taken where they are used, and kept nowhere:
+Options refer to secrets, which are read when they are used and never stored:
 
     ${NAME}          the environment variable NAME
-    ${file:PATH}     what is in the file, without the line breaks at its end
+    ${file:PATH}     the content of the file, without trailing line breaks
 
-A reference may stand within a value: `... password="${ORDERS_PASSWORD}";`. A definition holds values as they
-were written; `resolved` puts the secrets in, for those who connect. What is written down beside the table
-(`kept`) has references only: a secret that stands in the YAML itself is left out, and the definition cannot
-be used from there for what needs it. Messages of others, which may quote an option, are `redacted`.
+A reference may be part of a value: `... password="${ORDERS_PASSWORD}";`. A definition holds values as they
+were written. `resolved` replaces the references for code that connects. The definition stored beside the
+table (`kept`) has references only: a secret in the YAML itself is left out, so commands that need it cannot
+use the stored definition. `redacted` removes secrets from messages of other programs, which may quote an
+option.
 """
 
 from __future__ import annotations
@@ -28,36 +29,39 @@ _LEFT_OUT: Final = "${left out}"
 _REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FILE: Final = "file:"
-# Spark puts these in itself.
+# Spark substitutes these itself.
 _SPARKS_OWN: Final = ("spark.", "env:", "system:")
 # `name="value"` in a JAAS configuration
 _JAAS_OPTION: Final = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;\"']+))")
 # `user:password@` of a URL
 _LOGIN: Final = re.compile(r"(?<=://)((?:\$\{[^{}]*\}|[^/@\s:])*)(?::((?:\$\{[^{}]*\}|[^/@\s])*))?@")
-# A shorter one would be found within ordinary words.
+# A shorter secret would match parts of ordinary words.
 _SHORTEST: Final = 4
 
 
 def check_references(key: str, value: str) -> None:
-    """Raises PipelineError for a `${` that stands for nothing; `key` as it is in the YAML."""
+    """Raises PipelineError for a `${` that begins no reference.
+
+    `key` is the option's name in the YAML.
+    """
     for found in re.finditer(r"\$\{([^{}]*)(\}?)", value):
         name, closed = found.groups()
         known = _VARIABLE.fullmatch(name) or name.removeprefix(_FILE) != name or found[0] == _LEFT_OUT
         if not closed or not (known or (key.startswith("spark.") and name.startswith(_SPARKS_OWN))):
             raise PipelineError(
                 f"{key}: '${{' begins a reference: ${{NAME}} for an environment variable or ${{file:PATH}}; "
-                "a secret that has these characters itself goes into a file"
+                "put a secret that contains these characters into a file"
             )
 
 
 def resolved(key: str, value: str) -> str:
-    """The value with what its references stand for."""
+    """The value with its references replaced by the secrets."""
 
     def content(found: re.Match[str]) -> str:
         if found[0] == _LEFT_OUT:
             raise PipelineError(
-                f"{key}: the table keeps no secrets; name the pipeline's YAML file instead of its table, or "
-                "write ${NAME} or ${file:PATH} there and run it once"
+                f"{key}: the table stores no secrets; name the pipeline's YAML file instead of its table, or "
+                "write ${NAME} or ${file:PATH} in that file and run it once"
             )
         if found[1].startswith(_FILE):
             return _content(key, Path(found[1].removeprefix(_FILE)))
@@ -72,7 +76,7 @@ def resolved(key: str, value: str) -> str:
 
 
 def resolved_url(key: str, url: str) -> str:
-    """The same of a URL, where a user and a password are quoted."""
+    """The URL with its references replaced; user and password are percent-encoded."""
     quoted = _LOGIN.sub(
         lambda login: _REFERENCE.sub(lambda one: quote(resolved(key, one[0]), safe=""), login[0]), url
     )
@@ -87,7 +91,7 @@ def _content(key: str, path: Path) -> str:
 
 
 def with_absolute_files(value: str, folder: Path | None) -> str:
-    """Relative paths are relative to the YAML file, in `folder`."""
+    """The value with the paths of `${file:PATH}` made absolute, relative to `folder`."""
     if folder is None:
         return value
 
@@ -101,12 +105,12 @@ def with_absolute_files(value: str, folder: Path | None) -> str:
 
 
 def kept(options: Mapping[str, str]) -> dict[str, str]:
-    """The options without secrets, to be written down."""
+    """The options without secrets, as they are stored."""
     return {name: value if _keepable(name, value) else _LEFT_OUT for name, value in options.items()}
 
 
 def kept_url(url: str) -> str:
-    """The URL without a password, to be written down."""
+    """The URL without a password, as it is stored."""
     found = _LOGIN.search(url)
     if found is None or not found[2] or _only_references(found[2]):
         return url
@@ -114,7 +118,7 @@ def kept_url(url: str) -> str:
 
 
 def hidden_url(url: str) -> str:
-    """The URL as a message quotes it."""
+    """The URL without its password, for messages."""
     scheme, separator, rest = url.rpartition("://")
     return scheme + separator + re.sub(r"\S*@", f"{HIDDEN}@", rest)
 
@@ -133,10 +137,7 @@ def _only_references(value: str) -> bool:
 
 
 def secrets_of(options: Mapping[str, str], url: str | None = None) -> set[str]:
-    """What must not be told.
-
-    That is the values of secret options and what references stand for, as far as known.
-    """
+    """The values of secret options, and of references as far as they can be resolved."""
     found: set[str] = set()
     for name, value in options.items():
         if "${" not in value and not is_secret(name):
@@ -164,7 +165,7 @@ def _references_of(value: str) -> set[str]:
 
 
 def redacted(text: str, secrets: Collection[str]) -> str:
-    """The text with something else in place of each secret."""
+    """The text with each secret replaced by a placeholder."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return text

@@ -1,7 +1,4 @@
-"""The Spark session of one command.
-
-It is the caller's, the one that runs already, or one of the command's own.
-"""
+"""The Spark session of one command: the caller's, the running one, or a new one."""
 
 from __future__ import annotations
 
@@ -20,9 +17,9 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None) -> Iterator[SparkSession]:
-    """A session with what the pipeline's table needs.
+    """A session that can write the pipeline's table.
 
-    Only a session that was made here is stopped at the end.
+    Only a session created here is stopped at the end.
     """
     if spark is not None:
         yield spark
@@ -32,7 +29,7 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
 
     from kafkapy.spark import session
 
-    # Not the active session, which a thread that did not make it does not have.
+    # Not getActiveSession: a session is active only in the thread that created it.
     borrowed = SparkContext._active_spark_context is not None
     if not borrowed:
         logger.info("Starting Spark")
@@ -46,5 +43,5 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
         yield found
     finally:
         if not borrowed:
-            with contextlib.suppress(Py4JError, OSError):  # of a JVM that was killed
+            with contextlib.suppress(Py4JError, OSError):  # the JVM was killed
                 found.stop()

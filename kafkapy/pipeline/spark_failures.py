@@ -1,6 +1,6 @@
-"""What Spark refuses while it works for a command, as one line.
+"""Turns an error of Spark into one line.
 
-Spark's own report of it is a page.
+Spark's own report fills a page.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def spark_failures(definition: PipelineDefinition) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Lets what fails be raised and told in one line only.
+    """Silences what pyspark and py4j log about an error, which is raised anyway.
 
-    pyspark 4 also prints each error as a line of JSON with its stack trace. py4j prints those that pass
-    between Python and Java, in part to the root logger.
+    pyspark 4 logs each error as a line of JSON with its stack trace. py4j logs errors that pass between
+    Python and Java, some of them through the root logger.
     """
     from pyspark.logger import PySparkLogger
 
@@ -55,9 +55,6 @@ def _no_gateway_failures(record: logging.LogRecord) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """What is wrong with a piece of SQL, as one line.
-
-    Spark's names for the error are left out, and so is the plan.
-    """
+    """The first line of an error in SQL, without Spark's error class and SQLSTATE."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return re.sub(r"^\[[A-Z0-9_.]+\] |\.? SQLSTATE: .*$", "", line)

@@ -1,27 +1,26 @@
-"""What a pipeline remembers, in the folder `_kafkapy` of its table.
+"""The state of a pipeline, in the folder `_kafkapy` of its table.
 
-    pipeline.yaml      the definition as it was last run, without secrets (`secret_options.py`)
+    pipeline.yaml      the definition of the last run, without secrets (`secret_options.py`)
     incarnation.json   {"id", "starting_offsets": {partition: offset} | null, "trim": bool, "topic_id" | null,
                        "copied_from": [topic_id, ...], "table_id", "read": {partition: [[first, end], ...]}}
     checkpoint/ID/     Spark's checkpoint of that incarnation
-    schema.json        the schema that an inferring format has found so far
+    schema.json        the schema that has been inferred so far, if the format infers one
     progress.json      the last batch and the counts
     dead_letters.json  [[topic, pipeline's name], ...] under which dead letters were written
-    dlq.json           which dead letters were replayed (dead_letters/replay.py)
-    lock               held (flock) by the driver while it runs; its process id
+    dlq.json           the dead letters that were replayed (dead_letters/replay.py)
+    lock               locked (flock) by the driver while it runs; contains its process id
 
-Readers of Delta, Iceberg and Parquet ignore names that begin with an underscore; who deletes the table
-deletes its pipeline's memory too.
+Readers of Delta, Iceberg and Parquet ignore names that begin with an underscore. Deleting the table deletes
+the state of its pipeline too.
 
-An incarnation is one life of the checkpoint: Spark's batch ids start at 0 in each, so the id of the
-incarnation is part of what makes a batch known to the table (`app_id`). A reset writes incarnation.json
-anew, with the offsets to start from, and that one write is the whole switch: killed before it, the old
-checkpoint counts; after it, the new one does. `trim` says that rows at or after the starting offsets may
-still be in the table: whoever finds it set deletes them and clears it before reading on (`reset.py`).
-`topic_id` is the topic that the offsets are of: a later one of the same name has other records, but for a
-copy with the same offsets, to which a reset said that it goes on; the ids before are `copied_from` then.
-`table_id` is the id of the first incarnation, which all have in common. `read` is what those before have read
-(`read_ranges.py`).
+An incarnation is one life of the checkpoint. Spark's batch ids start at 0 in each, so the table identifies a
+batch by the incarnation's id too (`app_id`). A reset replaces incarnation.json, which contains the starting
+offsets. That single write is the switch: before it, the old checkpoint counts; after it, the new one. `trim`
+means that the table may still have rows at or after the starting offsets: they are deleted and `trim` is
+cleared before anything is read (`reset.py`). `topic_id` identifies the topic of the offsets: a recreated
+topic has other records. The exception is a copy with the same offsets, which a reset can accept; the former
+ids are then in `copied_from`. `table_id` is the id of the first incarnation, and stays the same in all.
+`read` is what the earlier incarnations have read (`read_ranges.py`).
 """
 
 from __future__ import annotations
@@ -51,7 +50,10 @@ class Incarnation:
     read: Mapping[int, tuple[tuple[int, int], ...]] = dataclasses.field(default_factory=dict)
 
     def of_former_topic(self, topic_id: str | None) -> bool:
-        """Whether an offset of that topic is the place of another record; not if an id is unknown."""
+        """Whether an offset means another record in that topic than here.
+
+        False if an id is unknown.
+        """
         if topic_id is None or self.topic_id is None:
             return False
         return topic_id not in (self.topic_id, *self.copied_from)
@@ -59,10 +61,7 @@ class Incarnation:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The last batch that was written, and the counts since the table began.
-
-    The batch is one of that incarnation.
-    """
+    """The last batch with its incarnation, and the counts since the table was created."""
 
     incarnation: str
     batch: int
@@ -78,13 +77,16 @@ class Progress:
 
 
 class State(StateFolder):
-    """The memory of the pipeline of one table; nothing is made before it is written."""
+    """The state of one table's pipeline.
+
+    Files and folders are created on the first write.
+    """
 
     # -- the checkpoint and its incarnations
 
     @property
     def incarnation(self) -> Incarnation | None:
-        """None before the first run."""
+        """The present incarnation; None before the first run."""
         value = self.read_json("incarnation.json")
         if value is None:
             return None
@@ -105,7 +107,7 @@ class State(StateFolder):
     def begin(self) -> Incarnation:
         """The present incarnation.
 
-        At the first run it is a new one, which starts where the definition says.
+        The first run creates it; it then starts where the definition says.
         """
         if (present := self.incarnation) is not None:
             return present
@@ -121,7 +123,7 @@ class State(StateFolder):
         copied_from: tuple[str, ...] = (),
         read: Mapping[int, tuple[tuple[int, int], ...]] | None = None,
     ) -> Incarnation:
-        """Leaves the present checkpoint for an empty one that starts at these offsets."""
+        """Begins an incarnation with an empty checkpoint that starts at these offsets."""
         former = self.begin()
         return self._switch(
             Incarnation(
@@ -136,7 +138,10 @@ class State(StateFolder):
         )
 
     def begin_with(self, topic_id: str | None) -> Incarnation:
-        """The present incarnation or a new one, of this topic if it is not known yet of which."""
+        """The present incarnation or a new one.
+
+        Its topic id is set to this one if it has none.
+        """
         present = self.begin()
         known = dataclasses.replace(
             present, topic_id=present.topic_id or topic_id, table_id=present.table_id or present.id
@@ -144,7 +149,7 @@ class State(StateFolder):
         return present if known == present else self._switch(known)
 
     def trimmed(self) -> Incarnation:
-        """The table holds nothing at or after the starting offsets any more."""
+        """Clears `trim`: the table has no more rows at or after the starting offsets."""
         return self._switch(dataclasses.replace(self.begin(), trim=False))
 
     def _switch(self, incarnation: Incarnation) -> Incarnation:
@@ -153,12 +158,12 @@ class State(StateFolder):
 
     @property
     def checkpoint(self) -> str:
-        """The path or URI of Spark's checkpoint, of the present incarnation."""
+        """The path or URI of Spark's checkpoint of the present incarnation."""
         return f"{self.location}/{self.FOLDER}/checkpoint/{self.begin().id}"
 
     @property
     def checkpoint_path(self) -> str | None:
-        """The same within `filesystem`; None before the first run."""
+        """The path of the checkpoint within `filesystem`; None before the first run."""
         present = self.incarnation
         return None if present is None else f"{self.root}/checkpoint/{present.id}"
 
@@ -169,14 +174,17 @@ class State(StateFolder):
                 self.filesystem.delete_dir(entry.path)
 
     def app_id(self, name: str) -> str:
-        """Who writes batches, as the table knows it: batch ids repeat only within an incarnation."""
+        """The writer's id in the table.
+
+        Within one id, a batch id always means the same batch.
+        """
         return f"kafkapy-{name}-{self.begin().id}"
 
-    # -- what else is remembered
+    # -- other state
 
     @property
     def definition(self) -> PipelineDefinition | None:
-        """As it was last run, its paths absolute, without secrets that stood in it."""
+        """The definition of the last run, with absolute paths and without secrets; None before it."""
         return PipelineDefinition.kept_in(self)
 
     @definition.setter
@@ -194,7 +202,10 @@ class State(StateFolder):
 
     @property
     def schema(self) -> Any:
-        """What the format has written of the columns found so far, None before."""
+        """The columns that the format has inferred so far, as it stored them.
+
+        None if it stored nothing.
+        """
         return self.read_json("schema.json")
 
     @schema.setter
@@ -203,7 +214,10 @@ class State(StateFolder):
 
     @property
     def dead_letter_places(self) -> list[tuple[str, str]]:
-        """(topic, pipeline's name) of all dead letters so far; both may change between runs."""
+        """The (topic, pipeline's name) pairs of all dead letters so far.
+
+        Both may change between runs.
+        """
         return [(topic, name) for topic, name in self.read_json("dead_letters.json") or ()]
 
     def note_dead_letters(self, topic: str, name: str) -> None:

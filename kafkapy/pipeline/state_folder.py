@@ -1,12 +1,14 @@
-"""The folder `_kafkapy` of a table: its small files, and the lock of its one driver.
+"""The folder `_kafkapy` of a table: its small files, and the lock that allows one driver.
 
-What the files mean is in `state.py`.
+`state.py` explains the files.
 
-Small files are replaced whole. On a local disk by a rename, synced before and after. Elsewhere a rename may
-not replace, or the store may have none: the text is first written whole as NAME.next, then NAME is deleted
-and NAME.next moved; a reader that finds no NAME takes NAME.next, which is whole by then.
+A small file is always replaced as a unit. On a local disk this is a rename, with syncs before and after it.
+In other stores a rename may not replace a file, or may not exist. There the text is written as NAME.next,
+NAME is deleted, and NAME.next is moved. A reader that finds no NAME takes NAME.next, which is complete by
+then.
 
-Importing this does not import pyarrow, which takes longer than most commands that only read a definition.
+Importing this module does not import pyarrow, which would take longer than most commands that only read a
+definition.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ from typing import Any, Final
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.table_target import local_path
 
-_LOCK_PATIENCE: Final = 1.0  # seconds; a look at the lock by `running` holds it for an instant
+_LOCK_PATIENCE: Final = 1.0  # seconds; `running` takes the lock for an instant to test it
 
 
 class StateFolder:
     """The state folder of the table at `location`, a path or a URI.
 
-    Nothing is made before something is written.
+    It is created on the first write.
     """
 
     FOLDER: Final = "_kafkapy"
@@ -53,7 +55,7 @@ class StateFolder:
         return None
 
     def read_path(self, path: str) -> str | None:
-        """A file's text by its path in `filesystem`, None when there is no such file."""
+        """The text of the file at a path in `filesystem`; None if there is no such file."""
         try:
             with self.filesystem.open_input_stream(path, compression=None) as stream:
                 return bytes(stream.read()).decode()
@@ -96,11 +98,11 @@ class StateFolder:
         self.write_text(name, json.dumps(value, indent=1))
 
     def names_in(self, folder: str) -> list[str]:
-        """The names of a folder of `filesystem`, none when there is no such folder."""
+        """The names in a folder of `filesystem`; empty if there is no such folder."""
         return [entry.base_name for entry in self.entries(folder)]
 
     def entries(self, folder: str) -> list[Any]:
-        """What is in a folder of `filesystem`; nothing when there is no such folder."""
+        """The entries of a folder of `filesystem`; empty if there is no such folder."""
         from pyarrow import fs
 
         selector = fs.FileSelector(folder, allow_not_found=True)
@@ -110,9 +112,10 @@ class StateFolder:
 
     @contextlib.contextmanager
     def lock(self, name: str = "lock", *, held: str = "its pipeline is running already") -> Iterator[None]:
-        """Holds the pipeline for this process. A store without locks (S3, HDFS) is not locked.
+        """Holds a lock of the pipeline for this process.
 
-        Another `name` is another lock; `held` says what another process does that has it.
+        A store without locks (S3, HDFS) is not locked. `name` is the lock's file. `held` is the message if
+        another process has it.
         """
         if self._local is None:
             yield
@@ -137,7 +140,7 @@ class StateFolder:
 
     @property
     def running(self) -> int | None:
-        """The process that holds the lock; None when no process does, or there is no lock to see."""
+        """The id of the process that holds the lock; None if none does, or the store has no locks."""
         if self._local is None:
             return None
         try:
@@ -159,7 +162,7 @@ def _open_filesystem(location: str) -> tuple[Any, str]:
     if local is not None:
         return fs.LocalFileSystem(), str(local.absolute())
     scheme, _, rest = location.partition(":")
-    # Hadoop's name of the S3 connector; the object store is the same.
+    # s3a is Hadoop's name of its S3 connector; the object store is the same.
     filesystem, path = fs.FileSystem.from_uri(f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}")
     return filesystem, path
 

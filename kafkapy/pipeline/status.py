@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What is known about a pipeline.
+    """The status of a pipeline.
 
-    `process` is the driver that runs now. `batch` is the last one committed, in this incarnation.
+    `process` is the id of the running driver. `batch` is the last committed batch of this incarnation.
     """
 
     definition: PipelineDefinition
@@ -32,9 +32,9 @@ class Status:
 
     @property
     def lag(self) -> int:
-        """How many offsets the pipeline is behind the end, in all partitions.
+        """The number of offsets left to read, in all partitions.
 
-        Control records count, as in Kafka's own tools.
+        Control records count, as in Kafka's tools.
         """
         return sum(one.lag for one in self.partitions)
 

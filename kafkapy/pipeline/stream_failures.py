@@ -1,9 +1,9 @@
-"""What ends a streaming query, as one line with a remedy.
+"""Explains why a streaming query ended, in one line with a remedy.
 
-Also whether starting the query again may help.
+It also tells whether starting the query again may help.
 
-Spark wraps the cause in several exceptions, each with its own traces: `causes` walks down to it. Sources of
-the names: Spark's error conditions (KAFKA_DATA_LOSS and others of the Kafka source), Kafka's clients
+Spark wraps the cause in several exceptions, each with its own traces; `causes` unwraps them. Sources of the
+names: Spark's error conditions (KAFKA_DATA_LOSS and others of the Kafka source), Kafka's clients
 (org.apache.kafka.common.errors), Delta (io.delta.exceptions), Iceberg (org.apache.iceberg.exceptions).
 """
 
@@ -21,7 +21,10 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 
 @dataclass(frozen=True)
 class Failure:
-    """`passing`: it may go away by itself, as a broker that restarts does."""
+    """An explained failure.
+
+    `passing` means that it may go away by itself, as when a broker restarts.
+    """
 
     error: PipelineError
     passing: bool = False
@@ -29,24 +32,27 @@ class Failure:
 
 @dataclass(frozen=True)
 class _Known:
-    """`pattern` is looked for in `class: message` of each cause."""
+    """A known failure.
+
+    `pattern` is searched in the text `class: message` of each cause.
+    """
 
     pattern: re.Pattern[str]
     told: str
     passing: bool = False
 
 
-# The first that fits any of the causes.
+# The first entry that matches any cause counts.
 _KNOWN: Final = (
     _Known(
-        # What py4j says when nobody is at the other end; the broker is behind Java, and never refuses Python.
+        # py4j's errors when the JVM is gone. They cannot come from the broker: only Java connects to it.
         re.compile(r"^(Py4JNetworkError|Connection\w*Error|BrokenPipeError): "),
-        "Spark's JVM has ended, killed perhaps for its memory (spark: {{spark.driver.memory: 2g}} bounds "
-        "it); start again: it goes on where it stopped",
+        "Spark's JVM has ended; it may have been killed for its memory (spark: {{spark.driver.memory: 2g}} "
+        "limits it); start the pipeline again: it continues where it stopped",
     ),
     _Known(
         re.compile(r"No space left on device|Disk quota exceeded"),
-        "the disk is full ({line}); free some space, and start again: it goes on where it stopped",
+        "the disk is full ({line}); free some space and start again: it continues where it stopped",
     ),
     _Known(
         re.compile(r"java\.lang\.OutOfMemoryError"),
@@ -55,9 +61,9 @@ _KNOWN: Final = (
     ),
     _Known(
         re.compile(r"KAFKA_DATA_LOSS|OffsetOutOfRangeException|Cannot fetch offset|may have been lost"),
-        "the topic {topic} does not have what was to be read next ({line}); to go on with what is there: "
+        "the topic {topic} no longer has the next offsets to read ({line}); to continue with what is there: "
         "kafkapy pipeline reset {location} --to available",
-        # What is really lost is found, and named, when the query is to be started again (`positions.py`).
+        # If records are really lost, `positions.py` finds and names them before the query is started again.
         passing=True,
     ),
     _Known(
@@ -65,8 +71,8 @@ _KNOWN: Final = (
         "the broker refuses this client ({line}); see kafka: in the definition",
     ),
     _Known(
-        # Passing when the broker restarts; for good when partitions were added since a batch was killed: its
-        # plan does not have them (SPARK-53560).
+        # It passes if the broker is restarting. It stays if partitions were added after a batch was killed:
+        # the plan of the batch lacks them (SPARK-53560).
         re.compile(r"WITH_TRIGGER_AVAILABLENOW|_AND_PREFETCHED|_THAN_PREFETCHED"),
         "the partitions of {topic} are not those that Spark planned with ({line}); run the pipeline without "
         "--once until it has caught up",
@@ -79,7 +85,7 @@ _KNOWN: Final = (
             r"|java\.net\.(Connect|SocketTimeout)Exception|java\.util\.concurrent\.TimeoutException"
             r"|Cannot fetch record for offset|No resolvable bootstrap urls"
         ),
-        "the broker at {bootstrap} does not answer as it should ({line})",
+        "the broker at {bootstrap} does not respond properly ({line})",
         passing=True,
     ),
     _Known(
@@ -98,7 +104,7 @@ _KNOWN: Final = (
 )
 
 
-# What `topics.py` and `formats/registry.py` say of servers that restart; librdkafka's words for an answer.
+# Messages of `topics.py` and `formats/registry.py` about servers that restart, and librdkafka's error texts.
 _AWAY: Final = re.compile(
     r"cannot reach a Kafka broker|the schema registry \S+ (cannot be reached|answered 5)"
     r"|failed: Broker: (Leader not available|Not leader for|Coordinator (not avail|load)|Request timed out)"
@@ -106,7 +112,7 @@ _AWAY: Final = re.compile(
 
 
 def explain(error: BaseException, definition: PipelineDefinition) -> Failure:
-    """`error` is what a batch raised, or what the query ended with."""
+    """Explains `error`, which a batch raised or the query ended with."""
     found = _explain(error, definition)
     return Failure(PipelineError(definition.redacted(str(found.error))), found.passing)
 
@@ -131,12 +137,12 @@ def _explain(error: BaseException, definition: PipelineDefinition) -> Failure:
 
 
 def causes(error: BaseException) -> Iterator[tuple[str, str]]:
-    """Class and message of an error and of all that caused it, outermost first; of Java's too."""
+    """Class and message of an error and of all its causes, Java's included, outermost first."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     yield type(error).__name__, str(error)
     thrown: Any = getattr(error, "java_exception", None)
-    origin = getattr(error, "_origin", None)  # pyspark's CapturedException keeps what it was made of
+    origin = getattr(error, "_origin", None)  # pyspark's CapturedException keeps the Java exception
     if thrown is None and origin is not None:
         thrown = origin.java_exception if isinstance(origin, Py4JJavaError) else origin
     try:

@@ -1,6 +1,6 @@
-"""Where a table lies and of which format it is: `delta:lake/orders`.
+"""The format and location of a table: `delta:lake/orders`.
 
-A location is a path of this machine or a URI of somewhere else, such as s3a://bucket/orders.
+A location is a local path or a URI such as s3a://bucket/orders.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _URI: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
 
 @dataclass(frozen=True, kw_only=True)
 class TableTarget:
-    """Where the table lies.
+    """The format and location of a table.
 
-    The location is an absolute path of this machine, or a URI such as s3a://bucket/orders.
+    The location is an absolute local path or a URI.
     """
 
     format: str
@@ -39,7 +39,10 @@ class TableTarget:
 
     @classmethod
     def parse(cls, text: str, folder: Path | None = None) -> TableTarget:
-        """`delta:lake/orders`; a relative path is relative to `folder`, or stays as it is."""
+        """Parses `delta:lake/orders`.
+
+        A relative path is resolved against `folder`, if it is given.
+        """
         kind, separator, location = text.partition(":")
         if not separator or "/" in kind:
             raise PipelineError(
@@ -49,7 +52,7 @@ class TableTarget:
 
     @property
     def local_path(self) -> Path | None:
-        """The path on this machine, None for a URI of somewhere else."""
+        """The local path; None for the URI of another store."""
         return local_path(self.location)
 
     def __str__(self) -> str:
@@ -57,14 +60,17 @@ class TableTarget:
 
 
 def local_path(location: str) -> Path | None:
-    """The path on this machine of a path or a file: URI, None for a URI of somewhere else."""
+    """The local path of a path or a file: URI; None for the URI of another store."""
     if location.startswith("file:"):
         return Path("/" + location.removeprefix("file:").lstrip("/"))
     return None if _URI.match(location) else Path(location)
 
 
 def absolute(location: str, folder: Path | None) -> str:
-    """A relative path of this machine as one below `folder`; all else stays as it is."""
+    """A relative local path joined to `folder`.
+
+    Absolute paths and URIs are returned unchanged.
+    """
     path = local_path(location)
     if path is None or folder is None or not location:
         return location

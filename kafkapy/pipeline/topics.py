@@ -1,8 +1,8 @@
-"""Kafka as pipelines see it from Python: topics, where they begin and end, their records.
+"""Access to topics without Spark: their settings, offsets and records.
 
-This is the only place that speaks to brokers without Spark. It uses confluent-kafka. Brokers create a missing
-topic when a client asks for its metadata by name and allows it. So topics are listed instead: looking never
-creates one. Every failure is a PipelineError. A broker that cannot be reached is one after `TIMEOUT` seconds.
+Only this module talks to brokers without Spark. It uses confluent-kafka. A broker may create a missing topic
+when a client asks for its metadata by name, so all topics are listed instead. Every failure is raised as a
+PipelineError; a broker that cannot be reached fails after `TIMEOUT` seconds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ TIMEOUT: Final = 5.0
 
 
 class Topics:
-    """`options` are those of the pipeline's `kafka:`, with their secrets."""
+    """A client of the broker.
+
+    `options` are the pipeline's `kafka:` options with their secrets.
+    """
 
     def __init__(self, bootstrap: str, options: Mapping[str, str] | None = None) -> None:
         self.bootstrap = bootstrap
@@ -49,7 +52,7 @@ class Topics:
         self._options: dict[str, Any] = {
             **librdkafka_options(options or {}),
             "bootstrap.servers": bootstrap,
-            "log_level": 0,  # what fails is raised; librdkafka would also print it
+            "log_level": 0,  # failures are raised; librdkafka would log them too
             "error_cb": self._remember,
         }
         self._reason = ""
@@ -60,7 +63,10 @@ class Topics:
             raise PipelineError(f"kafka: {told}; correct it in the definition") from None
 
     def _remember(self, error: KafkaError) -> None:
-        """Called within poll and result; the last of them tells why a request timed out."""
+        """Called within poll and result.
+
+        The last error explains why a request timed out.
+        """
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._reason = re.sub(r" \(after \d+ms in state \w+\)", "", error.str())
 
@@ -73,7 +79,10 @@ class Topics:
         return topic in self._topics()
 
     def partitions(self, topic: str) -> list[int]:
-        """The numbers of the topic's partitions; fails when there is no such topic."""
+        """The topic's partition numbers.
+
+        Raises PipelineError if there is no such topic.
+        """
         topics = self._topics()
         if topic not in topics:
             raise PipelineError(
@@ -83,21 +92,24 @@ class Topics:
         return sorted(topics[topic].partitions)
 
     def topic_id(self, topic: str) -> str | None:
-        """What tells a topic from another one of its name (KIP-516).
+        """The topic id (KIP-516); None if the broker has none.
 
-        None where brokers have no such ids. Fails when there is no such topic.
+        Raises PipelineError if there is no such topic.
         """
         future = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT)[topic]
         try:
             found: Uuid = self._result(future, f"asking for the id of {topic}").topic_id
         except PipelineError:
-            self.partitions(topic)  # If there is none, this says so, and what to do.
+            self.partitions(topic)  # Raises a better message if the topic is missing.
             raise
         none = (found.get_most_significant_bits(), found.get_least_significant_bits()) == (0, 0)
         return None if none else str(found)
 
     def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> bool:
-        """False when it is there already."""
+        """Creates a topic.
+
+        Returns False if it exists already.
+        """
         future = self._admin.create_topics(
             [NewTopic(topic, partitions, config=dict(configs or {}))], request_timeout=TIMEOUT
         )[topic]
@@ -108,7 +120,7 @@ class Topics:
         return True
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:
-        """Of `delete` and `compact`, one or both."""
+        """The topic's cleanup.policy: `delete`, `compact` or both."""
         return frozenset(part.strip() for part in self.setting(topic, "cleanup.policy").split(","))
 
     def setting(self, topic: str, name: str) -> str:
@@ -119,7 +131,7 @@ class Topics:
         return value
 
     def expires(self, topic: str, timestamp_ms: int) -> bool:
-        """Whether retention by time may delete a record of that timestamp as soon as it is written."""
+        """Whether time retention may delete a record with that timestamp as soon as it is written."""
         if "delete" not in self.cleanup_policy(topic):
             return False
         retention = int(self.setting(topic, "retention.ms"))
@@ -135,15 +147,18 @@ class Topics:
     # -- offsets
 
     def start_offsets(self, topic: str) -> dict[int, int]:
-        """The first offset of each partition that is still there."""
+        """The log start offset of each partition."""
         return self._list_offsets(topic, OffsetSpec.earliest())
 
     def end_offsets(self, topic: str, isolation: Isolation = "read_committed") -> dict[int, int]:
-        """The offset after the last record that a reader of this isolation may see."""
+        """The end offset of each partition (exclusive) for a reader with this isolation level."""
         return self._list_offsets(topic, OffsetSpec.latest(), isolation)
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
-        """The first offset of each partition at or after that time; the end where there is none."""
+        """The first offset of each partition at or after that time.
+
+        The end offset if there is none.
+        """
         found = self._list_offsets(topic, OffsetSpec.for_timestamp(timestamp_ms))
         if min(found.values(), default=0) >= 0:
             return found
@@ -163,7 +178,7 @@ class Topics:
         }
 
     def commit_group_offsets(self, group: str, topic: str, offsets: Offsets) -> None:
-        """Sets the position of a group that has no members, as lag tools show it."""
+        """Commits offsets for a group without members."""
         places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
         request = [ConsumerGroupTopicPartitions(group, places)]
         (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=TIMEOUT).values()
@@ -185,11 +200,10 @@ class Topics:
         end: Offsets | None = None,
         isolation: Isolation = "read_committed",
     ) -> Iterator[Message]:
-        """The records of [start, end) of each partition, and then the end.
+        """Yields the records [start, end) of each partition, in offset order within a partition.
 
-        By default these are all that are there now. They come in the order of offsets within a partition.
-        Partitions that `start` does not name are read from their beginning; those that `end` does not name to
-        their present end.
+        A partition that `start` does not name is read from its beginning, one that `end` does not name up to
+        its present end.
         """
         first = {**self.start_offsets(topic), **(start or {})}
         last = {**self.end_offsets(topic, isolation), **(end or {})}
@@ -199,9 +213,9 @@ class Topics:
         consumer = Consumer(
             {
                 **self._options,
-                "group.id": f"kafkapy-{uuid.uuid4().hex}",  # required, never joined nor committed to
+                "group.id": f"kafkapy-{uuid.uuid4().hex}",  # required, but never joined or committed to
                 "enable.auto.commit": False,
-                "enable.partition.eof": True,  # control records at the end give no message to stop at
+                "enable.partition.eof": True,  # control records at the end give no message
                 "isolation.level": isolation,
                 "auto.offset.reset": "error",
             }
@@ -211,7 +225,7 @@ class Topics:
             while waiting:
                 message = consumer.poll(TIMEOUT)
                 if message is None:
-                    self._topics()  # fails when the broker has gone; else it is only slow
+                    self._topics()  # raises if the broker is gone; otherwise it is only slow
                     continue
                 partition, error = message.partition(), message.error()
                 if error is None and message.offset() < last[partition]:
@@ -223,7 +237,7 @@ class Topics:
                     consumer.incremental_unassign([TopicPartition(topic, partition)])
 
     def producer(self, **settings: Any) -> Producer:
-        """An idempotent producer: retries neither repeat nor reorder."""
+        """An idempotent producer: retries neither duplicate nor reorder records."""
         return Producer({**self._options, "enable.idempotence": True, "linger.ms": 20, **settings})
 
     # -- failures

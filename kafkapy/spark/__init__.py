@@ -23,7 +23,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    # Imported on first use: the command line checks what is missing before it imports pyspark.
+    # Imported on first use, so that the command line can check the machine before it imports pyspark.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

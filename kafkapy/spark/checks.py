@@ -1,7 +1,7 @@
 """Checks what a session needs on this machine, without starting Spark.
 
-`doctor` checks everything and says what is wrong with each thing. `check_setup` stops at the first thing that
-keeps a session from starting.
+`doctor` checks everything and reports each problem. `check_setup` stops at the first problem that keeps a
+session from starting.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from kafkapy.spark.installation import LAKES, find_java, find_spark
 from kafkapy.spark.jars import cached, default_cache, find_jars, size
 from kafkapy.spark.setup_error import SparkSetupError
 
-_NEEDED_MEMORY = 2_000  # MB: a driver's heap of 1 GB, and what Java and Python need besides
+_NEEDED_MEMORY = 2_000  # MB: 1 GB for a driver's heap, the rest for Java and Python themselves
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked; `remedy` is empty if it is in order."""
+    """The result of one check.
+
+    `remedy` is empty if there is no problem.
+    """
 
     name: str
     ok: bool
@@ -43,7 +46,7 @@ def as_lakes(lake: str | Sequence[str] | None) -> tuple[str, ...]:
     named = [] if lake is None else [lake] if isinstance(lake, str) else list(lake)
     for name in named:
         if name not in LAKES:
-            raise SparkSetupError(f"{name!r} is no lake format known here", f"use {' or '.join(LAKES)}")
+            raise SparkSetupError(f"{name!r} is not a supported lake format", f"use {' or '.join(LAKES)}")
     return tuple(name for name in LAKES if name in named)
 
 
@@ -75,7 +78,7 @@ def check_setup(lake: str | Sequence[str] | None = None, jars: str | Path | None
 
 
 def doctor(lake: str | Sequence[str] | None = None, *, bootstrap: str | None = None) -> list[Check]:
-    """Check all that a session with these lake formats needs, and the broker if one is named."""
+    """Check everything that a session with these lake formats needs, and the broker if named."""
     lakes = as_lakes(lake)
     looks: dict[str, Callable[[], str]] = {
         "Java": _java,
@@ -117,7 +120,7 @@ def _pyspark() -> str:
 
 
 def _worker_python() -> str:
-    """Spark's workers must run the minor version of the driver, or every Python function fails."""
+    """Check that the workers' Python has the driver's minor version; else every function fails."""
     named = os.environ.get("PYSPARK_PYTHON")
     if not named or named == sys.executable:
         return sys.executable
@@ -155,7 +158,7 @@ def _libraries() -> str:
 
 
 def _jars(lakes: Sequence[str]) -> str:
-    """Return the source of the jars: the Kafka connector's, or those that one lake format adds."""
+    """Return where the jars of the Kafka connector, or the jars of one lake format, come from."""
     spark = find_spark()
     base = spark.packages(())
     wanted = [package for package in spark.packages(lakes) if package not in base] if lakes else base
@@ -176,7 +179,7 @@ def _jars(lakes: Sequence[str]) -> str:
 def _memory() -> str:
     pages = os.sysconf("SC_AVPHYS_PAGES") if "SC_AVPHYS_PAGES" in os.sysconf_names else 0
     free = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-    with contextlib.suppress(OSError):  # Linux counts what caches would give back
+    with contextlib.suppress(OSError):  # on Linux this includes the memory that caches would free
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 free = int(line.split()[1]) * 1024 / 1e6

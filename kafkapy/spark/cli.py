@@ -30,7 +30,7 @@ class _Shown(logging.Handler):
 
 @contextlib.contextmanager
 def notes(*packages: str) -> Iterator[None]:
-    """Show what these packages log at level INFO, so that long work is not silent."""
+    """Show what these packages log at level INFO, to show the progress of long work."""
     shown, former = _Shown(), {name: logging.getLogger(name).level for name in packages}
     for name in packages:
         logging.getLogger(name).addHandler(shown)

@@ -1,8 +1,8 @@
 """The JVM of a session, whose standard error is relayed line by line.
 
-On every start Java announces the module that Spark uses for vectors, whatever the log settings are; the relay
-drops that line. What the JVM prints before it answers is held back: if the JVM ends, one of these lines is
-the reason, and the stack trace after it helps nobody.
+On every start Java prints a warning about the module that Spark uses for vectors, whatever the log settings
+are. The relay drops that line. It holds back the lines that the JVM prints before it answers. If the JVM
+ends, one of them is shown as the reason, without the stack trace.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
 
 _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
-_NO_REASON = ("NOTE: ", "Picked up ", "WARNING")  # Java's words on options in its environment
+_NO_REASON = ("NOTE: ", "Picked up ", "WARNING")  # the start of Java's notes on options in its environment
 
 
 def launch(conf: SparkConf) -> Any:
@@ -50,7 +50,7 @@ def launch(conf: SparkConf) -> Any:
 
 
 def end_jvm() -> None:
-    """End the JVM that a stopped session has left: its jars and memory cannot be changed."""
+    """End the JVM that a stopped session has left; its jars and memory cannot be changed."""
     from pyspark import SparkContext
 
     left = SparkContext._gateway
@@ -58,7 +58,7 @@ def end_jvm() -> None:
         return
     SparkContext._gateway = SparkContext._jvm = None
     left.shutdown()
-    left.proc.stdin.close()  # upon which the JVM ends
+    left.proc.stdin.close()  # the JVM then ends
     left.proc.wait()
 
 

@@ -19,15 +19,15 @@ from pathlib import Path
 from kafkapy.spark.setup_error import SparkSetupError
 
 LAKES = ("delta", "iceberg")
-# Spark 4's classes are compiled for Java 17; its Hadoop calls what Java 24 has removed.
+# Spark 4 is compiled for Java 17, and its Hadoop calls methods that Java 24 has removed.
 JAVA_VERSIONS = range(17, 22)
 
 # For each minor version of Spark the newest release of the lake format that has jars for it.
 _DELTA = {"4.0": "4.4.0", "4.1": "4.4.0", "4.2": "4.4.0"}
 _ICEBERG = {"4.0": "1.11.0", "4.1": "1.11.0"}
 
-# The tests run with this version. Others of Spark 4 may work, but a new one is on PyPI before any lake format
-# has jars for it, and sometimes before its own connector is in Maven Central.
+# The tests run with this version. Other versions of Spark 4 may work. But a new version is on PyPI before any
+# lake format has jars for it, and sometimes before its own connector is in Maven Central.
 PYSPARK = "pip install 'pyspark==4.0.0'"
 _JAVA = "install a Java runtime of version 17 or 21, or let JAVA_HOME name one"
 
@@ -36,8 +36,8 @@ _JAVA = "install a Java runtime of version 17 or 21, or let JAVA_HOME name one"
 class Package:
     """The jar of a Maven coordinate, and the jars that it needs.
 
-    `family` is how its file's name starts in every version. A package of Spark itself must have Spark's
-    `version`. Of a lake format, any version serves that was installed with Spark.
+    `family` is the start of its file name in every version. A package of Spark itself must have Spark's
+    version. Of a lake format any installed version is accepted.
     """
 
     organisation: str
@@ -49,10 +49,10 @@ class Package:
         return f"{self.organisation}:{self.artifact}:{self.version}"
 
     def among(self, jars: Iterable[Path]) -> Path | None:
-        """Return the jar that serves for this package, if any.
+        """Return the jar of this package, if it is there.
 
         Raises:
-            SparkSetupError: there is only another version, or more than one.
+            SparkSetupError: there is a wrong version, or more than one version.
         """
         family = [jar for jar in jars if jar.name.startswith(self.family)]
         if self.organisation == "org.apache.spark":
@@ -84,7 +84,7 @@ class Spark:
         return sorted((self.home / "jars").glob("*.jar"))
 
     def packages(self, lakes: Sequence[str]) -> list[Package]:
-        """Return what a session with these lake formats needs besides Spark itself."""
+        """Return the packages that a session with these lake formats needs besides Spark."""
         spark = "org.apache.spark"
         wanted = [
             Package(spark, "spark-sql-kafka-0-10_2.13", self.version, "spark-sql-kafka-0-10_"),
@@ -112,13 +112,13 @@ def find_spark() -> Spark:
     """Return the Spark that pyspark starts.
 
     Raises:
-        SparkSetupError: there is none that serves.
+        SparkSetupError: there is none, or its version is not supported.
     """
     found = importlib.util.find_spec("pyspark")
     if found is None or found.loader is None or not found.submodule_search_locations:
         raise SparkSetupError("pyspark is not installed", PYSPARK)
     package = Path(found.submodule_search_locations[0])
-    # By the loader: spark-submit gives its programs a pyspark that is a zip file.
+    # Read by the loader, since spark-submit gives its programs pyspark as a zip file.
     source: bytes = found.loader.get_data(str(package / "version.py"))  # type: ignore[attr-defined]
     written = re.search(r"__version__[^=]*=\s*[\x22\x27]([^\x22\x27]+)", source.decode())
     version = written[1] if written else "unknown"
@@ -143,7 +143,7 @@ def find_java() -> tuple[Path, int]:
     """Return the `java` that Spark will run, and its major version.
 
     Raises:
-        SparkSetupError: it is missing or does not serve.
+        SparkSetupError: it is missing, does not run, or its version is not supported.
     """
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home, "bin", "java")

@@ -1,22 +1,22 @@
 """The jars that a session needs besides Spark's own, and where they come from.
 
-For each package these places are tried in order:
+The jars of a package are looked for in these places, in order:
 
     installed   the `jars` folder of the Spark that pyspark starts
-    folder      a folder that `kafkapy spark jars --to DIR` has filled; then nothing is fetched
-    fetched     by Ivy, whose jar Spark ships, into a cache of its own; afterwards no network is needed
+    folder      a folder that `kafkapy spark jars --to DIR` has filled; if one is named, nothing is fetched
+    fetched     by Ivy, whose jar Spark ships, into a cache; later sessions need no network
 
-Ivy runs here and not inside Spark (`spark.jars.packages`), which would resolve at each start, print a page
-each time, and answer an unreachable repository with a stack trace. Jars that pyspark ships are not fetched:
-of the Kafka connector's 11 jars and 63 MB, 4 jars and 10 MB remain.
+Ivy runs here and not inside Spark (`spark.jars.packages`). Spark would resolve at each start, print a page of
+output, and report an unreachable repository with a stack trace. Jars that pyspark ships are not fetched: of
+the Kafka connector's 11 jars with 63 MB, 4 jars with 10 MB remain.
 
-The cache, by default `$XDG_CACHE_HOME/kafkapy/ivy`, else Spark's `spark.jars.ivy`:
+The cache is Spark's `spark.jars.ivy` if that is set, else `$XDG_CACHE_HOME/kafkapy/ivy`:
 
-    cache/                            Ivy's own: the jars and their metadata
-    <artifact>-<version>.classpath    the jars of one package, one path a line; written last, by a rename
+    cache/                            Ivy's own cache: the jars and their metadata
+    <artifact>-<version>.classpath    the paths of the jars of one package, one a line; it is renamed last
 
-Crash story: a package counts as fetched if its classpath file and each jar that it names exist; otherwise it
-is fetched again. A lock file keeps two fetches apart.
+Crash story: a package counts as fetched if its classpath file and every jar in it exist; otherwise it is
+fetched again. A lock file prevents two fetches at the same time.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _run_ivy(package: Package, spark: Spark, options: list[str | Path], listing:
 
 
 def _ivy_module(package: Package, spark: Spark) -> str:
-    """Return an Ivy module that depends on the package, without the jars that Spark ships."""
+    """Return an Ivy module that depends on the package and excludes the jars that Spark ships."""
     shipped = {name for jar in spark.jars() if (name := _artifact(jar))} - {package.artifact}
     excluded = "\n".join(f'    <exclude module="{artifact}"/>' for artifact in sorted(shipped))
     return f"""<ivy-module version="2.0">

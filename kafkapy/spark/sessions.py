@@ -2,21 +2,22 @@
 
     spark = kafkapy.spark.session("delta")
 
-Most settings are fixed when the JVM starts: the jars, the SQL extensions, the Python of the workers, what is
-logged. So the machine is checked first. A session that already runs is used if it has what is asked for;
+Most settings are fixed when the JVM starts: the jars, the SQL extensions, the workers' Python, the logging.
+So the machine is checked first. If a session already runs, it is used if it has all that is asked for;
 otherwise the error says what it lacks.
 
-Settings, each of which `conf` overrides:
+These settings are set; `conf` overrides them:
 
     spark.sql.session.timeZone         UTC, so that day(timestamp) is the same day on every machine
-    spark.sql.extensions, .catalog.*   what the lake formats need
-    spark.sql.shuffle.partitions       of a local master twice its cores: Spark's 200 are tiny tasks there
-    …delta.snapshotPartitions          of a local master its cores, not 50: a commit reads the last snapshot,
+    spark.sql.extensions, .catalog.*   the classes of the lake formats
+    spark.sql.shuffle.partitions       for a local master twice its cores: Spark's default of 200 makes tiny
+                                       tasks there
+    …delta.snapshotPartitions          for a local master its cores, not 50: a commit reads the last snapshot,
                                        and a MERGE into a small table took 5 s instead of 30 on busy cores
     spark.driver.defaultJavaOptions    log4j2.properties beside this file; Spark's default logs warnings
-    spark.*.defaultJavaOptions         no Avro string of more than 100 MB: a damaged length ends the JVM else
-    spark.ui.showConsoleProgress       false: the bar would be drawn into the caller's output
-    spark.redaction.regex              what Spark's own outputs hide, by the names in configs/secret_names.py
+    spark.*.defaultJavaOptions         no Avro string of more than 100 MB: a damaged length could end the JVM
+    spark.ui.showConsoleProgress       false: the progress bar would be drawn into the caller's output
+    spark.redaction.regex              the secrets that Spark's outputs hide (configs/secret_names.py)
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _EXTENSIONS = {
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
 _DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-# BinaryDecoder allocates the length that it reads, before it looks whether the bytes are there.
+# BinaryDecoder allocates as many bytes as a length declares, before it checks that the data has them.
 _AVRO_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{kind}.maxLength={100 << 20}" for kind in ("bytes", "string")
 )
@@ -68,7 +69,7 @@ def session(
     by default KAFKAPY_SPARK_JARS; without one the jars are fetched once and kept.
 
     Raises:
-        SparkSetupError: Spark cannot run here; it has not been started.
+        SparkSetupError: Spark cannot run here, or the session that runs lacks something.
     """
     lakes, settings = as_lakes(lake), dict(conf or {})
     if master is not None:
@@ -118,7 +119,7 @@ def _start(
         )
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        # Spark would take the address of a network card, and workers could not reach it behind a firewall.
+        # Spark would use the address of a network card, and a firewall could keep its workers from it.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {"spark.app.name": app_name, **_defaults(spark, lakes, master), **settings}
     if not _submitted():
@@ -127,7 +128,7 @@ def _start(
     try:
         if not _submitted():
             spark_conf = SparkConf().setAll(list(settings.items()))
-            # The options of the JVM are in its command line, which everybody on the machine can read.
+            # Every user of the machine can read the JVM's command line, which has these settings.
             public = [(name, value) for name, value in settings.items() if not is_secret(name)]
             SparkContext(conf=spark_conf, gateway=launch(SparkConf().setAll(public)))
         started: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
@@ -145,7 +146,7 @@ def _reason(error: Exception) -> str:
     """Return the first line of Spark's message, without the name of the call that Python adds."""
     thrown = getattr(error, "java_exception", None)
     told = str(error if thrown is None else thrown.getMessage() or thrown.getClass().getName())
-    if "stopped SparkContext" in told:  # what stopped it was logged
+    if "stopped SparkContext" in told:  # the cause was logged
         return "no cluster answers there"
     return told.strip().partition("\n")[0]
 
@@ -174,7 +175,7 @@ def _defaults(spark: Spark, lakes: Sequence[str], master: str) -> dict[str, str]
 def _jars(
     spark: Spark, lakes: Sequence[str], folder: Path | None, settings: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return `spark.jars` with what is not installed; Spark's own settings for Ivy apply."""
+    """Return `spark.jars` with the jars that are not installed; Spark's settings for Ivy apply."""
     cache = Path(settings.get("spark.jars.ivy") or default_cache())
     ivy_settings = Path(settings.get("spark.jars.ivySettings") or IVY_SETTINGS)
     found = [str(jar) for jar in find_jars(spark, lakes, folder, cache, ivy_settings)]
@@ -207,7 +208,11 @@ def _cores(master: str) -> int:
 
 
 def _adjust(running: SparkSession, settings: Mapping[str, str]) -> None:
-    """Give a running session the settings that can still be set."""
+    """Set these settings in a running session.
+
+    Raises:
+        SparkSetupError: a setting differs and can no longer be changed.
+    """
     from pyspark.errors import PySparkException
 
     for name, value in settings.items():

@@ -1,4 +1,4 @@
-"""The error for what Spark lacks on this machine."""
+"""The error for a machine on which Spark cannot run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kafkapy.errors import UserError
 
 
 class SparkSetupError(UserError):
-    """Spark cannot run here as asked; the message has the problem and its remedy."""
+    """Spark cannot run here as asked; the message has the problem and the remedy."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(f"{problem}: {remedy}")

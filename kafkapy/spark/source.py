@@ -1,4 +1,4 @@
-"""A topic as a data frame, by Spark's own Kafka source with settings that suit it.
+"""Reads a topic as a data frame, with suitable settings for Spark's own Kafka source.
 
 Columns: key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,
 timestampType INT, headers ARRAY<STRUCT<key STRING, value BINARY>>.
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 Position = str | int | datetime | Mapping[int, int]
 
-# The connector asks for the beginning and the end of the partition around every poll, so records a poll are
-# records a round trip. Of Kafka's default of 500, 400,000 small records cost the broker three times as much
-# CPU and Spark one and a half to two and a half times (scripts/bench pipeline, loads read-500 and read).
+# The connector asks for the start and the end of the partition at every poll, so larger polls save requests.
+# With Kafka's default of 500, 400,000 small records took the broker three times as much CPU, and Spark 1.5 to
+# 2.5 times as much (scripts/bench pipeline, loads read-500 and read).
 MAX_POLL_RECORDS = 20_000
 
 
@@ -83,7 +83,7 @@ def _position(side: str, topic: str, position: Position) -> dict[str, str]:
         return {f"{side}Offsets": position}
     time = {f"{side}Timestamp": str(_milliseconds(side, position))}
     if side == "starting":
-        # A partition whose records are all older has nothing to read yet, which is not an error.
+        # If all records of a partition are older, there is nothing to read yet; that is no error.
         time["startingOffsetsByTimestampStrategy"] = "latest"
     return time
 

@@ -1,11 +1,11 @@
-"""The audit of an append table: every offset that the pipeline has read, exactly once.
+"""The audit of an append table: it must have each offset that was read exactly once.
 
-What was skipped need not be in the table. It may be there, from a batch that was killed before the reset.
+Skipped offsets may be absent or present: a batch that was killed before the reset may have written them.
 
-Both sides are reduced to offsets and joined in full. Each offset gets one verdict, a kind of `FINDINGS` or
-`NOTES` in `report.py`. Offsets that hold no record (transaction markers, aborted transactions, compacted
-records) are not among the records read, so nothing is missed there. A row there is foreign, unless the topic
-is compacted: then its record was there once.
+Both sides are reduced to offsets and joined with a full join. Each offset gets one verdict, a kind of
+`FINDINGS` or `NOTES` in `report.py`. Offsets without a record (transaction markers, aborted transactions,
+compacted records) are not among the records read, so none is reported as missing. A row at such an offset is
+foreign, unless the topic is compacted: then the offset had a record once.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kafkapy.pipeline.audit.report import FINDINGS, Bounds, Example, Finding
 
 
 def bounds_frame(rows: DataFrame, bounds: Sequence[Bounds]) -> DataFrame:
-    """One row a partition, small enough to be broadcast.
+    """The bounds as a broadcast data frame with one row per partition.
 
-    SQL makes it, so it needs no Python worker.
+    It is built in SQL, so that it needs no Python worker.
     """
     names = "partition, start, committed, planned, log_start, end, skipped"
 
     def skipped(b: Bounds) -> str:
         ranges = ", ".join(f"struct({first}L, {end}L)" for first, end in b.skipped)
-        return f"CAST(array({ranges}) AS ARRAY<STRUCT<first: BIGINT, behind: BIGINT>>)"
+        return f"CAST(array({ranges}) AS ARRAY<STRUCT<first: BIGINT, until: BIGINT>>)"
 
     values = ", ".join(
         f"({b.partition}, {b.start}L, {b.committed}L, {b.planned}L, {b.log_start}L, {b.end}L, {skipped(b)})"
@@ -38,8 +38,8 @@ def bounds_frame(rows: DataFrame, bounds: Sequence[Bounds]) -> DataFrame:
     return f.broadcast(rows.sparkSession.sql(f"SELECT * FROM VALUES {values} AS bounds({names})"))
 
 
-# Whether an offset is among the `skipped` of its partition.
-SKIPPED = "exists(skipped, each -> offset >= each.first AND offset < each.behind)"
+# Whether an offset is in one of the `skipped` ranges of its partition.
+SKIPPED = "exists(skipped, each -> offset >= each.first AND offset < each.until)"
 
 
 def judge_append(
@@ -51,7 +51,7 @@ def judge_append(
     topic: str,
     compacted: bool,
 ) -> DataFrame:
-    """One row for each offset that the table or the topic has, with a verdict.
+    """One row with a verdict for each offset that the table or the topic has.
 
     Its columns are verdict, topic, partition, offset and has_record.
 
@@ -91,9 +91,10 @@ def judge_append(
 
 
 def range_findings(judged: DataFrame, counts: dict[str, int], examples: int) -> tuple[Finding, ...]:
-    """The findings of an append table: consecutive offsets of a partition as one example.
+    """The findings of an append table.
 
-    `judged` has verdict, topic, partition and offset; `counts` says which verdicts it holds, and how many.
+    One example is a range of consecutive offsets of a partition. `judged` has verdict, topic, partition and
+    offset. `counts` is the number of offsets of each verdict.
     """
     kinds = [kind for kind in FINDINGS if counts.get(kind)]
     if not kinds:

@@ -1,14 +1,16 @@
-"""Compares a table with its topic, offset by offset, while the pipeline may go on writing.
+"""Compares a table with its topic, offset by offset, even while the pipeline writes.
 
-    1. the committed batch, from the checkpoint: everything below its end must be in the table
-    2. the table's offsets, kept aside, so that all comparisons see the same rows
-    3. the planned batch: a plan is written before its batch, so nothing in the table may lie beyond it
+It reads, in this order:
+
+    1. the committed batch in the checkpoint: all offsets below its end must be in the table
+    2. the table's offsets, which are persisted, so that all comparisons see the same rows
+    3. the planned batch: a plan is written before its batch, so the table has no offset beyond the plan
     4. the topic's start and end, and its records from the pipeline's first start to the plan
 
-What the table must have are the offsets that the pipeline has read, before resets too (`read_ranges.py`).
-In this order no batch that is written meanwhile can look missing or beyond the end. Records are read by the
-pipeline's own isolation, read_committed. Should retention take records while they are read, the comparison
-is made again from the new start.
+In this order, a batch that is written during the audit cannot look missing or beyond the end. The table must
+have the offsets that the pipeline has read, including those before resets (`read_ranges.py`). Records are
+read with the pipeline's isolation level, read_committed. If retention deletes records while they are read,
+the comparison is repeated from the new start.
 """
 
 from __future__ import annotations
@@ -43,18 +45,18 @@ def audit(
     examples: int = 10,
     deep: bool = False,
 ) -> AuditReport:
-    """The report, with the first `examples` of each finding.
+    """Audits a table and returns the report, with the first `examples` of each finding.
 
-    Raises PipelineError when there is nothing to compare. `definition` may be the path of a table or of a
-    YAML file. Without `spark` a session is made, and stopped at the end. `deep` also compares the content of
-    the rows with what the records hold.
+    `definition` may be the path of a table or of a YAML file. Without `spark`, a session is created, and
+    stopped at the end. `deep` compares the content of rows and records too. Raises PipelineError if there is
+    nothing to compare.
     """
     if isinstance(definition, str):
         definition = PipelineDefinition.load(definition)
     state = State(definition.table.location)
     start = _start(definition, state)
     topics = Topics(definition.bootstrap, definition.kafka_options)
-    topics.partitions(definition.topic)  # fails before Spark starts
+    topics.partitions(definition.topic)  # raises before Spark is started
     if problem := created_anew(definition, state, topics):
         raise problem
     with spark_for(definition, spark) as session, spark_failures(definition):
@@ -85,12 +87,13 @@ def _audit(
 
     incarnation = state.incarnation
     policy = topics.cleanup_policy(definition.topic)
-    former = state.definition  # the policy may have been changed since; the table is as it was written
+    former = state.definition  # the mode of the last run: the topic's policy may have changed since
     mode = definition.mode or (former and former.mode) or definition.mode_for(policy)
     sides = AuditSides(definition, spark, topics, upsert=mode == "upsert", deep=deep)
     batch = checkpoint.committed_batch(state)
     committed = checkpoint.committed_offsets(state) or start
-    # Neither recomputed, which would show a later table, nor in the cache of queries, which others would hit.
+    # Persisted, since a second computation would see a later table; not cached, since other queries would use
+    # it.
     rows = sides.rows().localCheckpoint()
     planned = checkpoint.planned_offsets(state) or committed
     read = with_present({} if incarnation is None else incarnation.read, start, committed)
@@ -127,7 +130,10 @@ def _audit(
 def _bounds(
     topics: Topics, topic: str, read: Ranges, committed: dict[int, int], planned: dict[int, int]
 ) -> tuple[Bounds, ...]:
-    """Of every partition; of one that the topic got since nothing is read yet."""
+    """The bounds of every partition.
+
+    Nothing has been read of a partition that was added later.
+    """
     log_start, end = topics.start_offsets(topic), topics.end_offsets(topic)
     bounds = []
     for partition in sorted(end):
@@ -147,7 +153,7 @@ def _bounds(
 
 
 class _Comparison:
-    """One attempt at comparing: notes and findings."""
+    """One attempt at the comparison, with its notes and findings."""
 
     def __init__(
         self,
@@ -194,7 +200,7 @@ class _Comparison:
         return notes, key_findings(judged, counts, self._examples)
 
     def changes(self) -> tuple[Finding, ...]:
-        """Rows with another content than the record of their offset."""
+        """The rows whose content differs from the record at their offset."""
         from kafkapy.pipeline.audit.append import range_findings
 
         records = self._sides.records(self._bounds, self._earliest())
@@ -207,7 +213,10 @@ class _Comparison:
         return range_findings(changed, _counted(changed)[0], self._examples)
 
     def _earliest(self) -> dict[int, int]:
-        """The lowest offset in the table, by partition: it may have rows of before the known start."""
+        """The lowest offset in the table by partition.
+
+        It may be below the known start.
+        """
         found = self._rows.where("partition IS NOT NULL AND offset >= 0").groupBy("partition").min("offset")
         return dict(found.collect())
 
@@ -219,7 +228,7 @@ class _Comparison:
 
 
 def _counted(judged: DataFrame, flag: str = "false") -> tuple[dict[str, int], int]:
-    """How many offsets or keys have each verdict, and how many in all have `flag`."""
+    """The number of offsets or keys with each verdict, and the number of all that have `flag`."""
     from pyspark.sql import functions as f
 
     found = judged.groupBy("verdict").agg(f.count(f.lit(1)), f.count_if(f.expr(flag))).collect()

@@ -1,10 +1,10 @@
-"""What an audit found, as text for people and as JSON for schedulers.
+"""The report of an audit, as text for people and as JSON for schedulers.
 
-A finding is a kind, how often it occurs, and its first examples. In append tables an example is a range of
-consecutive offsets of one partition; in upsert tables it is one key, with the offset of its row and that of
-the record which should have decided. Everything else that the audit saw (rows whose records have expired,
-compacted away, sent to the dead-letter topic, …) is only counted: the notes. One of them is a loss, though no
-fault of the table: offsets that expired before they were read. A report begins with it.
+A finding has a kind, a count and its first examples. For an append table, an example is a range of
+consecutive offsets of one partition. For an upsert table, it is one key with the offset of its row and the
+offset of the record that should have produced the row. Everything else (rows whose records have expired, were
+compacted away or sent to the dead-letter topic, …) is only counted, as notes. One note is a loss, though the
+table is correct: offsets that expired before they were read. The report begins with it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-# kind: what it means, as the report says it
+# kind -> its explanation in the report
 FINDINGS = {
     "missing": "in the topic, but neither in the table nor among the dead letters",
     "duplicated": "in the table more than once",
     "beyond_end": "in the table, but beyond what the topic holds or the pipeline has read",
-    "foreign": "in the table, but no record of this topic",
+    "foreign": "in the table, but not a record of this topic",
     "stale": "in the table with an older record than the last of the key",
     "undeleted": "in the table, though the last record of the key deletes it",
-    "changed": "in the table with another content than the record's",
+    "changed": "in the table with content that differs from the record's",
 }
 NOTES = {
     "lost": "offsets that expired before the pipeline read them",
@@ -32,7 +32,7 @@ NOTES = {
     "expired": "rows whose records have expired (below the log start offset)",
     "expired_offsets": "offsets that had expired before they could be compared",
     "compacted": "rows whose records were compacted away",
-    "earlier": "rows that are not compared: of such offsets",
+    "earlier": "rows that are not compared: before the start, or skipped by a reset",
     "not_read": "offsets that are not compared: before the pipeline's start, or skipped by a reset",
     "later": "rows or keys of batches that came after the audit began",
     "no_record": "offsets without a record (transaction markers, aborted or compacted away)",
@@ -43,12 +43,11 @@ _MOST_LOST: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where the pipeline and the topic stand in one partition.
+    """The offsets of the pipeline and the topic in one partition.
 
-    `start` is where the pipeline first began. `committed` <= `planned` are offsets of its checkpoint, each
-    the next to be read. Everything from `start` to `committed` must be in the table, except what was
-    `skipped`: ranges [first, end). Nothing from `planned` on may be there. `log_start` and `end` are the
-    topic's.
+    `start` is where the pipeline first began. `committed` <= `planned` are end offsets (exclusive) of batches
+    in its checkpoint. All offsets from `start` to `committed` must be in the table, except the `skipped`
+    ranges [first, end). No offset from `planned` on may be there. `log_start` and `end` are the topic's.
     """
 
     partition: int
@@ -66,25 +65,25 @@ class Bounds:
 
     @property
     def compared(self) -> int:
-        """How many offsets were read and are still in the topic."""
+        """The number of offsets that were read and are still in the topic."""
         return max(self.committed - self.first, 0) - self._skipped_from(self.log_start)
 
     @property
     def expired(self) -> int:
-        """How many were read and are in the topic no more."""
+        """The number of offsets that were read and have expired since."""
         skipped = self._skipped_from(0) - self._skipped_from(self.log_start)
         return max(min(self.log_start, self.committed) - self.start, 0) - skipped
 
     @property
     def lost(self) -> tuple[tuple[int, int], ...]:
-        """What had expired before it was read: skipped by a reset since, or next to be read."""
+        """The ranges that expired before they were read, whether a reset skipped them or not."""
         unread = (*self.skipped, (self.committed, self.log_start))
         below = ((first, min(end, self.log_start)) for first, end in unread)
         return tuple((first, end) for first, end in below if first < end)
 
     @property
     def not_read(self) -> int:
-        """How many the topic still has that were passed over."""
+        """The number of offsets in the topic that were skipped."""
         return max(self.start - self.log_start, 0) + self._skipped_from(self.log_start)
 
     def _skipped_from(self, offset: int) -> int:
@@ -93,9 +92,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Offsets `first` to `last` of a partition.
+    """An example of a finding: the offsets `first` to `last` of a partition.
 
-    For an upsert table it is one key, and `expected` is its last record.
+    For an upsert table it is one key, and `expected` is the offset of its last record.
     """
 
     partition: int | None
@@ -127,7 +126,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """One comparison of a table with its topic; `ok` when nothing was found."""
+    """The report of one audit.
+
+    `ok` is true if there are no findings.
+    """
 
     pipeline: str
     table: str
@@ -143,7 +145,7 @@ class AuditReport:
         return not self.findings
 
     def count(self, kind: str) -> int:
-        """How many of a kind were found, or noted; 0 when none."""
+        """The count of a kind of finding or note."""
         found = {finding.kind: finding.count for finding in self.findings}
         return found.get(kind, self.notes.get(kind, 0))
 
@@ -177,7 +179,7 @@ class AuditReport:
             lines += ["", f"{finding.count:,} {finding.kind.replace('_', ' ')}: {FINDINGS[finding.kind]}"]
             lines += [f"  {example}" for example in finding.examples]
             if (shown := len(finding.examples)) and finding.count > sum(map(_offsets, finding.examples)):
-                lines.append(f"  … the first {shown} only")
+                lines.append(f"  … only the first {shown} are shown")
         lines += ["", self._verdict()]
         return "\n".join(lines)
 
@@ -190,7 +192,7 @@ class AuditReport:
         lines = [f"{lost:,} offsets expired before the pipeline read them, and the table does not have them:"]
         lines += [f"  {each}" for each in ranges[:_MOST_LOST]]
         if len(ranges) > _MOST_LOST:
-            lines.append(f"  … the first {_MOST_LOST} only")
+            lines.append(f"  … only the first {_MOST_LOST} are shown")
         return [*lines, ""]
 
     def _verdict(self) -> str:
@@ -200,7 +202,9 @@ class AuditReport:
             return f"Not clean: {self.summary}{also}."
         but = f", but for {not_read:,} offsets that are not compared" if not_read else ""
         if lost:
-            return f"Not whole: {lost:,} offsets expired unread. For the rest table and topic agree{but}."
+            return (
+                f"Incomplete: {lost:,} offsets expired unread. Apart from these, table and topic agree{but}."
+            )
         return f"Clean: table and topic agree{but}."
 
     @property
@@ -215,7 +219,10 @@ def _offsets(example: Example) -> int:
 
 
 def _columns(rows: list[tuple[object, ...]]) -> list[str]:
-    """The rows with their first column to the left and the others to the right."""
+    """The rows as lines of text.
+
+    The first column is aligned left, the others right.
+    """
     if not rows:
         return []
     widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]

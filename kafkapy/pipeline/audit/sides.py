@@ -1,14 +1,14 @@
-"""What an audit compares: rows, records and dead letters, as data frames of offsets.
+"""The sides of an audit as data frames: the table's rows, the topic's records.
 
-The rows are the table's. The records and the dead letters are the topic's. The columns are:
+They have these columns:
 
     rows          topic, partition, offset; for upsert tables key (of the record) and identity
     records       partition, offset; for upsert tables key, identity, deleted and unparsed
     dead letters  partition, offset
 
 `identity` is what the pipeline matches rows by: the record key, or a struct of columns of the value. A deep
-audit adds `digest`, a hash of the content, to rows and records. It reads the values as the pipeline would
-read them now, so older rows may rightly differ after a change of the schema.
+audit adds `digest`, a hash of the content, to rows and records. It parses values with the present schema, so
+older rows may differ after a change of the schema without being wrong.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class AuditSides:
     def rows(self) -> DataFrame:
         table = open_table(self._spark, self._definition.table, partition_by=self._definition.partition_by)
         if not table.exists():
-            # The first good record makes the table; as many columns of the same types, and no rows.
+            # The first valid record creates the table. Until then: the same columns and types, and no rows.
             return self.records((), {}).limit(0).withColumn("topic", f.lit(None).cast("string"))
         content = table.read()
         columns = [f.col(f"_{name}").alias(name) for name in ("topic", "partition", "offset")]
@@ -68,9 +68,9 @@ class AuditSides:
         return content.select(*columns)
 
     def records(self, bounds: Sequence[Bounds], earliest: Mapping[int, int]) -> DataFrame:
-        """The records from the first that can be compared up to the planned end.
+        """The records from the first that can be compared to the end of the planned batch.
 
-        They begin at `earliest` where that is less. For upserts they go up to the topic's end.
+        They begin at `earliest` if that is lower. For upserts they extend to the end of the topic.
         """
         first = {
             b.partition: max(b.log_start, min(b.start, earliest.get(b.partition, b.start))) for b in bounds
@@ -98,7 +98,10 @@ class AuditSides:
         return records.select(*columns)
 
     def dead_letters(self) -> DataFrame:
-        """Those of this pipeline; another one with the same topic may read other values as good."""
+        """The dead letters of this pipeline.
+
+        Other pipelines of the topic may parse other values.
+        """
         definition, state = self._definition, State(self._definition.table.location)
         places, incarnation = set(state.dead_letter_places), state.begin()
         if definition.dead_letter is not None:
@@ -111,7 +114,7 @@ class AuditSides:
         return found.distinct()
 
     def _dead_letters_in(self, topic: str, names: Sequence[str], incarnation: Incarnation) -> DataFrame:
-        """Told by the same headers as in `dead_letters/reader.py`."""
+        """The pipeline's dead letters in a topic, found by headers as in `dead_letters/reader.py`."""
         place = r"^(.+)-(\d+)-(\d+)$"
         source, table_id, topic_id = _header(SOURCE), _header(TABLE_ID), _header(TOPIC_ID)
         own = f.when(table_id.isNull(), _header(PIPELINE).isin(*names)).otherwise(
@@ -148,7 +151,7 @@ class AuditSides:
     def _parsed(self, records: DataFrame) -> DataFrame:
         state = State(self._definition.table.location)
         if self._definition.format.kind == "json" and self._definition.format.schema is None:
-            # The format itself would look for further columns, and write them to the state.
+            # The format itself would infer more columns and store them in the state.
             return parse_json(records, state.schema or struct_of([]), None)
         return open_format(self._definition, state).parse(records)
 
@@ -163,7 +166,10 @@ def _header(name: str) -> Column:
 
 
 def _digest(key: str, timestamp: str, parsed: Sequence[str], column: str) -> Column:
-    """Of the JSON, which leaves out nulls: a column that was added later changes nothing."""
+    """The hash of a row as JSON.
+
+    JSON omits nulls, so a column that was added later changes nothing.
+    """
     content = [f.col(key).alias("_key"), f.col(timestamp).alias("_timestamp")]
     content += [f.col(column.format(f"`{name}`")).alias(name) for name in sorted(parsed)]
     return f.md5(f.to_json(f.struct(*content))).alias("digest")

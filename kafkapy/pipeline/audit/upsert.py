@@ -1,17 +1,17 @@
-"""The audit of an upsert table: one row a key, made from the last record of that key.
+"""The audit of an upsert table: it must have one row per key, from the key's last record.
 
-The last record of a key is found per partition: only within one does the order of records mean anything. A
-key whose records lie in several partitions (its topic was given more of them) may rightly show any of their
-last records, or none if one of them deletes it.
+The last record of a key is determined per partition, since records are ordered only within one. If a key has
+records in several partitions (partitions were added to the topic), the row may come from the last record of
+any of them, or be absent if one of them deletes it.
 
 A key is what the pipeline matches rows by: the record key, or columns of the value (`identity`). A tombstone
-names no columns: it deletes the rows that came from records with its record key.
+has no columns: it deletes the rows that came from records with its record key.
 
-Records that were skipped decide nothing, but one of them may be why another was compacted away.
+Skipped records decide nothing, but one of them may be the reason why another was compacted away.
 
-Keys that have records of batches after the committed one are not judged, so that an audit may run beside the
-pipeline. That a row's record is not in the topic any more is fine where it has expired, or where the topic is
-compacted and has a later record with that record key: compaction keeps the last, unless it is a tombstone.
+An audit may run while the pipeline runs, so keys with records after the committed batch are not judged. A row
+whose record is no longer in the topic is correct if the record has expired, or if the topic is compacted and
+has a later record with that record key: compaction keeps the last record, unless it is a tombstone.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def judge_upsert(
     topic: str,
     compacted: bool,
 ) -> DataFrame:
-    """One row for each key that the table or the topic has, with a verdict.
+    """One row with a verdict for each key that the table or the topic has.
 
     Its columns are verdict, topic, partition, offset, key and expected.
 
-    `rows` has topic, partition, offset, key (of the record) and identity of every row of the table;
-    `records` partition, offset, key, identity, deleted and `unparsed` of the topic's records from the first
-    that can be compared up to its end: a record that is still to be read may be why another was compacted
-    away. Only values that parse need an identity. `dead_letters` has partition and offset.
+    `rows` has topic, partition, offset, key (of the record) and identity of every row of the table; `records`
+    has partition, offset, key, identity, deleted and unparsed of the topic's records, from the first that can
+    be compared to the end of the topic: a record that is not read yet may be the reason why another was
+    compacted away. Only values that parse need an identity. `dead_letters` has partition and offset.
     """
     limits = bounds_frame(rows, bounds)
     records = (
@@ -94,7 +94,7 @@ def judge_upsert(
         WHEN tombstones[partition] > offset THEN 'undeleted'
         WHEN offset < log_start THEN 'expired'
         WHEN offset < start OR {SKIPPED} THEN 'earlier'
-        WHEN {compacted} AND (newest[partition] > offset OR exists(skipped, each -> each.behind > offset))
+        WHEN {compacted} AND (newest[partition] > offset OR exists(skipped, each -> each.until > offset))
             THEN 'compacted'
         WHEN {compacted} AND lasts IS NULL THEN 'undeleted'
         ELSE 'foreign'
@@ -112,10 +112,10 @@ def judge_upsert(
 
 
 def _by_key(records: DataFrame) -> DataFrame:
-    """(key, tombstones, tombstone_later, newest), one row a record key.
+    """(key, tombstones, tombstone_later, newest), one row per record key.
 
-    `tombstones` has the offset of the last committed one by partition, `newest` that of the last record of
-    any sort, read or not.
+    `tombstones` maps each partition to the offset of its last committed tombstone, `newest` to that of its
+    last record of any kind, read or not.
     """
     tombstone = "deleted AND NOT dead_letter AND read"
     return (
@@ -138,9 +138,10 @@ def _by_key(records: DataFrame) -> DataFrame:
 
 
 def _last_values(values: DataFrame, by_key: DataFrame) -> DataFrame:
-    """(identity, lasts, later), one row a key: its last committed values, one a partition.
+    """(identity, lasts, later), one row per key: its last committed value in each partition.
 
-    `dead`: a later tombstone of the same partition deletes it; `elsewhere`: one of another partition may.
+    `dead` means that a later tombstone of the same partition deletes it, `elsewhere` that a tombstone of
+    another partition may delete it.
     """
     dead = "coalesce(tombstones[partition] > offset, false)"
     elsewhere = "coalesce(size(map_filter(tombstones, (p, o) -> p <> partition)) > 0, false)"
@@ -164,7 +165,10 @@ def _last_values(values: DataFrame, by_key: DataFrame) -> DataFrame:
 
 
 def key_findings(judged: DataFrame, counts: dict[str, int], examples: int) -> tuple[Finding, ...]:
-    """The findings of an upsert table: one key an example."""
+    """The findings of an upsert table.
+
+    One example is one key.
+    """
     findings = []
     for kind in FINDINGS:
         if counts.get(kind):
@@ -181,9 +185,9 @@ def _example(row: Any) -> Example:
 
 
 def shown_key(key: Any) -> str:
-    """A record key as text, or in hexadecimal where it is not text.
+    """A record key as text, or in hexadecimal if it is not UTF-8.
 
-    Key columns are shown as `id=7, region='eu'`.
+    Key columns as `id=7, region='eu'`.
     """
     if key is None:
         return "null"

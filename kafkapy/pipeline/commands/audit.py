@@ -23,7 +23,7 @@ CLEAN, FOUND, IMPOSSIBLE = 0, 1, 2
     type=click.IntRange(0),
     default=10,
     show_default=True,
-    help="Name at most N records of each finding.",
+    help="Show at most N examples of each finding.",
 )
 @click.option("--deep", is_flag=True, help="Compare contents too, not only offsets and keys.")
 @click.option("--master", metavar="URL", help="Where Spark runs; default: the pipeline's.")
@@ -32,9 +32,9 @@ def audit(
 ) -> int:
     """Compare the table of PIPELINE, a YAML file or a table, with its topic, offset by offset.
 
-    Says which records are missing, duplicated, stale or foreign, up to the last committed batch; the pipeline
-    may go on meanwhile. Offsets that expired before they were read are said first; they change no status.
-    Exit status: 0 clean, 1 something found, 2 no audit possible.
+    Reports which records are missing, duplicated, stale or foreign, up to the last committed batch. The
+    pipeline may run meanwhile. Offsets that expired before they were read are reported first; they do not
+    change the exit status. Exit status: 0 clean, 1 findings, 2 audit not possible.
     """
     from kafkapy.pipeline.audit.audit import audit as compare
     from kafkapy.spark.cli import notes

@@ -1,4 +1,4 @@
-"""`kafkapy pipeline`: one module a command, imported when the command is asked for."""
+"""`kafkapy pipeline`: one module per command, imported when the command is used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 
-# name: its line in the help; the command of that name is in NAME.py
+# name -> its line in the help; NAME.py contains the command
 _COMMANDS = {
     "audit": "Compare a table with its topic, offset by offset.",
     "create": "Write the YAML file of a pipeline.",
@@ -17,7 +17,7 @@ _COMMANDS = {
     "export": "Write a topic's segment files as Parquet, without Spark.",
     "maintain": "Compact a table's small files and clean up.",
     "replay": "Write a table's rows back into a topic.",
-    "reset": "Go back, or ahead, to other offsets.",
+    "reset": "Continue at other offsets, earlier or later.",
     "run": "Write a topic into its table.",
     "status": "Show lag, speed and dead letters.",
 }
@@ -45,7 +45,7 @@ class _Commands(click.Group):
             ) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Without importing them."""
+        """Lists the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
@@ -54,5 +54,5 @@ class _Commands(click.Group):
 def pipeline() -> None:
     """Turn topics into tables on Spark, exactly once, and back.
 
-    A PIPELINE is the YAML file that `create` writes, or the table that it has written.
+    PIPELINE is the YAML file that `create` writes, or the table that the pipeline has written.
     """

@@ -17,16 +17,22 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 @click.argument("topic")
 @click.option("--to", "table", metavar="FORMAT:PATH", required=True, help="delta:, iceberg: or parquet:PATH.")
 @click.option("--format", "kind", type=click.Choice(FORMAT_KINDS), default="raw", show_default=True)
-@click.option("--schema", metavar="FILE", help="Of JSON (else inferred), Avro, or a Protobuf descriptor set.")
+@click.option(
+    "--schema",
+    metavar="FILE",
+    help="Schema of JSON (default: inferred) or Avro, or a Protobuf descriptor set.",
+)
 @click.option("--message", metavar="NAME", help="The Protobuf message in the descriptor set.")
-@click.option("--registry", metavar="URL", help="The schema registry, of Avro values with a schema id.")
+@click.option("--registry", metavar="URL", help="The schema registry, for Avro values with a schema id.")
 @click.option("--mode", type=click.Choice(MODES), help="Default: upsert if the topic is compacted.")
-@click.option("--key", metavar="COLUMN", multiple=True, help="Upsert by it; default: the record key.")
+@click.option(
+    "--key", metavar="COLUMN", multiple=True, help="Key column of upserts; default: the record key."
+)
 @click.option(
     "--partition-by",
     metavar="EXPR",
     multiple=True,
-    help="country, say, or 'day(timestamp)': the record's time.",
+    help="A column, or a transform such as 'day(timestamp)', the record's time.",
 )
 @click.option(
     "--from",
@@ -37,7 +43,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     help="Where the first run begins; TIME is ISO or milliseconds.",
 )
 @click.option(
-    "--dead-letter", metavar="TOPIC", help="Where records go that do not parse; default: stop there."
+    "--dead-letter", metavar="TOPIC", help="Where to send records that do not parse; default: stop."
 )
 @click.option("--every", metavar="TIME", help="How often to write a batch, for example 30s.")
 @click.option("--group", metavar="NAME", help="Publish the position as this consumer group, for lag tools.")
@@ -49,12 +55,12 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     show_default=True,
     show_envvar=True,
 )
-@click.option("--name", metavar="NAME", help="Of the pipeline and its file; default: the topic.")
-@click.option("--file", type=click.Path(path_type=Path), help="Write there instead of NAME.yaml.")
+@click.option("--name", metavar="NAME", help="Name of the pipeline and its file; default: the topic.")
+@click.option("--file", type=click.Path(path_type=Path), help="Write FILE instead of NAME.yaml.")
 def create(topic: str, kind: str, file: Path | None, name: str | None, **given: Any) -> None:
     """Write the YAML file of a pipeline from TOPIC to a table.
 
-    Checks the broker, the topic, the schema and the mode first. Existing files are left alone.
+    Checks the broker, the topic, the schema and the mode first. Never overwrites a file.
     """
     schema = {key: value for key in ("schema", "message", "registry") if (value := given.pop(key))}
     values = {"topic": topic, "name": name or topic, "format": {"kind": kind, **schema}, **given}
@@ -63,7 +69,7 @@ def create(topic: str, kind: str, file: Path | None, name: str | None, **given: 
     asked = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
     if file.exists():
         raise PipelineError(f"{file} exists already; remove it, or name another with --file")
-    # Relative paths are relative to the file: written as they are given only if that is the same.
+    # Paths in the file are relative to the file: they are stored as given only if that means the same.
     definition = PipelineDefinition.from_mapping(asked, source="create", folder=Path.cwd())
     click.echo(f"{definition.topic} {_check(definition)} -> {definition.table}")
     written = definition if elsewhere else PipelineDefinition.from_mapping(asked)
@@ -78,7 +84,10 @@ def create(topic: str, kind: str, file: Path | None, name: str | None, **given: 
 
 
 def _check(definition: PipelineDefinition) -> str:
-    """What can be known without Spark, in words; else a PipelineError."""
+    """Checks what can be checked without Spark, and describes the topic.
+
+    Raises PipelineError.
+    """
     from kafkapy.pipeline.formats import open_format
     from kafkapy.pipeline.state import State
     from kafkapy.pipeline.tables import check_location

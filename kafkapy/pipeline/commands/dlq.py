@@ -18,7 +18,7 @@ _MOST_SHOWN: Final = 2_000  # characters, or bytes, of one value
 
 
 _former = click.option(
-    "--former", is_flag=True, help="Those of a former topic of that name, deleted and created anew since."
+    "--former", is_flag=True, help="Dead letters of a former topic with this name, which was recreated since."
 )
 
 
@@ -26,7 +26,7 @@ _former = click.option(
 def dlq() -> None:
     """List, show and replay dead letters: the records that could not become rows.
 
-    A PIPELINE is its YAML file, or its table.
+    PIPELINE is a YAML file or a table.
     """
 
 
@@ -98,11 +98,16 @@ def list_(pipeline: str, former: bool, as_json: bool) -> None:
 
 @dlq.command()
 @click.argument("pipeline", metavar="PIPELINE")
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), default=10, help="The last N (10).")
-@click.option("--source", metavar="TOPIC-PARTITION-OFFSET", help="Only the one of this record.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(min=1), default=10, help="Show the last N; default: 10."
+)
+@click.option("--source", metavar="TOPIC-PARTITION-OFFSET", help="Show only that of this record.")
 @_former
 def show(pipeline: str, limit: int, source: str | None, former: bool) -> None:
-    """Print dead letters: what is wrong, key, value and headers; in hex what is not text."""
+    """Print dead letters: error, key, value and headers.
+
+    Bytes that are not text are shown in hex.
+    """
     from kafkapy.pipeline.dead_letters.reader import Source, dead_letters
     from kafkapy.pipeline.dead_letters.replay import replayed_sources
     from kafkapy.pipeline.topics import Topics
@@ -123,20 +128,20 @@ def show(pipeline: str, limit: int, source: str | None, former: bool) -> None:
 
 @dlq.command()
 @click.argument("pipeline", metavar="PIPELINE")
-@click.option("--to", metavar="TOPIC", help="Another topic than the one that they come from.")
-@click.option("--where-error", metavar="TEXT", help="Only those whose error contains the text.")
+@click.option("--to", metavar="TOPIC", help="Send them to TOPIC instead of the topic they come from.")
+@click.option("--where-error", metavar="TEXT", help="Only those whose error contains TEXT.")
 @_former
 def replay(pipeline: str, to: str | None, where_error: str | None, former: bool) -> None:
     """Send dead letters back into their topic, for the pipeline to read them again.
 
-    Each is sent once: those that were replayed before are left out. All readers of the topic get them; in
-    a table that is upserted into, a replayed record counts as the newest of its key.
+    Each is sent once: those that were replayed before are skipped. All readers of the topic get them. In an
+    upsert table, a replayed record counts as the newest of its key.
     """
     from kafkapy.pipeline.dead_letters.replay import replay_dead_letters
 
     definition = PipelineDefinition.load(pipeline)
     result = replay_dead_letters(definition, to=to, where_error=where_error, former=former)
-    before = f"; {result.before:,} had been before" if result.before else ""
+    before = f"; {result.before:,} had been replayed before" if result.before else ""
     click.echo(f"{definition.name}: {result.replayed:,} dead letters replayed into {result.topic}{before}")
 
 
@@ -158,7 +163,7 @@ def _lines(letter: DeadLetter, replayed: set[Source]) -> list[str]:
 
 
 def _readable(content: bytes | None) -> str:
-    """Text as it is, if it is text; else hex."""
+    """The content as text, or in hex if it is not UTF-8."""
     if content is None:
         return "null"
     try:

@@ -23,8 +23,8 @@ _POSITION = "earliest|latest|TIME|OFFSETS"
 
 @click.command()
 @click.argument("topic")
-@click.option("--data-dir", metavar="DIR", required=True, help="The broker's; several as in log.dirs.")
-@click.option("--to", "target", metavar="parquet:PATH", required=True, help="A folder, to be made.")
+@click.option("--data-dir", metavar="DIR", required=True, help="Data directory; several as in log.dirs.")
+@click.option("--to", "target", metavar="parquet:PATH", required=True, help="A new folder.")
 @click.option("--partitions", metavar="LIST", help="For example 0,2,5-7; default: all.")
 @click.option(
     "--start",
@@ -32,7 +32,7 @@ _POSITION = "earliest|latest|TIME|OFFSETS"
     default="earliest",
     help='OFFSETS: \'{"0": 12, "1": -2}\', with every partition; -2 is earliest, -1 latest.',
 )
-@click.option("--end", metavar=_POSITION, default="latest", help="Up to there, exclusive.")
+@click.option("--end", metavar=_POSITION, default="latest", help="Where to end, exclusive.")
 @click.option(
     "--isolation",
     type=click.Choice(("read_committed", "read_uncommitted")),
@@ -42,9 +42,10 @@ _POSITION = "earliest|latest|TIME|OFFSETS"
 def export(
     topic: str, data_dir: str, target: str, partitions: str | None, start: str, end: str, isolation: str
 ) -> None:
-    """Write TOPIC from the segment files of a data directory, whose broker may be down or up.
+    """Write TOPIC from the segment files of a data directory as Parquet.
 
-    TIME is ISO or milliseconds: from, or up to, the first record that is at least as new.
+    The broker may run or not. TIME is ISO or epoch milliseconds. It stands for the first record with that
+    timestamp or a later one.
     """
     from kafkapy.pipeline.log_source.read_options import EARLIEST, LATEST, ReadOptions
 
@@ -64,7 +65,7 @@ def export(
 def _path(target: str) -> Path:
     kind, separator, path = target.partition(":")
     if kind != "parquet" or not separator or not path:
-        raise PipelineError(f"--to {target}: an export writes Parquet, say parquet:PATH")
+        raise PipelineError(f"--to {target}: an export writes Parquet; write parquet:PATH")
     return Path(path)
 
 
@@ -75,7 +76,7 @@ def _numbers(text: str) -> frozenset[int]:
             first, _, last = part.partition("-")
             numbers |= set(range(int(first), int(last or first) + 1))
     except ValueError:
-        raise PipelineError(f"--partitions {text}: give numbers, such as 0,2,5-7") from None
+        raise PipelineError(f"--partitions {text}: expected numbers, such as 0,2,5-7") from None
     return frozenset(numbers)
 
 
@@ -95,7 +96,7 @@ def _bound(option: str, topic: str, text: str, default: int) -> Bound:
 
 
 def _export(options: ReadOptions, target: Path) -> ExportResult:
-    """With a bar, where somebody sees it."""
+    """Runs the export, with a progress bar in a terminal."""
     from kafkapy.pipeline.log_source.export import Progress
     from kafkapy.pipeline.log_source.export import export as write
     from kafkapy.process.progress_bar import ProgressBar, Unit
@@ -107,7 +108,7 @@ def _export(options: ReadOptions, target: Path) -> ExportResult:
             bar.expect(nbytes)
 
         def read(self, nbytes: int, rows: int) -> None:
-            # From several threads: the sum of rows may lag by a batch for a moment.
+            # Several threads call it: the sum of rows may lag by a batch for a moment.
             self.rows += rows
             bar.advance(nbytes)
             bar.tell(f"{self.rows:,} rows")

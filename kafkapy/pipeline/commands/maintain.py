@@ -21,12 +21,12 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     help="How long versions of the table stay readable, for example 12h.",
 )
 def maintain(pipeline: str, retain: str) -> None:
-    """Merge the small files of PIPELINE's table and delete what nothing needs.
+    """Merge the small files of PIPELINE's table and delete obsolete files.
 
     PIPELINE is a YAML file or a table.
 
     Delta: OPTIMIZE and VACUUM. Iceberg: rewrite_data_files, expire_snapshots and remove_orphan_files.
-    Parquet: only what killed runs left. The pipeline must not run meanwhile.
+    Parquet: deletes only files that killed runs left. The pipeline must not run meanwhile.
     """
     from kafkapy.pipeline.maintain import maintain as carry_out
     from kafkapy.spark.cli import notes

@@ -14,15 +14,15 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     "--to",
     metavar="earliest|latest|available|TIME|OFFSETS",
     required=True,
-    help="available: where it stands, or at the start of what is left. OFFSETS: '{\"0\": 12}'; other "
-    "partitions stay where they are.",
+    help="available: the present position, or the topic's start where that has expired. "
+    "OFFSETS: '{\"0\": 12}'; other partitions keep their positions.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--dry-run", is_flag=True, help="Only show what would happen.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 def reset(pipeline: str, to: str, dry_run: bool, yes: bool) -> None:
-    """Let PIPELINE, a YAML file or a table, go on at other offsets.
+    """Let PIPELINE, a YAML file or a table, continue at other offsets.
 
-    Rows at or after them are deleted from a table that is appended to, so that no record is there twice.
+    Rows at or after these offsets are deleted from an append table, so that no record is duplicated.
     """
     from kafkapy.pipeline.reset import plan_reset
     from kafkapy.pipeline.reset import reset as carry_out
@@ -46,4 +46,4 @@ def reset(pipeline: str, to: str, dry_run: bool, yes: bool) -> None:
             raise PipelineError("nothing was changed; --yes does it without asking")
     with notes("kafkapy.spark", "kafkapy.pipeline"):
         carry_out(plan)
-    click.echo(f"{definition.name} goes on there: kafkapy pipeline run {pipeline}")
+    click.echo(f"To continue at these offsets: kafkapy pipeline run {pipeline}")

@@ -13,8 +13,8 @@ from kafkapy.pipeline.definition import PipelineDefinition
 
 @click.command()
 @click.argument("pipeline", metavar="PIPELINE")
-@click.option("--once", is_flag=True, help="End when all that the topic has now is in the table.")
-@click.option("--every", metavar="TIME", help="Write a batch that often, for example 30s.")
+@click.option("--once", is_flag=True, help="End when the table has all records that the topic has now.")
+@click.option("--every", metavar="TIME", help="How often to write a batch, for example 30s.")
 @click.option("--master", metavar="URL", help="Spark's master, for example spark://host:7077.")
 @click.option(
     "--max-rows-per-batch",
@@ -23,14 +23,14 @@ from kafkapy.pipeline.definition import PipelineDefinition
     type=click.IntRange(min=1),
     help="The most records of one batch.",
 )
-@click.option("--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("--quiet", is_flag=True, help="Show only errors.")
 def run(
     pipeline: str, once: bool, every: str | None, master: str | None, rows: int | None, quiet: bool
 ) -> None:
     """Write the topic of PIPELINE, a YAML file or a table, into its table.
 
-    It goes on where it stopped, or begins at the start that the definition names. SIGINT and SIGTERM end it
-    after the batch that is being written; a second one ends it at once. Killed, it continues the next time.
+    It continues where it stopped; the first run begins at the definition's start. SIGINT and SIGTERM end it
+    after the present batch; a second signal ends it at once. A killed run continues at the next start.
     """
     from kafkapy.pipeline.run.progress import Progress, Shown
     from kafkapy.pipeline.run.run import run as carry_out

@@ -25,6 +25,6 @@ def status(pipeline: str, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    # A pipe has no width: 80, rich thinks, and would break lines there.
+    # A pipe has no width: rich would assume 80 and break lines.
     wide = None if sys.stdout.isatty() else 500
     Console(highlight=False, soft_wrap=True, width=wide).print(found.to_text())

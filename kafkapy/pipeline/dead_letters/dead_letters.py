@@ -2,24 +2,23 @@
 
 A dead letter has the record's own key, value and headers, byte for byte, and further headers:
 
-    kafkapy.error          why: completes "the record ..."
+    kafkapy.error          the error; it completes "the record ..."
     kafkapy.source         TOPIC-PARTITION-OFFSET of the record
     kafkapy.timestamp      its timestamp, in milliseconds since 1970
     kafkapy.pipeline       the pipeline's name
-    kafkapy.table-id       whose it is: several pipelines, even of one name, may share a dead-letter topic
-    kafkapy.topic-id       which topic of that name the source is in: one created anew has other records
-                           there; left out where brokers have no such ids
-    kafkapy.schema-id      the id of the writer's schema, where the value carries one
-    kafkapy.replayed-from  the source of the dead letter that was replayed as this record, if it was
+    kafkapy.table-id       the pipeline's table: several pipelines, even with one name, may share a topic
+    kafkapy.topic-id       the source topic's id: a recreated topic has other records at the same offsets;
+                           absent if the broker has no topic ids
+    kafkapy.schema-id      the id of the writer's schema, if the value carries one
+    kafkapy.replayed-from  the source of the dead letter, if this record was replayed from one
 
-They are written before the rows of their batch are committed, at least once: a batch that is run again
-writes its dead letters again, and readers drop those whose source they have seen, topic id included. A letter
-without table id or topic id was written before there were such headers, and counts as one of the pipeline
-that bears its name. Headers of the record that begin with `kafkapy.` come from an earlier life as a dead
-letter and are not carried on.
+Dead letters are written before the rows of their batch are committed, at least once. A batch that is run
+again writes its dead letters again, and readers drop those whose source (with its topic id) they have seen. A
+letter without table id or topic id is from a time before these headers; the pipeline's name identifies its
+pipeline. Headers of the record that begin with `kafkapy.` belong to an earlier dead letter and are dropped.
 
-The topic is made when it is missing: one partition, nothing expires, and records may be larger than in the
-source topic by the headers' size.
+A missing topic is created with one partition and without retention. It accepts records that are larger than
+those of the source topic by the size of the headers.
 """
 
 from __future__ import annotations
@@ -46,12 +45,13 @@ REPLAYED_FROM: Final = "kafkapy.replayed-from"
 
 _LONGEST_ERROR: Final = 1_000
 _ROOM_FOR_HEADERS: Final = 65_536
-# What a broker takes in one request (socket.request.max.bytes); the topic's max.message.bytes decides.
+# The broker's limit for one request (socket.request.max.bytes), so that the topic's max.message.bytes
+# decides.
 _LARGEST_REQUEST: Final = 104_857_600
 
 
 def write_dead_letters(bad: DataFrame, definition: PipelineDefinition, incarnation: Incarnation) -> None:
-    """Writes records of which `Format.parse` has told an `_error` to the dead-letter topic."""
+    """Writes the records that have an `_error` of `Format.parse` to the dead-letter topic."""
     topic = definition.dead_letter
     assert topic is not None
     make_topic(Topics(definition.bootstrap, definition.kafka_options), definition)
@@ -59,7 +59,7 @@ def write_dead_letters(bad: DataFrame, definition: PipelineDefinition, incarnati
         **{f"kafka.{name}": value for name, value in definition.kafka_options.items()},
         "kafka.bootstrap.servers": definition.bootstrap,
         "kafka.acks": "all",
-        # The limit of a topic counts compressed bytes: what came in compressed must go out compressed.
+        # A topic's limit counts compressed bytes: a record that was produced compressed must stay compressed.
         "kafka.compression.type": "zstd",
         "kafka.max.request.size": str(_LARGEST_REQUEST),
         "kafka.buffer.memory": str(_LARGEST_REQUEST + (32 << 20)),
@@ -77,7 +77,7 @@ def write_dead_letters(bad: DataFrame, definition: PipelineDefinition, incarnati
 
 
 def make_topic(topics: Topics, definition: PipelineDefinition) -> None:
-    """The dead-letter topic, unless it is there."""
+    """Creates the dead-letter topic if it is missing."""
     assert definition.dead_letter is not None
     if topics.exists(definition.dead_letter):
         return

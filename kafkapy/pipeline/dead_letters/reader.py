@@ -1,7 +1,7 @@
-"""Dead letters as they are read back: those of one pipeline, each once. Without Spark.
+"""Reads the dead letters of one pipeline, each once.
 
-Those of a former topic, which was deleted and created anew, are told apart: the same places in the present
-one are those of other records.
+It does not need Spark. Dead letters of a former topic, which was deleted and recreated, are kept apart: the
+present topic has other records at the same offsets.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ from kafkapy.pipeline.state import Incarnation, State
 from kafkapy.pipeline.topics import Topics
 
 _SOURCE: Final = re.compile(r"(.+)-(\d+)-(\d+)")
-# The value that a record had, after the column that it does not fit: the same error in all of them.
+# Matches the record's value after the column that it does not fit. Without it, the errors are the same.
 _VALUE: Final = re.compile(r"(does not match the schema: .*? is not .*?) but .*", re.DOTALL)
 
 Headers = list[tuple[str, bytes | None]]
 
 
 class Source(NamedTuple):
-    """Where a record was that became a dead letter; `topic_id` if it is known."""
+    """The place of a record that became a dead letter.
+
+    `topic_id` is None if it is not known.
+    """
 
     topic: str
     partition: int
@@ -54,23 +57,23 @@ class Source(NamedTuple):
 
     @classmethod
     def told(cls, headers: Mapping[str, str]) -> Source | None:
-        """By the headers of a dead letter, or of a record that was replayed from one."""
+        """The source in the headers of a dead letter, or of a record that was replayed from one."""
         place = cls.parse(headers.get(SOURCE, ""))
         return None if place is None else place._replace(topic_id=headers.get(TOPIC_ID))
 
     @property
     def headers(self) -> Headers:
-        """What `told` reads."""
+        """The headers that `told` reads."""
         own: Headers = [(SOURCE, str(self).encode())]
         return own if self.topic_id is None else [*own, (TOPIC_ID, self.topic_id.encode())]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetter:
-    """A record of the topic of dead letters.
+    """A record of the dead-letter topic.
 
-    `timestamp` is the record's own. `written` is when it became a dead letter. Both are milliseconds since
-    1970. `former`: it is of a topic that was deleted and created anew since.
+    `timestamp` is that of the source record, `written` that of the dead letter, in milliseconds since 1970.
+    `former` means that the source topic was deleted and recreated since.
     """
 
     source: Source
@@ -86,7 +89,7 @@ class DeadLetter:
 
     @property
     def kind(self) -> str:
-        """The error without the value that this record had."""
+        """The error without the record's value."""
         match = _VALUE.fullmatch(self.error)
         return match[1] if match else self.error
 
@@ -94,8 +97,7 @@ class DeadLetter:
 def dead_letter_topic(definition: PipelineDefinition) -> str:
     if definition.dead_letter is None:
         raise PipelineError(
-            f"{definition.name} has no topic for dead letters; name one in dead_letter: "
-            f"{definition.topic}.dlq"
+            f"{definition.name} has no dead-letter topic; name one in dead_letter: {definition.topic}.dlq"
         )
     return definition.dead_letter
 
@@ -103,9 +105,12 @@ def dead_letter_topic(definition: PipelineDefinition) -> str:
 def dead_letters(
     definition: PipelineDefinition, topics: Topics, repeats: Counter[Source] | None = None
 ) -> Iterator[DeadLetter]:
-    """The pipeline's dead letters in the order of writing; none when there is no topic yet.
+    """The pipeline's dead letters in the order of writing.
 
-    A batch that was run again has written them again: the first counts, the others are counted in `repeats`.
+    Empty if the topic does not exist yet.
+
+    A batch that was run again has written its dead letters again. Only the first of each is returned; the
+    others are counted in `repeats`.
     """
     topic = dead_letter_topic(definition)
     if not topics.exists(topic):
@@ -125,7 +130,7 @@ def dead_letters(
 
 
 def _letter(message: Any, pipeline: str, incarnation: Incarnation) -> DeadLetter | None:
-    """None for records that this pipeline has not written."""
+    """Parses a record of the topic; None if another pipeline has written it."""
     headers: Headers = message.headers() or []
     told = texts(headers)
     source = Source.told(told)

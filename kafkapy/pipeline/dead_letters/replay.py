@@ -1,18 +1,18 @@
-"""Dead letters back into a topic, each once, however often it is asked for.
+"""Replays dead letters into a topic, each once, however often the command is repeated.
 
-A replayed record has the key, value, timestamp and headers that the record had, and `kafkapy.source` (and
-`kafkapy.topic-id`, if that is known) with the place of the record that failed: should it fail again, its
-dead letter names that place as `kafkapy.replayed-from`. Into the topic it came from it goes to the partition
-it came from. Records of a former topic of that name are replayed only where that is asked for.
+A replayed record has the key, value, timestamp and headers of the source record. Its header `kafkapy.source`
+(and `kafkapy.topic-id`, if known) names the place of the record that failed. If it fails again, its dead
+letter names that place as `kafkapy.replayed-from`. A record replayed into its own topic goes to its own
+partition. Records of a former topic with the same name are replayed only on request.
 
-What was replayed is kept in the state's dlq.json, by the topic replayed into and by the source's offsets, so
-that repeats of a dead letter count as the same one; sources whose topic's id is known by that too:
+The state's dlq.json lists what was replayed, by target topic, then by source partition (with the source's
+topic id if known) and offsets. Duplicates of a dead letter thus count as one:
 
     {"orders": {"done": {"orders-0@TOPIC_ID": [[3, 3], [7, 9]]}, "since": {"0": 120} | null}}
 
-`since` stands there while records are sent: the ends of the topic before the first of them. A replay that
-was killed or failed leaves it, and the next one looks from there on for the sources that have arrived; only
-then does it send the others.
+`since` is set while records are sent: the end offsets of the target before the first of them. A replay that
+was killed or failed leaves it. The next one looks for sources that have arrived from there on, and sends the
+others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FILE: Final = "dlq.json"
 _CHUNK: Final = 5_000
 _TIMEOUT: Final = 60.0
 _PRODUCER: Final = {
-    "partitioner": "murmur2_random",  # as Java's clients choose it, where the letter does not say it
+    "partitioner": "murmur2_random",  # as Java clients do, for records without a given partition
     "compression.type": "zstd",
     "message.max.bytes": 104_857_600,  # the topic's max.message.bytes decides
 }
@@ -48,7 +48,7 @@ _PRODUCER: Final = {
 
 @dataclass(kw_only=True)
 class Replayed:
-    """What the state says of one topic."""
+    """The entry of one target topic in dlq.json."""
 
     done: set[Source] = field(default_factory=set)
     since: dict[int, int] | None = None
@@ -68,14 +68,14 @@ def replay_dead_letters(
     where_error: str | None = None,
     former: bool = False,
 ) -> ReplayResult:
-    """Sends the dead letters that were not sent there before.
+    """Sends the dead letters that were not replayed into the target before.
 
-    With `where_error`, sends only those whose error contains it. With `former`, sends those of a former topic
-    of that name instead.
+    `where_error` selects those whose error contains the text. `former` selects those of a former topic of the
+    same name instead of the present one.
     """
     target = to or definition.topic
     if target == dead_letter_topic(definition):
-        raise PipelineError(f"--to {target}: is where the dead letters are; name another topic")
+        raise PipelineError(f"--to {target}: this is the dead-letter topic; name another topic")
     topics, state = Topics(definition.bootstrap, definition.kafka_options), State(definition.table.location)
     partitions = topics.partitions(target)
     with state.lock("dlq.lock", held="its dead letters are being replayed"):
@@ -116,19 +116,22 @@ def _send_chunk(
     _write(state, target, replayed)
     failure = _send(topics, target, partitions, chunk, replayed.done)
     if failure is not None:
-        raise PipelineError(f"replaying {failure}; do it again to go on")
+        raise PipelineError(f"replaying {failure}; repeat the command to continue")
 
 
 def replayed_sources(definition: PipelineDefinition) -> set[Source]:
-    """Those that were replayed into the pipeline's own topic."""
+    """The sources that were replayed into the pipeline's own topic."""
     return _read(State(definition.table.location), definition.topic).done
 
 
 def _send(
     topics: Topics, target: str, partitions: Iterable[int], letters: list[DeadLetter], done: set[Source]
 ) -> str | None:
-    """Adds those that have arrived to `done`; the first failure, in words."""
-    # A batch that the topic refuses would take records down with it that it takes alone.
+    """Sends letters and adds those that arrived to `done`.
+
+    Returns the first failure as text, or None.
+    """
+    # One record per batch: the topic would refuse a batch because of one record.
     limit = min(int(topics.setting(target, "max.message.bytes")), 1_000_000)
     producer = topics.producer(**_PRODUCER, **{"batch.size": limit})
     failures: list[str] = []
@@ -168,7 +171,7 @@ def _send(
 
 
 def _arrived(topics: Topics, target: str, since: dict[int, int]) -> set[Source]:
-    """The sources of the records that a replay which did not finish has sent."""
+    """The sources of the records that an unfinished replay has sent."""
     starts = topics.start_offsets(target)
     present = {partition: max(offset, starts[partition]) for partition, offset in since.items()}
     arrived: set[Source] = set()

@@ -1,4 +1,4 @@
-"""What columns an Avro schema makes: the types of Spark's `from_avro`, told without Spark.
+"""The columns of an Avro schema: the types of Spark's `from_avro`, without Spark.
 
     boolean, int, long, float, double, string, bytes   BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY
     record, array, map                                 STRUCT, ARRAY, MAP<STRING, ...>
@@ -12,7 +12,7 @@
     union of int and long, of float and double         BIGINT, DOUBLE
     any other union                                    STRUCT of member_string, member_NAME ..., one set
 
-A schema whose root is no record makes one column, `value`.
+A schema whose root is not a record has one column, `value`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LOGICAL: Final = {
 def avro_columns(schema: AvroSchema) -> Struct:
     """The columns of a schema.
 
-    Raises PipelineError for a schema that cannot be columns: recursive, or of nulls only.
+    Raises PipelineError for a schema that is recursive or allows only nulls.
     """
     root = _Converter(schema).convert(schema.root, "", ())
     if is_record(schema):
@@ -88,7 +88,7 @@ class _Converter:
                 return map_of("string", self.convert(kind["values"], f"{path}{{}}", within))
             return _logical(kind)
         if kind == "null":
-            raise PipelineError(f"{path or 'the schema'} can only be null, which no column can; leave it out")
+            raise PipelineError(f"{path or 'the schema'} can only be null, so it has no type; leave it out")
         if kind in _PRIMITIVES:
             return _PRIMITIVES[kind]
         return self._named_type(kind, path, within)
@@ -101,7 +101,7 @@ class _Converter:
             return _logical(definition) if "logicalType" in definition else "binary"
         if name in within:
             raise PipelineError(
-                f"{path} is recursive ({name.removeprefix('avro.')} within itself), which columns cannot be; "
+                f"{path} is recursive ({name.removeprefix('avro.')} within itself), but columns cannot be; "
                 "use format raw"
             )
         return struct(

@@ -1,17 +1,17 @@
-"""One reader's schema for records of several writers, and what stands in the way.
+"""One reader's schema for records of several writers, and the conflicts between writers.
 
-The reader's schema begins as the first writer's and takes in the others in the order in which they were met,
-so that the table's columns are only ever added to:
+The reader's schema begins as the first writer's. The other schemas are merged into it in the order in which
+they are met, so that columns are only ever added to the table:
 
-- A field that some writer does not have is optional: null, or its default, in that writer's records.
-- A field keeps the type that it had first. The values of a writer with another type are read by Avro's rules
-  (an int as a long, one branch of a union as that branch); those that cannot be are dead letters.
-- int is read as BIGINT and float as DOUBLE: a later writer may have promoted them, and no table can turn an
-  INT column into a BIGINT one where it stands.
-- Enums take in new symbols. Records of another name are the same record under an alias.
+- A field that a writer lacks is optional: it is null, or has its default, in that writer's records.
+- A field keeps its first type. Values of another type are read by Avro's resolution rules (an int as a long,
+  one branch of a union as that branch). Values that cannot be resolved become dead letters.
+- int is read as BIGINT and float as DOUBLE: a later writer may promote them, and no table can change an INT
+  column to BIGINT in place.
+- Enums gain new symbols. Records with another name are the same record under an alias.
 
-Avro's resolution looks at the stored types only: it would read timestamp-millis as timestamp-micros, or a
-decimal of scale 2 as one of scale 4, and be wrong by the factor. `logical_conflict` finds such writers.
+Avro's resolution compares only the stored types. It would read timestamp-millis as timestamp-micros, or a
+decimal of scale 2 as one of scale 4, and be wrong by that factor. `logical_conflict` finds such writers.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def _widened(kind: Any) -> Any:
 
 
 def evolved(reader: AvroSchema, writer: AvroSchema) -> AvroSchema:
-    """The reader's schema with what this writer's has in addition.
+    """The reader's schema with the additions of this writer's.
 
-    Doing it again changes nothing: evolved(evolved(r, w), w) is evolved(r, w).
+    It is idempotent: evolved(evolved(r, w), w) is evolved(r, w).
     """
     further = widened(writer)
     named = copy.deepcopy(reader.named)
@@ -131,7 +131,7 @@ def _container(kind: Any) -> str | None:
 
 
 def _with_default(one: dict[str, Any]) -> dict[str, Any]:
-    """A field that may be missing: null where it has no default of its own."""
+    """The field with a default, so that it may be missing: null unless it has its own."""
     if "default" in one:
         return one
     kind = one["type"]
@@ -140,7 +140,7 @@ def _with_default(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_fitting_default(one: dict[str, Any]) -> dict[str, Any]:
-    """A union that began with the default's type must go on doing so."""
+    """The field with its default's type as the first branch of its union, as Avro requires."""
     kind = one["type"]
     if "default" in one and isinstance(kind, list) and (kind[0] == "null") != (one["default"] is None):
         others = branches(kind)
@@ -149,10 +149,7 @@ def _with_fitting_default(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def logical_conflict(writer: AvroSchema, reader: AvroSchema) -> str | None:
-    """The field whose number would be read with another meaning, in words.
-
-    None when there is no such field.
-    """
+    """Describes a field whose number would be read with another meaning; None if there is none."""
     return _conflict(writer, writer.root, reader, reader.root, "")
 
 
@@ -179,7 +176,7 @@ def _conflict(writer: AvroSchema, theirs: Any, reader: AvroSchema, ours: Any, pa
         if meant and read and wrote["scale"] == reads["scale"] and wrote["precision"] <= reads["precision"]:
             return None
     elif not meant or not read:
-        return None  # a number, which one of the two says the meaning of
+        return None  # only one of the two schemas gives the number a logical type
     if meant == read:
         return None
     return f"{path} is {meant or wrote['type']} where the table has {read or reads['type']}"

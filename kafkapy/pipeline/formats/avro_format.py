@@ -4,9 +4,9 @@ The framing is the schema registry's (`framing.py`). With `schemas` or a registr
 `schema`, if given, is the reader's: its fields are the columns. Without it the columns follow the writers
 (avro_evolution.py). With `schema` alone, values are bare and were written with it.
 
-Spark's `from_avro` gives a struct of nulls for a value that it cannot decode, and does not look at what is
-left over of one that it can. So every value is decoded as the first field of a record whose second is eight
-known bytes, put after the value: a value is what its schema says if and only if those come out again.
+Spark's `from_avro` returns a struct of nulls for a value that it cannot decode, and ignores bytes that are
+left over after a value. So eight known bytes are appended to every value, which is decoded as the first field
+of a record whose second field is these bytes. The value matches its schema if and only if they are read back.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _END: Final = b"\xf0kafkapy"
-# A value whose first bytes happen to be a frame is no reason to ask a registry a thousand times a batch.
+# Limits the requests to the registry per batch: bare values may look framed by chance.
 _MOST_LOOKUPS: Final = 100
-# Before a writer's schema is known, when no record can be good.
+# Used before a writer's schema is known: no record can be valid then.
 _NO_COLUMNS: Final = AvroSchema({"type": "map", "values": "null"}, {})
 
 
@@ -91,7 +91,7 @@ class AvroFormat(Format):
                 payload = _decoded(unframed("value"), writer, reader)
                 by_id.append(f.when(schema_id == number, payload))
         decoded = f.coalesce(*by_id) if by_id else f.lit(None).cast("struct<value: string, end: binary>")
-        error = f.when(schema_id.isNull(), "bears no schema id (a zero byte, then the id in 4 bytes)")
+        error = f.when(schema_id.isNull(), "has no schema id (a zero byte, then the id in 4 bytes)")
         has = f.concat(f.lit("has the schema id "), schema_id, f.lit(", "))
         for number, problem in problems.items():
             error = error.when(schema_id == number, f.concat(has, f.lit(problem)))
@@ -112,7 +112,7 @@ def _ids_in(records: DataFrame) -> list[int]:
 
 
 def _decoded(payload: Column, writer: AvroSchema, reader: AvroSchema) -> Column:
-    """A struct of `value`, as the reader has it, and `end`."""
+    """A struct of `value`, in the reader's schema, and `end`, the appended bytes."""
     from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
@@ -137,7 +137,10 @@ def _with_end(schema: AvroSchema) -> str:
 def _told(
     records: DataFrame, reader: AvroSchema, decoded: Column, error: Column, schema_id: Column
 ) -> DataFrame:
-    """`error` is null where the value was decoded, if it could be."""
+    """Adds the columns of the result.
+
+    `error` is null for a value that was to be decoded.
+    """
     from pyspark.sql import functions as f
 
     whole = f.coalesce(f.col("_decoded.end") == f.lit(_END), f.lit(False))

@@ -1,9 +1,9 @@
 """Avro schemas, read and checked without Spark and without an Avro library.
 
-A schema is kept resolved: named types (record, enum, fixed) lie in `named` by full name, and everywhere else
-their name stands for them. A name without a namespace gets the namespace `avro`, in all schemas alike: within
-a record that has one, Avro gives no way to write it. What does not matter for decoding (doc, order, logical
-types that Spark does not know) is left out. Source: the Avro 1.12 specification.
+A schema is stored resolved: `named` has the named types (record, enum, fixed) by full name, and other places
+refer to them by name. A name without a namespace gets the namespace `avro`, since Avro has no notation for
+such a name within a record that has a namespace. Attributes that do not matter for decoding (doc, order,
+logical types that Spark does not know) are dropped. Source: the Avro 1.12 specification.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class AvroSchema:
         return cls(reader.read(_loaded(text), "", "the schema"), reader.named)
 
     def text(self, root: Any = None) -> str:
-        """As Avro writes it, with each named type where it is first used; by default of this root."""
+        """The schema of `root` as JSON, with each named type defined where it is first used."""
         return json.dumps(self.expanded(self.root if root is None else root, set()))
 
     def expanded(self, kind: Any, defined: set[str]) -> Any:
@@ -70,7 +70,10 @@ class AvroSchema:
 
 
 def branches(kind: Any) -> list[Any]:
-    """The alternatives of a union without null; those of any other type are itself."""
+    """The branches of a union without null.
+
+    Any other type is its own only branch.
+    """
     return [one for one in (kind if isinstance(kind, list) else [kind]) if one != "null"]
 
 
@@ -123,7 +126,7 @@ class _Reader:
     def _union(self, value: list[Any], namespace: str, where: str) -> Any:
         kinds = [self.read(one, namespace, where) for one in value]
         if any(isinstance(one, list) for one in kinds):
-            raise PipelineError(f"{where}: a union lies right within a union; Avro forbids it")
+            raise PipelineError(f"{where}: a union is directly within a union, which Avro forbids")
         return kinds[0] if len(kinds) == 1 else kinds
 
     def _define(self, kind: str, value: dict[str, Any], namespace: str, where: str) -> str:
@@ -171,7 +174,10 @@ class _Reader:
         return read
 
     def _fits(self, default: Any, kind: Any) -> bool:
-        """Whether a default is of the type; a union's is of its first branch. Others count as none."""
+        """Whether a default is of the type; a union's is of its first branch.
+
+        Others count as none.
+        """
         if isinstance(kind, list):
             return bool(kind) and self._fits(default, kind[0])
         definition = kind if isinstance(kind, dict) else self.named.get(kind, {"type": kind})

@@ -1,7 +1,7 @@
 """Spark's DDL for schemas, read without Spark: `id BIGINT NOT NULL, tags ARRAY<STRING>`.
 
-Names may stand in backticks; a colon may follow them, anywhere. COMMENTs are read and forgotten. CHAR(n) and
-VARCHAR(n) are STRING.
+Names may be quoted with backticks, and a colon may follow any name. COMMENTs are ignored. CHAR(n) and
+VARCHAR(n) become STRING.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _TOKEN = re.compile(
 
 
 def parse_ddl(text: str) -> Struct:
-    """The struct that the DDL describes; a PipelineError says where it is wrong."""
+    """The struct that the DDL describes.
+
+    Raises PipelineError with the place of a mistake.
+    """
     return _Parser(text).schema()
 
 

@@ -1,10 +1,10 @@
-"""Any format, for a table that is divided into folders by the values of a text column.
+"""Wraps any format for a table that is partitioned by a text column.
 
-Spark names such a folder `country=de`, and both null and the empty text `country=__HIVE_DEFAULT_PARTITION__`,
-which every reader takes for null: Delta and Parquet tables have no way to store the empty text there, nor
-that name itself. Written all the same, the value would change without a word, and an upsert that matches rows
-by it would never find its row again. So a record with such a text cannot be a row. Iceberg keeps the values
-beside its files.
+Spark names the folder of a value `country=de`, and that of both null and the empty string
+`country=__HIVE_DEFAULT_PARTITION__`, which every reader takes for null. So Delta and Parquet tables cannot
+store the empty string, or that name, in a partition column: the value would silently change, and an upsert by
+this column would never find its row again. A record with such a value becomes an error instead. Iceberg has
+no such limit, since it stores partition values in its metadata.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 class DividedFormat(Format):
     def __init__(self, inner: Format, names: Sequence[str]) -> None:
-        """`names` are the columns whose values divide the table.
+        """`names` are the partition columns.
 
-        Those that are not text do not matter.
+        Only those of text are checked.
         """
         self._inner = inner
         self._names = [name.lower() for name in names]

@@ -1,4 +1,4 @@
-"""A format turns values of records into rows, and says what is wrong with the others.
+"""A format turns the values of records into rows, or into errors.
 
 `parse` keeps the columns of the source (key, value, topic, partition, offset, timestamp, headers) and adds
 
@@ -6,8 +6,9 @@
     _error      string; completes "the record ..." with what is wrong; null for a good one
     _schema_id  bigint; the id of the writer's schema where the value carries one
 
-Nothing of a record decides over another one: what cannot be read is one `_error`, never a failed batch. Only
-what every record needs (a schema file, a registry that does not answer) fails as a PipelineError.
+Records do not affect one another: a value that cannot be read becomes an `_error` and never fails the batch.
+Only a failure that affects every record (a schema file, a registry that does not answer) raises
+PipelineError.
 
 Values in the schema registry's framing begin with a zero byte and the schema's id, 4 bytes, big-endian
 (Confluent's wire format).
@@ -29,21 +30,24 @@ class Format(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Reads the schema files without Spark; a PipelineError names what is wrong in them."""
+        """Reads the schema files without Spark.
+
+        Raises PipelineError for a mistake in them.
+        """
 
     @property
     @abstractmethod
     def columns(self) -> Struct | None:
         """The parsed columns, in Spark's JSON form of a struct.
 
-        None until the first batch tells them.
+        None until the first batch determines them.
         """
 
     @abstractmethod
     def parse(self, records: DataFrame) -> DataFrame:
         """Adds `_data`, `_error` and `_schema_id` to records.
 
-        The records are those of one batch, or of any other read. Formats that learn their columns from the
-        records look through `records` first, and write what they have found to the state before they return:
-        a batch that is run again finds the same columns.
+        `records` are those of one batch, or of any other read. A format that infers columns scans `records`
+        first and stores the columns in the state before it returns, so that a batch that is run again gets
+        the same columns.
         """

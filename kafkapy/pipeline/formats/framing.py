@@ -1,7 +1,4 @@
-"""The schema registry's framing of a value.
-
-It is a zero byte, the schema's id in 4 bytes, and the payload.
-"""
+"""The schema registry's framing of a value: a zero byte, a 4-byte schema id, the payload."""
 
 from __future__ import annotations
 
@@ -24,5 +21,5 @@ def framed_id(value: str) -> Column:
 
 
 def unframed(value: str) -> Column:
-    """What follows the frame."""
+    """The payload of a framed value."""
     return f.expr(f"substring({value}, 6)")

@@ -1,24 +1,24 @@
-"""JSON whose columns come from the records themselves.
+"""JSON with columns that are inferred from the records.
 
-The columns are kept in the state's schema.json. Each batch is looked through first (Spark's own inference, in
-the JVM), and what it has more is added to the columns known so far. Columns are only ever added, and keep the
-type that they were given:
+The columns are stored in the state's schema.json. Each batch is scanned first (by Spark's own inference, in
+the JVM), and new fields are added to the columns. Columns are never removed and keep their type:
 
-- Types are BIGINT, DOUBLE, BOOLEAN, STRING, STRUCT, ARRAY; integers beyond 64 bits are DECIMAL(38,0), whole
-  numbers written as 10.0 are DOUBLE. Dates stay STRING: guessing them would make the next text a misfit.
+- Types are BIGINT, DOUBLE, BOOLEAN, STRING, STRUCT, ARRAY. Integers beyond 64 bits are DECIMAL(38,0), and
+  10.0 is DOUBLE. Dates remain STRING: if they were guessed, the next string that is no date would not fit.
 - A field that is null, [] or {} in all records so far has no column yet; it gets one with its first value.
 - In the batch in which a field appears, BIGINT and DOUBLE together make DOUBLE, all other mixtures make
   STRING, which takes any later value as its JSON text.
-- Later on the column's type counts: a value that does not fit makes its record a dead letter (10.5 or "ten"
-  for a BIGINT; neither Delta nor Iceberg can turn one into a DOUBLE), as does a field that differs from a
-  column by case only, or bears the name of one of the table's own columns. A schema of one's own avoids it.
-- So does a field in a Delta table whose name has a space or one of ,;{}()=, which Delta does not take.
-- A field whose name is empty is ignored.
-- Where such a misfit stands in the place of a known object, the batch is looked through again without the
-  records that do not fit: Spark takes the mixture for text, and tells nothing of the other records' fields.
+- In later batches the column's type counts. A record becomes a dead letter if a value does not fit (10.5 or
+  "ten" for a BIGINT, which neither Delta nor Iceberg can change to a DOUBLE), if a field differs from a
+  column only by case, or if a field has the name of one of the table's own columns. An explicit schema avoids
+  this.
+- In a Delta table, so does a record with a field whose name has a space or one of ,;{}()=.
+- A field with an empty name is ignored.
+- If some values do not fit in the place of a known object, the batch is scanned again without these records:
+  Spark infers STRING for the mixture, and thus hides the fields of the other records.
 
-The schema is written before the batch is: a driver that is killed and runs the batch again finds in it what
-it found the first time, for adding the same fields once more changes nothing.
+The schema is stored before the batch is written. A driver that was killed and runs the batch again gets the
+same schema, since adding the same fields twice changes nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class InferredJsonFormat(Format):
         self._forbidden = " ,;{}()=\n\t" if table_format == "delta" else ""
 
     def check(self) -> None:
-        """There is no schema file to be wrong."""
+        """Checks nothing: there is no schema file."""
 
     @property
     def columns(self) -> Struct | None:
@@ -114,9 +114,9 @@ def _inferred(texts: DataFrame) -> SparkType:
 
 @contextlib.contextmanager
 def _case_sensitive(spark: SparkSession) -> Iterator[None]:
-    """Lets Spark tell names apart by case.
+    """Makes Spark distinguish names by case.
 
-    Otherwise Spark takes {"id": 1} and {"ID": 1} for objects of one type, and forgets one of the names.
+    Otherwise {"id": 1} and {"ID": 1} would lose one of the names.
     """
     name = "spark.sql.caseSensitive"
     before = spark.conf.get(name)
@@ -134,7 +134,7 @@ def _refusal(refused: list[Refused]) -> Column | None:
     text = f.col("_text")
 
     def may_have(name: str) -> Column:
-        """Much faster than a look at the JSON, for the records that have not."""
+        """Whether the text contains the name: much faster than parsing, for records without it."""
         return f.contains(text, f.lit(name)) | f.contains(text, f.lit("\\"))
 
     errors = [

@@ -21,7 +21,10 @@ from kafkapy.pipeline.formats.spark_types import (
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """A field that no column can take; `path` are names, and "*" for the elements of an array."""
+    """A field that cannot become a column.
+
+    `path` has names, and "*" for the elements of an array.
+    """
 
     path: tuple[str, ...]
     reason: str
@@ -32,25 +35,25 @@ class Refused:
 
     @property
     def json_path(self) -> str:
-        """As get_json_object takes it."""
+        """The path for get_json_object."""
         return "$" + "".join("[*]" if step == "*" else f"['{step}']" for step in self.path)
 
 
 def merged_columns(known: Struct, found: Struct, forbidden: str = "") -> tuple[Struct, list[Refused]]:
-    """The known columns with what is new in `found`, and the fields that cannot be columns.
+    """The known columns with the new ones of `found`, and the fields that cannot be columns.
 
-    `forbidden` are the characters that a column's name may not have in the table. merged_columns(merged,
-    found) is merged again: nothing is ever taken away or changed.
+    `forbidden` are the characters that a column name of the table may not have. It is idempotent:
+    merged_columns(merged, found) returns `merged`. Columns are never removed or changed.
     """
     merging = _Merging(forbidden)
     return merging.structs(known, found, ()), merging.refused
 
 
 def hides_fields(known: SparkType, found: SparkType) -> bool:
-    """Whether `found` may hide new fields of a struct.
+    """Whether `found` may hide new fields of a known struct.
 
-    It does where it has another kind in the struct's place: a mixture has made it a STRING. Fields of the
-    objects there may then be new, and `found` does not tell them.
+    It may if it has another type in place of the struct: Spark infers STRING for a mixture of types, which
+    hides the fields of the objects.
     """
     if isinstance(known, str):
         return False
@@ -84,18 +87,18 @@ class _Merging:
         return struct_of([field(name, kind) for name, kind in fields.items()])
 
     def _why_not(self, name: str, path: tuple[str, ...], by_lower_case: Mapping[str, str]) -> str | None:
-        """Completes "a field, which ...": why it cannot be a column; None when it can."""
+        """Why a field cannot become a column, completing "a field, which ..."; None if it can."""
         holder = by_lower_case.get(name.lower(), name)
         if not path and name.lower() in OWN_COLUMNS:
-            return "bears the name of one of the table's own columns"
+            return "has the name of one of the table's own columns"
         if holder != name:
             return f"differs from the column {holder} by case only"
         if not self._forbidden.isdisjoint(name):
-            return "has a name that no column of the table can have"
+            return "has a name that the table does not allow for a column"
         return None
 
     def _types(self, known: SparkType, found: SparkType, path: tuple[str, ...]) -> SparkType:
-        """The known type, with what is new within structs."""
+        """The known type with the new fields of its structs."""
         if isinstance(known, dict) and isinstance(found, dict) and known["type"] == found["type"]:
             if known["type"] == "struct":
                 return self.structs(known, found, path)
@@ -104,7 +107,7 @@ class _Merging:
 
     def _new(self, found: SparkType, path: tuple[str, ...]) -> SparkType:
         if isinstance(found, str):
-            # Of as many digits as the longest number of this batch; the next one may have more.
+            # Spark infers the digits of this batch's longest number; the next batch may have more.
             return "decimal(38,0)" if kind_of(found) == "decimal" else found
         if found["type"] == "struct":
             return self.structs(struct_of([]), found, path)
@@ -118,14 +121,20 @@ def _has_structs(kind: SparkType) -> bool:
 
 
 def _is_empty(kind: SparkType) -> bool:
-    """A struct of which every field was refused: no table can store it."""
+    """Whether it is a struct whose fields were all refused.
+
+    No table can store such a struct.
+    """
     if isinstance(kind, dict) and kind["type"] == "array":
         return _is_empty(kind["elementType"])
     return isinstance(kind, dict) and not kind["fields"]
 
 
 def _once_each(found: Struct) -> dict[str, SparkType]:
-    """Spark's inference gives a field that an object has twice two times."""
+    """The fields by name.
+
+    Spark's inference returns a field twice if an object has it twice.
+    """
     fields: dict[str, SparkType] = {}
     for one in found["fields"]:
         if fields.setdefault(one["name"], one["type"]) != one["type"]:

@@ -72,7 +72,7 @@ def _parse_schema(text: str) -> Struct:
 
 
 def _check_readable(path: str, kind: SparkType) -> None:
-    # Jackson's getByteValue takes 200 for -56 and tells nobody.
+    # Jackson's getByteValue silently returns -56 for 200.
     if kind == "byte":
         raise PipelineError(f"{path}: a TINYINT cannot be checked in JSON; use SMALLINT")
     if isinstance(kind, dict) and kind_of(kind) == "map" and kind["keyType"] != "string":

@@ -1,22 +1,22 @@
-"""JSON values to columns, in the JVM, with every wrong value told apart.
+"""Parses JSON values into columns, in the JVM, and detects every wrong value.
 
-Spark's `from_json` reads the first JSON value of a text and ignores what follows, and takes the first object
-of an array for the row. So the text is read as the one element of an array within an object,
+Spark's `from_json` reads the first JSON value of a text and ignores the rest, and takes the first object of
+an array as the row. So the text is parsed as the only element of an array within an object,
 
     {"r":[TEXT]}
 
-where whatever stands before or after the object makes the whole malformed or gives `r` another length.
-`columnNameOfCorruptRecord` is set for a malformed text, where `r` is null, and for a value of another type
-than its column's, where the columns that could be read are there: so the two are told apart, and which column
-it was is looked for only in the few records that are wrong.
+where anything before or after the value makes the text malformed or changes the length of `r`.
+`columnNameOfCorruptRecord` is set in two cases: for a malformed text `r` is null; for a value of a wrong type
+`r` has the columns that could be read. The column with the wrong value is searched only in the few wrong
+records.
 
-What Spark's reader decides: names match by their exact letters; fields that no column names are ignored, of a
-field that is there twice the last counts; a STRING column takes any value, as its JSON text; a BINARY one is
-base64; timestamps and dates are ISO 8601, numbers for a TIMESTAMP are seconds since 1970; a DECIMAL takes
-numbers and texts, and rounds what has more digits after the point. Ours: JSON is RFC 8259 (no NaN, no single
-quotes); a TIMESTAMP beyond the year 9999 is an error, for it was given in milliseconds, as is a number that
-a FLOAT or DOUBLE would hold as Infinity; a TIMESTAMP without a zone is UTC, on whatever machine; a value may
-bear the framing of the schema registry's JSON serializer.
+Spark's reader decides that names are case-sensitive; that unknown fields are ignored; that the last of two
+fields with one name counts; that a STRING column takes any value as its JSON text; that BINARY is base64;
+that timestamps and dates are ISO 8601, and a number for a TIMESTAMP is in seconds since 1970; that a DECIMAL
+takes numbers and strings and rounds surplus digits. This module adds that JSON is RFC 8259 (no NaN, no single
+quotes); that a TIMESTAMP beyond the year 9999 is an error, since the number was in milliseconds; that a
+number which a FLOAT or DOUBLE would store as Infinity is an error; that a TIMESTAMP without a zone is in UTC;
+and that a value may have the framing of the schema registry's JSON serializer.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ READER_OPTIONS: Final = {
     "timeZone": "UTC",
 }
 _YEAR_10000: Final = 253_402_300_800
-# A number with an exponent that is not negative, or with as many digits as are too many for a FLOAT.
+# Matches a number with a non-negative exponent, or with more digits than fit a FLOAT.
 _GREAT: Final = r"[:\[,\s]-?(?:[\d.]++[eE]\+?\d|\d{39})"
-# With the name before it; a colon stands after a key.
+# Includes the name before the number; a colon follows a key.
 _INFINITE: Final = r'"[^":]*":[^:]*"-?Infinity"(?!:)'
-# Each is code that Spark compiles; in a table of a thousand columns the others are "a field".
+# Spark compiles code for each column. In a very wide table, the error of other columns says only "a field".
 _MOST_NAMED: Final = 100
 
 
@@ -96,7 +96,7 @@ def fits_columns() -> Column:
 def parse_json(records: DataFrame, columns: Struct, refused: Column | None = None) -> DataFrame:
     """Adds `_data`, `_error` and `_schema_id` to the records.
 
-    `refused` is a further error of `_text`, or null.
+    `refused` is an additional error computed from `_text`, or null.
     """
     row = f.get(f.col("_parsed.r"), f.lit(0))
     data, text = f.col("_row"), f.col("_text")
@@ -180,8 +180,9 @@ def _beyond(columns: Struct) -> list[Column]:
 def _infinite(columns: Struct) -> list[Column]:
     """An error for a number that FLOAT or DOUBLE would hold as Infinity, at any depth.
 
-    Not a look at each column, which takes as long again as the parsing: only a text with a great number is
-    read once more, its reals alone, and written as JSON again, where no text but Infinity can be.
+    A check of each column would take as long as the parsing. So only a text with a large number is parsed
+    again, with its FLOAT and DOUBLE fields alone, and written as JSON, where the only strings are then
+    Infinity.
     """
     reals = _reals(columns)
     if reals is None:
@@ -196,7 +197,7 @@ def _infinite(columns: Struct) -> list[Column]:
 
 
 def _reals(kind: SparkType) -> SparkType | None:
-    """What is left of a type without all that is not FLOAT or DOUBLE."""
+    """The type reduced to its FLOAT and DOUBLE parts; None if it has none."""
     if isinstance(kind, str):
         return kind if kind in ("float", "double") else None
     if kind["type"] == "struct":
@@ -210,9 +211,9 @@ def _reals(kind: SparkType) -> SparkType | None:
 
 
 def _misfit(columns: Struct) -> Column:
-    """Names the first column whose value does not fit, and quotes the value.
+    """The error with the first column whose value does not fit, and the value.
 
-    Such a column is null though the text has a value for it.
+    Such a column is null although the text has a value for it.
     """
     found, containers = [], []
     for path, one in itertools.islice(_fields(columns), _MOST_NAMED):

@@ -1,4 +1,4 @@
-"""JSON Schema to columns: what its types mean as Spark's.
+"""Turns a JSON Schema into columns, with these types of Spark.
 
     object with properties          STRUCT
     object with additionalProperties  MAP<STRING, ...>
@@ -10,9 +10,9 @@
     string, contentEncoding base64  BINARY
     several types, none, anything   STRING, the JSON text
 
-`required` properties that may not be null are NOT NULL. `$ref` is followed within the document ("#/..."), of
-`allOf` all properties count, `anyOf` and `oneOf` with one alternative besides null are that alternative.
-Further constraints (pattern, minimum, enum ...) restrict values, not types, and are not checked.
+`required` properties that may not be null are NOT NULL. `$ref` is followed within the document ("#/..."). The
+properties of all parts of `allOf` are merged. `anyOf` and `oneOf` with one alternative besides null are that
+alternative. Other constraints (pattern, minimum, enum ...) restrict values, not types, and are not checked.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ class _Reader:
         self._document = document
 
     def read(self, schema: Any, path: str, refs: tuple[str, ...]) -> tuple[SparkType, bool]:
-        """The type, and whether the value may be null; `refs` are those that lead here."""
+        """The type, and whether the value may be null.
+
+        `refs` are the references followed so far.
+        """
         where = path or "the JSON Schema"
         if schema is True or schema == {}:
             return "string", True
@@ -67,12 +70,12 @@ class _Reader:
 
     def _target(self, ref: Any, where: str) -> Any:
         if not isinstance(ref, str) or not ref.startswith("#"):
-            raise PipelineError(f"{where}: $ref {ref!r} lies in another document; put it into this one")
+            raise PipelineError(f"{where}: $ref {ref!r} is in another document; put it into this one")
         found = self._document
         for step in ref[1:].split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, dict) or name not in found:
-                raise PipelineError(f"{where}: $ref {ref!r} leads nowhere")
+                raise PipelineError(f"{where}: $ref {ref!r} does not exist")
             found = found[name]
         return found
 

@@ -1,6 +1,6 @@
-"""Which class reads which format.
+"""Opens the format of a pipeline.
 
-Only the module of the format that is asked for is imported.
+Only the module of that format is imported.
 """
 
 from __future__ import annotations

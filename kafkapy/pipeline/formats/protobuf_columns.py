@@ -1,4 +1,4 @@
-"""What columns a Protobuf message makes.
+"""The columns of a Protobuf message.
 
     bool, string, bytes                  BOOLEAN, STRING, BINARY
     int32, sint32, sfixed32              INT
@@ -14,9 +14,9 @@
     google.protobuf.Struct, Value, ListValue   STRING, JSON
     google.protobuf.Duration, Any, FieldMask   STRUCT of their fields
 
-A field is null where it is not set and Protobuf can tell: messages, members of a oneof, `optional` fields,
-proto2. Other fields of proto3 have their default (0, "") then, as for every other reader. A message within
-itself cannot be columns.
+A field that is not set is null if it has presence: messages, members of a oneof, `optional` fields, and all
+fields of proto2. Other fields of proto3 have their default value (0, "") then. A recursive message cannot
+become columns.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ SCALARS: Final[dict[int, str]] = {
 
 
 def protobuf_columns(message: Descriptor) -> Struct:
-    """The columns; a PipelineError for a message that cannot be columns."""
+    """The columns of a message.
+
+    Raises PipelineError if it is recursive.
+    """
     columns = _struct(message, "", ())
     return checked_columns(columns)
 
@@ -90,7 +93,7 @@ def map_entry(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]
 def _struct(message: Descriptor, path: str, within: tuple[str, ...]) -> Struct:
     if message.full_name in within:
         raise PipelineError(
-            f"{path} is recursive ({message.full_name} within itself), which columns cannot be; "
+            f"{path} is recursive ({message.full_name} within itself), but columns cannot be recursive; "
             "use format raw"
         )
     fields = {

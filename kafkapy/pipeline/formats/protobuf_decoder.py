@@ -1,11 +1,11 @@
-"""Protobuf values to Arrow columns, where Spark's tasks run: without Spark, without pandas.
+"""Decodes Protobuf values into Arrow columns within Spark's tasks, without pandas.
 
-A batch is decoded to messages by protobuf's own C code, and then read field by field, all records at once, so
-that Python's part is one list comprehension a field. Types as in protobuf_columns.py.
+protobuf's C code decodes a batch into messages. These are then read field by field, for all records at once,
+with one list comprehension per field. protobuf_columns.py lists the types.
 
-A value that begins with a zero byte is framed by a schema registry: 0, the schema's id (4 bytes), and the
-path of the message in its file, as zigzag varints after their number; a single 0 is the first message. It
-cannot be a bare message: no field has the number 0.
+A value that begins with a zero byte is framed by a schema registry: 0, the schema id (4 bytes), and the path
+of the message in its file, as a count and zigzag varints; a single 0 means the first message. Such a value
+cannot be a bare message, since no field has the number 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafkapy.pipeline.formats.protobuf_descriptors import (
     message_class,
 )
 
-# The values of one type, None where there is none, as an array.
+# Turns the values of one type, or None, into an array.
 Reader = Callable[[Sequence[Any]], pa.Array]
 
 _ARROW: Final = {
@@ -61,7 +61,7 @@ def decode_batches(
 
 @functools.lru_cache(maxsize=8)
 def _decoder(descriptor_set: bytes, name: str | None) -> Decoder:
-    """Kept by the worker process, which Spark uses again for the tasks that follow."""
+    """The decoder of a message, cached in the worker process, which Spark reuses."""
     return Decoder(message_class(descriptor_set, name))
 
 
@@ -81,7 +81,7 @@ class Decoder:
         try:
             return self._read(messages), errors, ids
         except (ValueError, OverflowError, TypeError, pa.ArrowException, json_format.Error):
-            # Some value within has no place in its column: which one, only a look at each can tell.
+            # Some value does not fit its column; only a look at each record tells which one.
             for at, message in enumerate(messages):
                 try:
                     self._read([message])
@@ -98,7 +98,7 @@ class Decoder:
         if value[:1] == b"\0":
             framed = _unframed(value)
             if framed is None:
-                errors[at] = "is not Protobuf: begins with a zero byte, but not as a registry frames a value"
+                errors[at] = "is not Protobuf: begins with a zero byte, but has no registry's framing"
                 return None
             ids[at], path, payload = framed
             if path != self._path and (other := message_at(self._message.file, path)):
@@ -135,7 +135,7 @@ def _unframed(value: bytes) -> tuple[int, tuple[int, ...], bytes] | None:
 
 
 def _varint(value: bytes, at: int) -> tuple[int | None, int]:
-    """A zigzag varint and where it ends; None where it does not end."""
+    """A zigzag varint and the position after it; None if it does not end."""
     number = shift = 0
     while at < len(value) and shift < 35:
         byte = value[at]
@@ -171,7 +171,7 @@ def _struct_reader(message: Descriptor) -> Reader:
 
 
 def _field_reader(field: FieldDescriptor) -> Reader:
-    """The values of one field of messages, none of which is None."""
+    """A function that reads one field of messages, none of which is None."""
     name = field.name
     get = operator.attrgetter(name)
     if entry := map_entry(field):

@@ -1,7 +1,4 @@
-"""A message type out of a descriptor set.
-
-`protoc --include_imports --descriptor_set_out` writes such a set.
-"""
+"""Finds a message type in a descriptor set of `protoc --descriptor_set_out`."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ _HOW = "protoc --include_imports --descriptor_set_out=FILE"
 def message_class(descriptor_set: bytes, name: str | None) -> type[Message]:
     """The class of the message.
 
-    It is kept, because making it takes longer than decoding thousands of records. Without a name, the message
-    is the only one of the set's last file, which is the file that was compiled.
+    It is cached, because creating it takes longer than decoding thousands of records. Without a name, the
+    message is the only one of the set's last file, which is the file that was compiled.
     """
     files = _files(descriptor_set)
     pool = descriptor_pool.DescriptorPool()
@@ -79,7 +76,7 @@ def _in_pool(pool: descriptor_pool.DescriptorPool, name: str) -> bool:
 
 
 def _well_known(name: str, importer: str) -> bytes:
-    """google/protobuf/timestamp.proto and its like, which the library brings."""
+    """A file such as google/protobuf/timestamp.proto, which the library contains."""
     if name.startswith("google/protobuf/"):
         module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
         try:
@@ -87,7 +84,7 @@ def _well_known(name: str, importer: str) -> bytes:
             return content
         except ImportError:
             pass
-    raise PipelineError(f"the descriptor set lacks {name}, which {importer} imports; make it anew: {_HOW}")
+    raise PipelineError(f"the descriptor set lacks {name}, which {importer} imports; create it again: {_HOW}")
 
 
 def _find(

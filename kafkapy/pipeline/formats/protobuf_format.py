@@ -1,10 +1,10 @@
 """Protobuf by a descriptor set, bare or in the registry's framing.
 
-Decoded in Python, beside Spark's executors, so that it needs no jar: executors need kafkapy, protobuf and
-pyarrow installed.
+Values are decoded in Python on Spark's executors, so no jar is needed. The executors need kafkapy, protobuf
+and pyarrow.
 
-Evolution is a newer descriptor set: fields that were added are new columns, and those of the older one that
-records have not are null or their default.
+The schema evolves by a newer descriptor set. Added fields become new columns. Fields that a record lacks are
+null or have their default.
 """
 
 from __future__ import annotations

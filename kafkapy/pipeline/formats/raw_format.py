@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class RawFormat(Format):
     def check(self) -> None:
-        """There is nothing to be wrong."""
+        """Checks nothing: every value is valid."""
 
     @property
     def columns(self) -> Struct:

@@ -1,13 +1,13 @@
-"""A schema registry's HTTP interface, as far as readers need it.
+"""The part of a schema registry's HTTP interface that readers need.
 
 Readers need schemas by id, and the schemas that those refer to:
 
     GET /schemas/ids/7                        {"schema": "...", "schemaType": "AVRO", "references": [...]}
     GET /subjects/SUBJECT/versions/2          {"schema": "...", "references": [...]}
 
-An id that the registry does not know is a fact about the record that bears it; a registry that does not
-answer says nothing about any record, and is a PipelineError. User and password stand in the URL. Interface:
-Confluent's Schema Registry, which Karapace, Apicurio (/apis/ccompat/v7) and Redpanda have too.
+An id that the registry does not know is an error of the record. A registry that does not answer raises
+PipelineError. User and password are in the URL. Interface: Confluent's Schema Registry, which Karapace,
+Apicurio (/apis/ccompat/v7) and Redpanda implement too.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 
 _TIMEOUT: Final = 5.0
 _ATTEMPTS: Final = 3
-_PAUSE: Final = 0.3  # seconds, doubled from attempt to attempt
+_PAUSE: Final = 0.3  # seconds, doubled after each attempt
 
 
 @dataclass(frozen=True)
 class RegisteredSchema:
-    """A schema as the registry has it.
+    """A schema of the registry.
 
     `kind` is AVRO, JSON or PROTOBUF. Each of the `references` comes after those that it uses itself.
     """
@@ -56,7 +56,10 @@ class Registry:
             self._headers["Authorization"] = f"Basic {login}"
 
     def check(self) -> None:
-        """Asks for anything: a PipelineError when it cannot be reached or refuses the user."""
+        """Sends a request.
+
+        Raises PipelineError if the registry is unreachable or refuses the user.
+        """
         self._get("/schemas/types")
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:

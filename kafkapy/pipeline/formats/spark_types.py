@@ -1,7 +1,7 @@
 """Spark's types in Spark's own JSON form, handled without Spark.
 
 A type is a name (`long`, `decimal(10,2)`) or a mapping with `type`: struct, array or map. Schemas are read
-and checked in this form, so that a mistake in a schema is told before a JVM starts.
+and checked in this form, so that a mistake in a schema is reported before a JVM starts.
 """
 
 from __future__ import annotations
@@ -78,16 +78,13 @@ def decimal(precision: int, scale: int) -> str:
     """Raises PipelineError for digits that Spark's DECIMAL has not."""
     if not (1 <= precision <= 38 and 0 <= scale <= precision):
         raise PipelineError(
-            f"DECIMAL({precision},{scale}): Spark has 1 to 38 digits, and no more than those behind the point"
+            f"DECIMAL({precision},{scale}): Spark has 1 to 38 digits, and the scale is at most the precision"
         )
     return f"decimal({precision},{scale})"
 
 
 def nullable(spark_type: SparkType) -> SparkType:
-    """The same type with all fields nullable.
-
-    This is what a table stores, whose rows may be tombstones.
-    """
+    """The same type with all fields nullable, as in a table, whose rows may be tombstones."""
     if isinstance(spark_type, str):
         return spark_type
     if spark_type["type"] == "struct":
@@ -98,7 +95,7 @@ def nullable(spark_type: SparkType) -> SparkType:
 
 
 def inner_types(spark_type: SparkType) -> Iterator[tuple[str, SparkType]]:
-    """The types right below this one, with what to add to the path."""
+    """The types directly within this one, each with its suffix of the path."""
     if isinstance(spark_type, str):
         return
     if spark_type["type"] == "struct":
@@ -119,7 +116,10 @@ def all_types(spark_type: SparkType, path: str = "") -> Iterator[tuple[str, Spar
 
 
 def checked_columns(columns: Struct) -> Struct:
-    """The columns, or a PipelineError: none, twice (SQL ignores case), or one of kafkapy's own."""
+    """The columns.
+
+    Raises PipelineError for no columns, duplicates (ignoring case) and reserved names.
+    """
     if not columns["fields"]:
         raise PipelineError("the schema has no fields; a table needs one")
     for own in OWN_COLUMNS:
@@ -138,7 +138,7 @@ def _check_structs(spark_type: SparkType, path: str) -> None:
             where = f"{path}.{name}".removeprefix(".")
             if name.lower() in seen:
                 other = seen[name.lower()]
-                twice = "is there twice" if other == name else f"differs from {other} by case only"
+                twice = "occurs twice" if other == name else f"differs from {other} by case only"
                 raise PipelineError(f"the field {where} {twice}; tables ignore case")
             seen[name.lower()] = name
         if not spark_type["fields"]:

@@ -1,12 +1,12 @@
 """The Avro schemas that records were written with, by the id that their framing carries.
 
-They come from the files of `format.schemas`, else from the registry. Those of the registry are kept in the
+They come from the files of `format.schemas`, or from the registry. Those of the registry are stored in the
 state's schema.json, in the order in which they were met:
 
     {"avro": [{"id": 7, "schema": "..."}, ...]}
 
-It is written before the batch in which they were met first: run again, the batch meets the same schemas in
-the same order, and with them the same columns. What was asked once is never asked again.
+The file is written before the batch in which a schema was first met. So a batch that is run again has the
+same schemas in the same order, and the same columns. The registry is asked once for each id.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkapy.pipeline.formats.schema_text import schema_text
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 
-# Registries count in Java's ints; a greater one is that of no schema, and a registry may call it a mistake.
+# Registries count in Java's ints. A registry may answer a greater id with an error.
 _LAST_ID: Final = 2**31 - 1
 
 
@@ -31,12 +31,12 @@ class WriterSchemas:
         self._registry = None if registry is None else Registry(registry)
         self._state = state
         self._schemas: dict[int, AvroSchema] | None = None
-        #: of ids that cannot be used: completes "has the schema id 7, "
+        #: Why an id cannot be used; completes "has the schema id 7, ".
         self.problems: dict[int, str] = {}
 
     @property
     def open_ended(self) -> bool:
-        """Whether there may be more than are known."""
+        """Whether a registry may have more schemas than are known."""
         return self._registry is not None
 
     def check(self) -> None:
@@ -45,7 +45,7 @@ class WriterSchemas:
             self._registry.check()
 
     def known(self) -> dict[int, AvroSchema]:
-        """By id, in the order in which they were met; files first, by id."""
+        """The schemas by id: files first, sorted by id, then in the order in which they were met."""
         if self._schemas is None:
             schemas = {number: read_schema(self._files[number]) for number in sorted(self._files)}
             for one in (self._state.schema or {}).get("avro", ()):
@@ -54,10 +54,7 @@ class WriterSchemas:
         return self._schemas
 
     def learn(self, ids: Iterable[int]) -> None:
-        """Asks the registry for those of the ids that are not known.
-
-        Writes down what it answers.
-        """
+        """Asks the registry for the unknown ones of the ids, and stores the answers."""
         known = self.known()
         learnt = False
         for number in ids:
@@ -81,22 +78,22 @@ class WriterSchemas:
     def _ask(self, number: int) -> AvroSchema | str:
         assert self._registry is not None
         if number > _LAST_ID:
-            return f"which no registry gives: ids are at most {_LAST_ID}"
+            return f"which no registry assigns: ids are at most {_LAST_ID}"
         registered = self._registry.schema(number)
         if registered is None:
             return f"which the registry {self._registry.url} does not know"
         if registered.kind != "AVRO":
-            return f"which is one of {registered.kind}, not Avro"
+            return f"which is a schema of {registered.kind}, not Avro"
         try:
             schema = AvroSchema.parse(registered.text, registered.references)
             avro_columns(schema)
         except PipelineError as error:
-            return f"which cannot be columns: {error}"
+            return f"which cannot become columns: {error}"
         return schema
 
 
 def read_schema(schema: str) -> AvroSchema:
-    """Of a file, or the schema itself; checked to be columns."""
+    """Reads and checks a schema, given as a file's path or as text."""
     text, source = schema_text(schema)
     try:
         parsed = AvroSchema.parse(text)

@@ -53,8 +53,8 @@ def record_batch(topic_partition: TopicPartition, columns: RecordColumns, *, hea
     """
     rows = len(columns)
     arrays = [
-        _cut(columns.data, columns.keys),
-        _cut(columns.data, columns.values),
+        _byte_array(columns.data, columns.keys),
+        _byte_array(columns.data, columns.values),
         _repeated(topic_partition.topic, rows),
         _numbers(pa.int32(), np.full(rows, topic_partition.partition, np.int32)),
         _numbers(pa.int64(), columns.offsets),
@@ -66,8 +66,8 @@ def record_batch(topic_partition: TopicPartition, columns: RecordColumns, *, hea
     return pa.RecordBatch.from_arrays(arrays, schema=schema(headers=headers))
 
 
-def _cut(data: Buffer, fields: Fields) -> pa.Array:
-    """Return the bytes of the fields, which lie in `data` in their order."""
+def _byte_array(data: Buffer, fields: Fields) -> pa.Array:
+    """Return the fields, which are in order in `data`, as a binary array."""
     rows = len(fields.at)
     edges = np.empty(2 * rows + 1, np.int32)
     edges[0] = 0
@@ -110,7 +110,10 @@ def _headers(columns: RecordColumns) -> pa.Array:
     if not counts.any():
         return pa.nulls(rows, pa.list_(HEADER_TYPE))
     pairs = pa.StructArray.from_arrays(
-        [_text(_cut(columns.data, columns.header_keys)), _cut(columns.data, columns.header_values)],
+        [
+            _text(_byte_array(columns.data, columns.header_keys)),
+            _byte_array(columns.data, columns.header_values),
+        ],
         fields=list(HEADER_TYPE),
     )
     edges = np.zeros(rows + 1, np.int32)

@@ -1,14 +1,14 @@
-"""A topic's segment files as Parquet, without Spark and without a broker.
+"""Exports a topic's segment files as Parquet, without Spark and without a broker.
 
     export(ReadOptions(("/var/kafkapy",), ("orders",)), Path("orders.parquet"))
 
-The target is a folder of files TOPIC-PARTITION-OFFSET.parquet, each with a run of offsets of one partition in
-their order, and the columns of the source kafkapy-log (pipeline/log_source/arrow_columns.py). An export
-without rows has one file that has only the columns.
+The target is a folder of files TOPIC-PARTITION-OFFSET.parquet. Each file has a range of offsets of one
+partition, in their order, and the columns of the source kafkapy-log (pipeline/log_source/arrow_columns.py).
+An export without rows has one file, with the columns only.
 
 Crash story: the files are written and synced in a hidden folder beside the target, `.NAME.XXXXXXXX.partial`,
-which is renamed as the last step: a reader finds all of the export or nothing. A killed export leaves that
-folder, which can be deleted; one that fails or is interrupted removes it.
+which is renamed as the last step. So a reader finds the complete export or nothing. An export that fails or
+is interrupted removes the hidden folder. One that is killed leaves it, and it can be deleted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CODEC = "zstd"
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What was written: rows, files and their bytes."""
+    """The numbers of rows, files and bytes that were written."""
 
     rows: int
     files: int
@@ -46,19 +46,19 @@ class ExportResult:
 
 
 class Progress:
-    """Is told how far an export is; this one says nothing."""
+    """Receives the progress of an export, and ignores it."""
 
     def planned(self, nbytes: int) -> None:
-        """About so many bytes of log will be read."""
+        """Called with about the number of bytes of log that will be read."""
 
     def read(self, nbytes: int, rows: int) -> None:
-        """So many more bytes of log were read, with so many rows. From any thread."""
+        """Called from any thread with the number of further bytes read, and their rows."""
 
 
 def export(options: ReadOptions, target: Path, progress: Progress | None = None) -> ExportResult:
-    """Write what `options` name to the folder `target`.
+    """Write the records that `options` select to the folder `target`.
 
-    The folder is made. It may be there already if it is empty.
+    The folder is created. It may already exist if it is empty.
 
     Raises:
         PipelineError: the target cannot be written.
@@ -66,7 +66,7 @@ def export(options: ReadOptions, target: Path, progress: Progress | None = None)
     """
     progress = progress or Progress()
     _check_target(target)
-    # Files of about the size that a reader likes to open: as large as splits for two cores.
+    # The splits of two cores make files of a size that suits readers.
     splits = group(plan_batch(ReadOnlyFiles(), options), cores=2)
     progress.planned(sum(each.nbytes for ranges in splits for each in ranges))
     staging: Path | None = None
@@ -135,7 +135,7 @@ class _Writer:
         return ExportResult(rows, len(files), sum(path.stat().st_size for path in files))
 
     def _write(self, wanted: OffsetRange) -> int:
-        """One range as one file; its rows."""
+        """Write a range as a file; return the number of rows."""
         options = self._options
         name = f"{wanted.topic_partition}-{wanted.start:020d}.parquet"
         rows = 0

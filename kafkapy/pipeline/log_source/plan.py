@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkapy.pipeline.log_source.bounds import require_kept, resolve
 from kafkapy.pipeline.log_source.read_options import ReadOptions
-from kafkapy.pipeline.log_source.splits import OffsetRange, cut
+from kafkapy.pipeline.log_source.splits import OffsetRange, ranges_of
 from kafkapy.storage.offline.data_directory import PartitionDirectory, find_partitions
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.offline_log import OfflineLog, read_log
@@ -68,4 +68,4 @@ def ranges_between(
         partition.topic_partition, start, log.log_start_offset, fail=options.fail_on_data_loss
     )
     aborted = log.aborted_transactions(tracker, start, end) if options.read_committed else []
-    return cut(log, start, end, aborted)
+    return ranges_of(log, start, end, aborted)

@@ -2,8 +2,8 @@
 
 The range was planned some time ago, perhaps on another machine. Meanwhile segments may have been compacted,
 deleted or renamed. So the directory is listed again, and once more whenever a segment is removed before it
-is opened. What retention has renamed to `.deleted` is read as long as it exists. Records that are gone are an
-error, or left out if the caller wants that. Gaps that compaction left are no error.
+is opened. Segments that retention has renamed to `.deleted` are read as long as they exist. Records that are
+gone are an error, or are left out if the caller says so. Gaps that compaction left are no error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
 _ROWS = 1 << 16
 _COMPRESSED_BYTES = 1 << 20
-"""So many compressed bytes, or `_ROWS` rows, fill a record batch: usually up to 10 MB."""
+"""A record batch is full at this many compressed bytes or `_ROWS` rows: usually up to 10 MB."""
 
 
 def read_range(
@@ -51,7 +51,7 @@ def read_range(
 
 
 class _RangeReader:
-    """Reads the segments; `_next` is the offset up to which the range has been read."""
+    """Reads the segments of one range; `_next` is the next offset to read."""
 
     def __init__(self, files: ReadOnlyFiles, wanted: OffsetRange, headers: bool, fail: bool) -> None:
         self._files = files

@@ -14,8 +14,8 @@
                           the records that are left
     maxOffsetsPerTrigger  only for streams: the most offsets that a micro-batch spans, over all partitions
 
-Two defaults differ from Spark's Kafka source: isolation, since only committed records are facts, and
-includeHeaders, since leaving out what few records have saves nothing.
+Two defaults differ from Spark's Kafka source: isolation, since records of an aborted transaction must not be
+read by mistake; and includeHeaders, since few records have headers and leaving them out saves nothing.
 """
 
 from __future__ import annotations

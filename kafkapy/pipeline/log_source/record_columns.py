@@ -1,4 +1,4 @@
-"""The records of many batches as columns: positions of keys and values, other fields.
+"""Decodes records to columns: positions of keys and values, and the other fields.
 
 The format is described in `protocol/records.py`. Only the lengths of the records of a batch must be followed
 one by one (record_starts.py). Every other varint is decoded field by field, for all records of all batches at
@@ -87,8 +87,8 @@ class RecordColumns:
 def decode_columns(buffer: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> RecordColumns:
     """Decode the records of batches, each given by position in `buffer` and header.
 
-    There must be at least one batch.
-    The columns may refer to `buffer`: use them before it changes. The CRCs are not checked.
+    There must be at least one batch. The columns may refer to `buffer`: use them before it changes. The CRCs
+    are not checked.
 
     Raises:
         DecodeError: a consumer could not read the records.
@@ -202,11 +202,11 @@ def _read_headers(data: Bytes, at: Integers, counts: Integers) -> tuple[Fields, 
     for index in range(most):
         having = np.flatnonzero(counts > index)
         slot = slots[having] + index
-        behind = at[having]
+        after = at[having]
         for fields in (keys, values):
-            found, behind = _read_fields(data, behind)
+            found, after = _read_fields(data, after)
             fields.at[slot], fields.lengths[slot] = found.at, found.lengths
-        at[having] = behind
+        at[having] = after
     if (keys.lengths < 0).any():
         raise OddRecordsError("a header without a key")
     return keys, values, at

@@ -1,8 +1,8 @@
-"""Finds where the records of a batch begin, which only works one by one.
+"""Finds where the records of a batch begin, one record after the other.
 
-A record begins with its length, and the next record begins where it ends. There are two functions for it. The
-compiled one (protocol/_walker.c) is used if it was built, unless KAFKAPY_PURE_PYTHON is set and not empty in
-the environment. Tests hold that both agree on every input.
+A record begins with its length, and the next record begins where it ends. There are two functions for this.
+The compiled one (protocol/_walker.c) is used if it was built, unless KAFKAPY_PURE_PYTHON is set in the
+environment and not empty. Tests check that they agree.
 """
 
 from __future__ import annotations

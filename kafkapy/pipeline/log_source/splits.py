@@ -1,9 +1,8 @@
 """Divides the offsets to read into splits of about the same size.
 
 A split consists of ranges of offsets, not of bytes: compaction and retention may move bytes before a split is
-read, but offsets stay. A range ends where a batch begins; the offset indexes say so without a read of the
-log. Small partitions share a split, and large ones are divided, so that all cores have work until near the
-end.
+read, but not offsets. A range ends where a batch begins, which the offset indexes tell. Small partitions
+share a split, and large ones are divided, so that all cores have work almost until the end.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.offline.offline_log import OfflineLog
 
-PIECE_BYTES = 8 << 20
+RANGE_BYTES = 8 << 20
 """The size of the ranges that make up splits."""
 _MIN_SPLIT_BYTES = 32 << 20
-"""The least size of a split, which takes about twice as long to read as a task to start.
+"""The least size of a split, which takes about twice as long to read as its task takes to start.
 
-A task costs Spark's Python worker 0.1 s before it reads: importlib drops its caches, and all garbage is
-collected."""
+A task takes Spark's Python worker 0.1 s before it reads: importlib drops its caches, and a full garbage
+collection runs."""
 _MAX_SPLIT_BYTES = 512 << 20
 _SPLITS_PER_CORE = 2
 
@@ -41,8 +40,8 @@ class OffsetRange:
     """The aborted transactions, whose records are left out."""
 
 
-def cut(log: OfflineLog, start: int, end: int, aborted: Sequence[AbortedTxn] = ()) -> list[OffsetRange]:
-    """Return the offsets from `start` to `end` in ranges of about PIECE_BYTES."""
+def ranges_of(log: OfflineLog, start: int, end: int, aborted: Sequence[AbortedTxn] = ()) -> list[OffsetRange]:
+    """Return the offsets from `start` to `end` in ranges of about RANGE_BYTES."""
     ranges: list[OffsetRange] = []
     topic_partition, path = log.directory.topic_partition, log.directory.path
 
@@ -58,15 +57,15 @@ def cut(log: OfflineLog, start: int, end: int, aborted: Sequence[AbortedTxn] = (
             break
         position = segment.lookup(start)[1] if segment.base_offset < start else 0
         stop = segment.lookup(end)[1] if segment.offset_index.last_offset >= end else segment.size
-        while stop - position > PIECE_BYTES - gathered:
-            place = segment.batch_near(position + PIECE_BYTES - gathered)
+        while stop - position > RANGE_BYTES - gathered:
+            place = segment.batch_near(position + RANGE_BYTES - gathered)
             if place is None or place.position <= position or not begun < place.base_offset < end:
                 break
             gathered += place.position - position
             close(place.base_offset, gathered)
             begun, gathered, position = place.base_offset, 0, place.position
         gathered += max(stop - position, 0)
-        if gathered > PIECE_BYTES:
+        if gathered > RANGE_BYTES:
             later = log.segments_from(segment.base_offset)[1:2]
             if later and begun < later[0].base_offset < end:
                 close(later[0].base_offset, gathered)

@@ -1,8 +1,8 @@
 """Plans a stream: the offsets that the next micro-batch reads.
 
-Spark asks for the latest offsets without saying where the query stands. It says so when it asks for the
-ranges of each micro-batch, and, after a query is started again from its checkpoint, when it asks for the
-empty ranges at the last known offsets. The position is remembered from these requests.
+When Spark asks for the latest offsets, it does not tell the position of the query. It tells the position when
+it asks for the ranges of a micro-batch. After a restart from a checkpoint it asks for the empty ranges at the
+last known offsets. The planner remembers the position from these requests.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class StreamPlanner:
 def share(
     starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], bound: int
 ) -> dict[TopicPartition, int]:
-    """Return ends with at most `bound` offsets since the starts, shared by size.
+    """Return ends at most `bound` offsets after the starts, shared in proportion.
 
     As in the Kafka source, each partition that has new offsets moves by at least one.
     """

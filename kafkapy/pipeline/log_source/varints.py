@@ -12,7 +12,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 class OddRecordsError(ValueError):
-    """The fast path does not expect these records: the slow one decodes or refuses them."""
+    """Records that the fast path does not expect; the slow path decodes or refuses them."""
 
 
 def read_varints(data: Bytes, at: Integers, bits: int) -> tuple[Integers, Integers]:

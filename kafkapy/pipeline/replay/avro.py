@@ -1,16 +1,16 @@
-"""Rows as Avro values: the way back from the columns that avro_columns.py describes.
+"""Encodes rows as Avro values: the reverse of avro_columns.py.
 
-A table of several writers' schemas holds what all of them have, so that no single one need be able to write
-every row: the newest may have dropped a field or a symbol, or hold an int where the table has a BIGINT. Each
-row is written by the newest schema that takes it whole, with no column left out that has a value; where
-none does, by the newest that takes it at all. Fields are found by name, at every depth:
+A table may have the columns of several writers' schemas, and no single schema may fit every row: the newest
+may have dropped a field or a symbol, or have an int where the table has a BIGINT. Each row is written with
+the newest schema that fits it completely, so that no column with a value is left out. If none does, it is
+written with the newest schema that can represent the row at all. Fields are matched by name, at every depth:
 
-    a field that the table has not      null or its default; a schema that has neither there cannot be used
-    a column that the schema has not    left out
+    a field that the table lacks        null or the default; a schema with neither cannot be used
+    a column that the schema lacks      left out
     null where the schema has no null   the field's default, if it is of a primitive type
-    another number type                 converted, if nothing of the value is lost
+    another number type                 converted, if the value stays the same
 
-A union of several types besides null cannot be written (Spark's to_avro has no way to say which it is).
+A union of several types besides null cannot be written: Spark's to_avro cannot select the branch.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _NUMBERS: Final = (IntegerType, LongType, FloatType, DoubleType)
 
 
 class AvroRows:
-    """The columns `parsed` of `rows` as Avro values.
+    """Encodes the columns `parsed` of `rows` as Avro values.
 
-    The `schemas` come oldest first, each with the id that its values carry, or None for bare values. Raises
-    PipelineError, which names the column, for a schema or a row that cannot be written.
+    `schemas` has the oldest first, each with the id that its values carry, or None for bare values. Raises
+    PipelineError, with the column's name, for a schema or a row that cannot be written.
     """
 
     def __init__(
@@ -70,21 +70,21 @@ class AvroRows:
 
     def value(self) -> Column:
         self._check()
-        whole = [
-            (cell.problem.isNull() & cell.whole, _encoded(number, schema, cell))
+        complete = [
+            (cell.problem.isNull() & cell.complete, _encoded(number, schema, cell))
             for number, schema, cell in self._usable
         ]
         partly = [
             (cell.problem.isNull(), _encoded(number, schema, cell)) for number, schema, cell in self._usable
         ]
-        (first, value), *others = [*whole, *partly]
+        (first, value), *others = [*complete, *partly]
         chosen = f.when(first, value)
         for condition, value in others:
             chosen = chosen.when(condition, value)
         return chosen.otherwise(f.raise_error("a row fits no schema").cast("binary"))
 
     def _check(self) -> None:
-        """Before the first record is written, not in the midst of them."""
+        """Raises PipelineError for a row that cannot be written, before anything is written."""
         problems = [cell.problem for *_, cell in self._usable]
         present = f.greatest(*[f.col(quoted(name)).isNotNull() for name in self._parsed], f.lit(False))
         bad = self._rows.where(present)
@@ -97,7 +97,7 @@ class AvroRows:
             )
 
     def _cell(self, schema: AvroSchema) -> _Cell:
-        """The row by one schema."""
+        """The row encoded with one schema."""
         have = self._rows.select(*[f.col(quoted(name)) for name in self._parsed]).schema
         want = StructType.fromJson(avro_columns(schema))
         making = _Making(schema)
@@ -106,7 +106,7 @@ class AvroRows:
             (root,) = branches(schema.root)
             return making.record(row, have, want, schema.named[root], "")
         if "value" not in have.names:
-            raise PipelineError("the table has no column value, which the Avro schema asks for")
+            raise PipelineError("the table has no column value, which the Avro schema requires")
         return making.cell(
             row.getField("value"), have["value"].dataType, want[0].dataType, schema.root, "value"
         )
@@ -121,18 +121,19 @@ def _encoded(number: int | None, schema: AvroSchema, cell: _Cell) -> Column:
 class _Cell:
     """A value as `to_avro` takes it.
 
-    `problem` is the path of what cannot be written, or null. `whole` is whether nothing is left out.
+    `problem` is the path of a part that cannot be written, or null. `complete` is true if nothing is left
+    out.
     """
 
     value: Column
     problem: Column
-    whole: Column
+    complete: Column
 
 
 class _Making:
-    """Makes the cells of one schema.
+    """Builds the cells of one schema.
 
-    `have` is the type in the table. `want` is that of the schema `kind` as a column.
+    `have` is the type in the table, `want` the column type of the Avro schema `kind`.
     """
 
     def __init__(self, schema: AvroSchema) -> None:
@@ -149,13 +150,13 @@ class _Making:
         return _Cell(
             present.value,
             f.when(value.isNull(), f.lit(missing)).otherwise(present.problem),
-            value.isNull() | present.whole,
+            value.isNull() | present.complete,
         )
 
     def record(
         self, value: Column, have: StructType, want: StructType, definition: dict[str, Any], path: str
     ) -> _Cell:
-        """Of a value that is not null."""
+        """The cell of a record that is not null."""
         further = {one.name.lower(): one for one in have}
         cells = []
         for one in definition["fields"]:
@@ -169,25 +170,25 @@ class _Making:
             elif is_optional(one["type"]) or ("default" in one and one["type"] in PRIMITIVES):
                 made = self.cell(default.cast(wanted), wanted, wanted, one["type"], where)
             else:
-                raise PipelineError(f"the table has no column {where}, which the Avro schema asks for")
+                raise PipelineError(f"the table has no column {where}, which the Avro schema requires")
             cells.append((one["name"], made))
-        whole = f.lit(True)
+        complete = f.lit(True)
         for condition in (
-            *(made.whole for _, made in cells),
+            *(made.complete for _, made in cells),
             *(value.getField(one.name).isNull() for one in further.values()),
         ):
-            whole = whole & condition
+            complete = complete & condition
         return _Cell(
             f.struct(*[made.value.alias(name) for name, made in cells]),
             f.coalesce(*[made.problem for _, made in cells], f.lit(None).cast("string")),
-            whole,
+            complete,
         )
 
     def _present(self, value: Column, have: DataType, want: DataType, kind: Any, path: str) -> _Cell:
         definition = kind if isinstance(kind, dict) else self._named.get(kind, {"type": kind})
         if isinstance(have, StructType) and isinstance(want, StructType):
             made = self.record(value, have, want, definition, path)
-            return _Cell(f.when(value.isNotNull(), made.value), made.problem, made.whole)
+            return _Cell(f.when(value.isNotNull(), made.value), made.problem, made.complete)
         if isinstance(have, ArrayType) and isinstance(want, ArrayType):
             return self._array(value, have, want, definition["items"], f"{path}[]")
         if isinstance(have, MapType) and isinstance(want, MapType):
@@ -201,7 +202,7 @@ class _Making:
         return _Cell(
             f.transform(value, lambda one: made(one).value),
             f.when(f.exists(value, lambda one: made(one).problem.isNotNull()), path),
-            f.forall(value, lambda one: made(one).whole),
+            f.forall(value, lambda one: made(one).complete),
         )
 
     def _map(self, value: Column, have: MapType, want: MapType, kind: Any, path: str) -> _Cell:
@@ -212,12 +213,12 @@ class _Making:
         return _Cell(
             f.transform_values(value, lambda _, one: made(one).value),
             f.when(f.exists(values, lambda one: made(one).problem.isNotNull()), path),
-            f.forall(values, lambda one: made(one).whole),
+            f.forall(values, lambda one: made(one).complete),
         )
 
 
 def _scalar(value: Column, have: DataType, want: DataType, definition: dict[str, Any], path: str) -> _Cell:
-    fits = whole = f.lit(True)
+    fits = complete = f.lit(True)
     if ddl(have) == ddl(want):
         made = value
         if definition["type"] == "enum":
@@ -225,7 +226,7 @@ def _scalar(value: Column, have: DataType, want: DataType, definition: dict[str,
         elif definition["type"] == "fixed" and isinstance(want, BinaryType):
             fits = f.length(value) == definition["size"]
         elif str(definition.get("logicalType")).endswith("timestamp-millis"):
-            whole = f.date_format(value, "SSSSSS").endswith("000")
+            complete = f.date_format(value, "SSSSSS").endswith("000")
     elif _is_number(have, want):
         made = value.try_cast(want)
         fits = made.try_cast(have).eqNullSafe(value)
@@ -234,7 +235,7 @@ def _scalar(value: Column, have: DataType, want: DataType, definition: dict[str,
     else:
         kinds = f"{ddl(have).upper()} in the table and {ddl(want).upper()} in the Avro schema"
         raise PipelineError(f"the column {path} is {kinds}")
-    return _Cell(made, f.when(~fits, path), whole)
+    return _Cell(made, f.when(~fits, path), complete)
 
 
 def _is_number(have: DataType, want: DataType) -> bool:

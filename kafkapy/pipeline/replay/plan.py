@@ -1,8 +1,8 @@
-"""Which task of a replay produces which source partitions, and how fast.
+"""The plan of a replay: the task and the rate of each source partition.
 
-All of a partition is in one task, for its order. Partitions are dealt out largest first, each to the task
-that has least. With a rate there are as many tasks as run at once, each with the share of the rate that it
-has of the records. So they end together, and in sum keep to the rate.
+A partition is produced by one task, which keeps its order. Partitions are assigned largest first, each to the
+task with the fewest records. With a rate, the number of tasks is the number that can run at once. Each gets a
+share of the rate in proportion to its records. So all tasks end together, and their sum keeps to the rate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 class ReplayPlan:
     """The task of each partition, and its rate.
 
-    `task_of` has the task of each partition. `rates` has that task's records a second, if there is a bound.
+    `task_of` maps each partition to its task. `rates` maps it to the task's records per second; it is empty
+    without a limit.
     """
 
     tasks: int
@@ -24,9 +25,10 @@ class ReplayPlan:
 
 
 def plan_replay(counts: Mapping[int, int], at_once: int, rate: float | None) -> ReplayPlan:
-    """Deals the partitions out to tasks.
+    """Assigns the partitions to tasks.
 
-    `counts` has the records of each partition, at least one. `at_once` is how many tasks run at a time.
+    `counts` is the number of records of each partition, at least one. `at_once` is the number of tasks that
+    run at the same time.
     """
     tasks = len(counts) if rate is None else min(len(counts), at_once)
     loads = [0] * tasks

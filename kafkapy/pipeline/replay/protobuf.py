@@ -1,7 +1,7 @@
-"""Rows to Protobuf values: what `formats/protobuf_decoder.py` reads, the other way round.
+"""Encodes rows as Protobuf values: the reverse of `formats/protobuf_decoder.py`.
 
-A field whose column is null is not set. Fields without presence that have their default are not written, as
-in every proto3 writer, so the bytes are those of the record if its writer had the same fields.
+A field whose column is null is not set. A field without presence that has its default value is not written,
+as in every proto3 writer. So the bytes equal the record's if its writer had the same fields.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class ProtobufEncoder:
-    """Sent to the executors, where the message's class is made from the descriptor set."""
+    """Encodes values on the executors, which build the message's class from the descriptor set."""
 
     descriptor_set: bytes
     message: str | None
@@ -62,7 +62,7 @@ def _set_list(target: Any, field: FieldDescriptor, values: Sequence[Any]) -> Non
 
 
 def _set_map(target: Any, entry: tuple[FieldDescriptor, FieldDescriptor], pairs: Sequence[Any]) -> None:
-    """Arrow gives a map as pairs."""
+    """Sets a map field from pairs, the form in which Arrow returns a map."""
     of_key, of_value = entry
     for key, value in pairs:
         if of_value.message_type is not None:

@@ -1,14 +1,14 @@
-"""Writes a table's rows back into a topic, as the records that they were.
+"""Writes a table's rows back into a topic, as the original records.
 
-    key, timestamp, headers    the record's own
-    value                      raw: the same bytes; else made again from the columns (`values.py`)
+    key, timestamp, headers    those of the record
+    value                      raw: the same bytes; otherwise encoded from the columns (`values.py`)
     header kafkapy.source      `topic-partition-offset` of the record
 
-The executors produce (`task.py`), in the order of offsets within each source partition. At least once: a
-replay that was stopped and started again repeats what it had written, and readers drop what they have by
-`kafkapy.source`. A target topic that does not exist is made with as many partitions as the table's rows came
-from, and without retention by time, which would delete old records within minutes, as they keep their
-timestamps; its other settings are the broker's defaults.
+The executors produce the records (`task.py`), in offset order within each source partition, at least once. A
+replay that was stopped and started again writes its records again; readers can drop duplicates by
+`kafkapy.source`. A missing target topic is created with as many partitions as the rows came from. It has no
+time retention, which would delete old records within minutes, since they keep their timestamps. Its other
+settings are the broker's defaults.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def replay(
 ) -> ReplayResult:
     """Writes the rows for which the SQL condition `where` holds into the topic `to`.
 
-    `rate` bounds the records a second; `bootstrap` is the target's, by default the pipeline's; `progress` is
-    called with the records written so far and in all. The pipeline's own topic is refused without `force`:
-    a pipeline that goes on would read its rows again. A failed delivery is a PipelineError with the count
-    that was written.
+    `rate` limits the records per second. `bootstrap` is the target's, by default the pipeline's. `progress`
+    is called with the number of records written so far and in total. The pipeline's own topic is refused
+    without `force`: the pipeline would read its rows again. Raises PipelineError, with the number of records
+    written, if a delivery fails.
     """
     if isinstance(definition, str):
         definition = PipelineDefinition.load(definition)
@@ -85,11 +85,13 @@ def replay(
     target = Topics(bootstrap or definition.bootstrap, definition.kafka_options)
     if to == definition.topic and bootstrap in (None, definition.bootstrap) and not force:
         raise PipelineError(
-            f"--to: {to} is the topic that the table is made from, and its pipeline would read the rows "
-            "again; name another topic, or insist with --force"
+            f"--to: {to} is the topic of this table, and the pipeline would read the rows "
+            "again; name another topic, or use --force"
         )
     if State(definition.table.location).incarnation is None:
-        raise PipelineError(f"{definition.table}: its pipeline has not run yet: there is nothing to replay")
+        raise PipelineError(
+            f"{definition.table}: its pipeline has not run yet, so there is nothing to replay"
+        )
     exists = target.exists(to)
     with spark_for(definition, spark) as session, spark_failures(definition):
         rows = _rows(definition, session, where)
@@ -116,10 +118,13 @@ def replay(
 
 
 def _warn_of_retention(target: Topics, topic: str, oldest: list[int]) -> None:
-    with contextlib.suppress(PipelineError):  # who may write need not be allowed to ask
+    with contextlib.suppress(
+        PipelineError
+    ):  # a client that may write may lack the permission to describe configs
         if oldest and target.expires(topic, min(oldest)):
             logger.warning(
-                "%s will delete what is older than its retention.ms: records keep their timestamps", topic
+                "%s will delete records older than its retention.ms: replayed records keep their timestamps",
+                topic,
             )
 
 
@@ -128,7 +133,7 @@ def _rows(definition: PipelineDefinition, spark: SparkSession, where: str | None
 
     table = open_table(spark, definition.table, partition_by=definition.partition_by)
     if not table.exists():
-        raise PipelineError(f"{definition.table}: there is no table yet: there is nothing to replay")
+        raise PipelineError(f"{definition.table}: there is no table yet, so there is nothing to replay")
     rows = table.read()
     if where is None:
         return rows
@@ -163,9 +168,9 @@ def _produce(records: DataFrame, task: ReplayTask, total: int) -> ReplayResult:
 
 
 def _in_tasks(records: DataFrame, plan: ReplayPlan) -> DataFrame:
-    """Each partition in its task, in the order of offsets.
+    """Assigns each partition to its task, in offset order.
 
-    Spark assigns rows to tasks by a hash: for each task a number is found that hashes to it.
+    Spark assigns rows to tasks by a hash, so a number is found for each task that hashes to it.
     """
     numbers = records.sparkSession.range(40 * plan.tasks).selectExpr("id", f"pmod(hash(id), {plan.tasks})")
     number_of = {task: number for number, task in numbers.collect()}
@@ -182,9 +187,9 @@ def _in_tasks(records: DataFrame, plan: ReplayPlan) -> DataFrame:
 
 @contextlib.contextmanager
 def _watched(topics: Topics, topic: str, total: int, progress: Progress | None) -> Iterator[None]:
-    """Tells `progress` from time to time what has arrived in the topic.
+    """Reports the number of records in the topic to `progress` at intervals.
 
-    Executors tell only when they end.
+    The executors report only at their end.
     """
     if progress is None:
         yield

@@ -1,14 +1,15 @@
 """The executor's side of a replay: produces the rows of one Spark task, in their order.
 
-Each source partition lies whole in one task, sorted by offset, so the order of a partition's records is kept:
-a record with a key goes where Java's producers put that key (murmur2), one without a key to its own
-partition's number, modulo the target's partitions.
+A source partition is in one task, sorted by offset, so the order of its records is kept. A record with a key
+goes to the partition that Java producers choose for the key (murmur2). A record without a key goes to its own
+partition number, modulo the number of the target's partitions.
 
-The producer is idempotent, so its retries neither repeat nor reorder. A task that Spark runs again (a lost
-executor) does repeat: readers drop what they have by the header `kafkapy.source`. A failed delivery ends the
-task without an exception, lest Spark run it again; its answer tells what was written before.
+The producer is idempotent, so its retries neither duplicate nor reorder records. A task that Spark runs again
+(after the loss of an executor) does write duplicates; readers can drop them by the header `kafkapy.source`. A
+failed delivery ends the task without an exception, so that Spark does not run it again. The task's result
+tells what was written before.
 
-librdkafka takes a timestamp of 0 for the present time: so do records of that very millisecond of 1970.
+librdkafka replaces a timestamp of 0 with the present time. This affects records with that timestamp.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# the answer of a task, one row
+# The result of a task: one row.
 ANSWER: Final = "written BIGINT, source STRING, error STRING"
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
 SOURCE_HEADER: Final = "kafkapy.source"
@@ -38,8 +39,8 @@ _SETTINGS: Final = {
 class Pace:
     """Spreads events evenly: `next()` waits until the next one may happen.
 
-    Lost time is not made up for. `burst` seconds' worth of events may follow one another, so that thousands a
-    second need few waits.
+    Lost time is not made up for. The events of `burst` seconds may follow one another without a wait, so that
+    thousands per second need few waits.
     """
 
     def __init__(
@@ -62,11 +63,10 @@ class Pace:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayTask:
-    """What every task needs.
+    """The function of every task, sent to the executors.
 
-    It is sent to the executors, where kafkapy and confluent-kafka must be installed. `rates` has, for each
-    source partition, the records a second of its task; `encode` makes the value of what the column `value`
-    holds.
+    kafkapy and confluent-kafka must be installed there. `rates` maps each source partition to the records per
+    second of its task. `encode` turns the content of the column `value` into bytes.
     """
 
     target: str
@@ -91,7 +91,7 @@ def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
 
 
 class _Run:
-    """One task's producer, and what became of its records."""
+    """The producer of one task, and the deliveries of its records."""
 
     def __init__(self, task: ReplayTask) -> None:
         from confluent_kafka import Producer
@@ -138,11 +138,14 @@ class _Run:
             except BufferError:
                 self._producer.poll(0.1)
             except Exception as error:
-                # what librdkafka refuses at once, such as a record above message.max.bytes
+                # librdkafka refuses it at once, for example because it exceeds message.max.bytes.
                 self._failure = (source, str(error.args[0].str() if hasattr(error.args[0], "str") else error))
 
 
 def _headers(headers: list[dict[str, Any]] | None, source: str) -> list[tuple[str, bytes | None]]:
-    """The record's own, and where it comes from; a replay of a replay names the nearer source."""
+    """The record's headers and its source.
+
+    A replay of a replay names the table's own source.
+    """
     kept = [(each["key"], each["value"]) for each in headers or () if each["key"] != SOURCE_HEADER]
     return [*kept, (SOURCE_HEADER, source.encode())]

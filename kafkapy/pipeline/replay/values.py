@@ -1,14 +1,14 @@
-"""Rows as records again.
+"""Turns rows back into records.
 
-They get the columns that `COLUMNS` of `task.py` names. The value is made from the table's columns:
+The result has the columns `COLUMNS` of `task.py`. The value is encoded from the table's columns:
 
-    raw         the bytes, as they were
-    json        one object, without the fields that are null; timestamps are ISO 8601 in UTC
-    avro        bare, by the schema; where values carry schema ids, by the newest that fits, with its id
+    raw         the original bytes
+    json        one object without null fields; timestamps are ISO 8601 in UTC
+    avro        bare, with the schema; if values carry schema ids, with the newest that fits, and its id
                 (`avro.py`)
-    protobuf    bare, by the descriptor set; encoded by the task (`protobuf.py`)
+    protobuf    bare, with the descriptor set; encoded by the task (`protobuf.py`)
 
-A row whose columns are all null becomes a null value, for a null value became such a row.
+A row whose columns are all null becomes a null value, since a null value becomes such a row.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _value(definition: PipelineDefinition, rows: DataFrame, parsed: list[str]) -
 def _avro_schemas(definition: PipelineDefinition) -> list[tuple[int | None, AvroSchema]]:
     """The schemas that values may be written with, oldest first.
 
-    Each comes with its id where values carry one.
+    Each comes with its id if values carry one.
     """
     wanted = definition.format
     if not wanted.registry and not wanted.schemas:
@@ -74,5 +74,5 @@ def _avro_schemas(definition: PipelineDefinition) -> list[tuple[int | None, Avro
         return [(None, read_schema(wanted.schema))]
     known = WriterSchemas(wanted.schemas, None, State(definition.table.location)).known()
     if not known:
-        raise PipelineError("no schema of its records is known: there is nothing to replay")
+        raise PipelineError("no schema of the records is known, so there is nothing to replay")
     return list(known.items())

@@ -2,21 +2,21 @@
 
 `foreachBatch` calls it with the records between two sets of offsets:
 
-0. The topic must still be the one that the offsets are of. One created anew may have the same offsets, of
-   other records.
-1. Values are parsed; a record that cannot be a row has an error (`_error`).
-2. The records with errors go to the dead-letter topic.
-3. The rows go into the table, in one commit. This is where the batch happens or does not.
+0. The topic must still be the one of the offsets. A recreated topic may have the same offsets for other
+   records.
+1. Values are parsed. A record that cannot become a row gets an error (`_error`).
+2. The records with errors are sent to the dead-letter topic.
+3. The rows are written to the table, in one commit. The batch takes effect here.
 4. progress.json is written.
 
-When it is killed before 3, Spark runs the batch again with the same records. Dead letters may be there twice;
-the table has nothing. When it is killed after 3, Spark runs the batch again too. The table knows the batch by
-its number and offsets, and stays as it is (`tables/batch.py`).
+If the driver is killed before step 3, Spark runs the batch again with the same records. Dead letters may be
+duplicated; the table has no rows of the batch. If it is killed after step 3, Spark runs the batch again too.
+The table recognises the batch by its number and offsets, and does not change (`tables/batch.py`).
 
-A batch without errors, the usual one, is computed once. It goes straight into the table, and Spark is told to
-fail at the first error (`_strictly`). Only when there is an error do the executors keep the parsed batch,
-which is then read twice (`_sorting_out`). The same is done with the following batches until one has no error.
-Keeping all batches would take as long again as writing them.
+Most batches have no errors and are computed once: the rows are written directly, and Spark fails at the first
+error (`_strictly`). Only after an error do the executors keep the parsed batch, which is then read twice
+(`_sorting_out`). The following batches are kept too, until one has no error. Keeping every batch would double
+the time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "h
 
 @dataclass(frozen=True)
 class WrittenBatch:
-    """What a batch brought into the table, or had brought before its driver was killed."""
+    """What a batch wrote to the table, now or before its driver was killed."""
 
     id: int
     rows: int
@@ -62,14 +62,17 @@ class WrittenBatch:
 
 
 class Batches:
-    """The function of one run's batches. `mode` is append or upsert."""
+    """Writes the batches of one run.
+
+    `mode` is append or upsert.
+    """
 
     def __init__(
         self, definition: PipelineDefinition, mode: str, state: State, parser: Format, table: Table
     ) -> None:
         self._definition, self._mode, self._state = definition, mode, state
         self._format, self._table = parser, table
-        # Not the pipeline's name, which may be changed between a kill and the next start.
+        # Not the pipeline's name: it may change between a kill and the next start.
         self._app_id = state.app_id(definition.topic)
         self._errors_expected = False
         self._writing = threading.Lock()
@@ -85,12 +88,15 @@ class Batches:
             try:
                 self._write(records, batch_id)
             except BaseException as error:
-                # Spark would only give its text back, within a page of Java's and Python's traces.
+                # Spark would return only its text, within a page of Java and Python traces.
                 self.failure = error
                 raise
 
     def close(self, timeout: float) -> bool:
-        """Lets the batch that is being written finish and no other begin; False if it still is."""
+        """Lets the present batch finish and starts no other.
+
+        False if it did not finish in `timeout` seconds.
+        """
         self._closed.set()
         if not self._writing.acquire(timeout=timeout):
             return False
@@ -126,13 +132,13 @@ class Batches:
     def _check_topic(self) -> None:
         try:
             problem = created_anew(self._definition, self._state, self._topics)
-        except PipelineError:  # a broker that is away; Spark waits for it longer
+        except PipelineError:  # the broker is away; Spark waits longer for it
             return
         if problem is not None:
             raise problem
 
     def _with_key_errors(self, parsed: DataFrame) -> DataFrame:
-        """A row that is to be upserted must say which row it replaces."""
+        """Adds an error to rows without a key: an upserted row must say which row it replaces."""
         if self._mode != "upsert":
             return parsed
         keyless = f.when(f.col("key").isNull(), "has no key")
@@ -154,12 +160,12 @@ class Batches:
                 )
 
     def _strictly(self, parsed: DataFrame, batch_id: int) -> tuple[int, int]:
-        """Writes the batch if no record has an error; fails with the first one otherwise."""
+        """Writes the batch if no record has an error; otherwise raises the first error."""
         place = [f.col(name) for name in ("topic", "partition", "offset")]
         told = f.to_json(f.struct(*place, f.col("_error").alias("error")))
         failing = f.raise_error(f.concat(f.lit(f"{_MARK} "), told)).cast("bigint")
-        # In a column that is always written, and in one only. A filter would be moved below the parsing,
-        # and each value parsed twice.
+        # The check is in one column that is always written. Spark would push a filter below the parsing, and
+        # parse each value twice.
         offset = f.when(f.col("_error").isNull(), f.col("offset")).otherwise(failing)
         checked = parsed.withColumn("offset", offset)
         counted = _Counted(self._rows(checked))
@@ -168,8 +174,8 @@ class Batches:
         return _rows_and_errors(parsed) if rows is None else (rows, 0)
 
     def _sorting_out(self, parsed: DataFrame, batch_id: int) -> tuple[int, int]:
-        """Writes dead letters, then the others."""
-        # Not in the cache of queries: Delta refuses a MERGE whose source is there.
+        """Writes the dead letters, then the rows."""
+        # Not with cache(): Delta refuses a MERGE from a cached source.
         kept = parsed.localCheckpoint(eager=False)
         try:
             bad = kept.filter(f.col("_error").isNotNull())
@@ -196,14 +202,14 @@ class Batches:
     def _refusal(self, found: dict[str, object], batch_id: int) -> PipelineError:
         return PipelineError(
             f"{self._definition.name}: the record {found['topic']}-{found['partition']}-{found['offset']} "
-            f"{found['error']}; nothing of batch {batch_id} was written; to go on without such records, "
-            f"keep them in a topic: dead_letter: {self._definition.topic}.dlq"
+            f"{found['error']}; nothing of batch {batch_id} was written; to continue without such records, "
+            f"send them to a topic: dead_letter: {self._definition.topic}.dlq"
         )
 
     def _remember(self, written: WrittenBatch) -> None:
         before, incarnation = self._state.progress, self._state.begin().id
         if before is not None and (before.incarnation, before.batch) == (incarnation, written.id):
-            return  # a driver that was killed before Spark's own commit has counted it
+            return  # a driver that was killed before Spark's commit has counted this batch already
         self._state.progress = Progress(
             incarnation=incarnation,
             batch=written.id,
@@ -216,19 +222,23 @@ class Batches:
 
 
 class _Counted:
-    """A data frame that counts its rows while it is computed for something else.
+    """A data frame that counts its rows while they are computed for another purpose.
 
-    Counting divides Spark's generated code in two: it belongs where rows are made anyway, after the parsing.
+    Counting splits Spark's generated code in two, so it is placed after the parsing, where rows are built
+    anyway.
     """
 
-    _PATIENCE: Final = 2.0  # seconds; Spark tells it by a listener, a moment after the job
+    _PATIENCE: Final = 2.0  # seconds; Spark's listener reports the count a moment after the job
 
     def __init__(self, rows: DataFrame) -> None:
         self._observation = Observation()
         self.rows = rows.observe(self._observation, f.count(f.lit(1)).alias("rows"))
 
     def get(self) -> int | None:
-        """None when it has not been computed: the table knew the batch already."""
+        """The number of rows.
+
+        None if they were not computed, because the table had the batch already.
+        """
         deadline = time.monotonic() + self._PATIENCE
         while not self._observation._jo.future().isCompleted():  # `get` would wait forever
             if time.monotonic() >= deadline:

@@ -1,7 +1,4 @@
-"""How a run tells what it does.
-
-It shows a bar in a terminal, a line for each batch elsewhere, or nothing.
-"""
+"""Progress of a run: a bar in a terminal, a line for each batch elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ from kafkapy.process.progress_bar import ProgressBar
 
 @dataclass(frozen=True, kw_only=True)
 class BatchReport:
-    """A batch that is in the table.
+    """A batch that was written.
 
-    `read` are the records of the run so far. `lag` are the offsets to come.
+    `read` is the run's number of records so far, `lag` the offsets left to read.
     """
 
     batch: int
@@ -32,13 +29,13 @@ class BatchReport:
 
 
 class Progress:
-    """Says nothing: for a program that runs a pipeline."""
+    """Shows nothing, for a program that runs a pipeline."""
 
     def __enter__(self) -> Self:
         return self
 
     def note(self, line: str) -> None:
-        """Something other than a batch: that Spark starts, that the broker has gone."""
+        """Shows an event other than a batch, such as Spark's start or the loss of the broker."""
 
     def batch(self, report: BatchReport) -> None: ...
 
@@ -48,7 +45,7 @@ class Progress:
 
 
 class Shown(Progress):
-    """A bar in a terminal, of what was read of what there is; elsewhere a line for each batch."""
+    """Shows a bar of the records read in a terminal, and a line for each batch elsewhere."""
 
     def __init__(self, name: str) -> None:
         self._bar = ProgressBar(name, stays=True)

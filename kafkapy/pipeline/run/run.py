@@ -1,13 +1,13 @@
-"""Runs a pipeline: checks what can be known before Spark starts, then streams.
+"""Runs a pipeline: checks what can be checked before Spark starts, then streams.
 
     check     format, table location and partitioning; Java, connector; broker, topic, cleanup.policy; the
-              lock; the position, which may have expired
-    session   Spark starts, or the caller's is used
-    table     its shape; a reset that was killed is finished
-    stream    batches (`batches.py`), watched and started again (`streaming.py`)
+              lock; whether the position has expired
+    session   starts Spark, or uses the caller's session
+    table     checks its columns; finishes a reset that was killed
+    stream    writes batches (`batches.py`); watches and restarts the query (`streaming.py`)
 
-Spark's checkpoint holds the position (`State.checkpoint`); where it is new, the reading starts where the last
-reset or the definition says.
+Spark's checkpoint holds the position (`State.checkpoint`). A new checkpoint starts where the last reset or
+the definition says.
 """
 
 from __future__ import annotations
@@ -42,15 +42,18 @@ if TYPE_CHECKING:
 
     from kafkapy.pipeline.run.batches import Batches
 
-# A batch that is killed is run again as a whole; larger ones are hardly faster.
+# A killed batch is run again from its start, and larger batches are hardly faster.
 DEFAULT_MAX_OFFSETS: Final = 1_000_000
-# How often a pipeline that follows looks for new records: each batch makes files and a commit.
+# How often a continuous run looks for new records. Each batch creates files and a commit.
 DEFAULT_EVERY: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """What this run wrote; `stopped` when it was asked to stop before all was read."""
+    """What a run wrote.
+
+    `stopped` is true if it was asked to stop before it had read everything.
+    """
 
     batches: int
     rows: int
@@ -67,10 +70,10 @@ def run(
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> RunResult:
-    """Writes what the topic has (`once`), or goes on until SIGINT, SIGTERM or `stop`.
+    """Runs to the present end of the topic (`once`), or until SIGINT, SIGTERM or `stop`.
 
-    Raises PipelineError or SparkSetupError, both UserErrors. Without `spark` a session is made, and stopped
-    at the end. Signals are taken in the main thread only.
+    Raises PipelineError or SparkSetupError, both UserErrors. Without `spark`, a session is created, and
+    stopped at the end. Signals are handled in the main thread only.
     """
     if once and every:
         raise PipelineError("once and every exclude each other: once ends with what the topic has now")
@@ -114,14 +117,14 @@ class _Job:
         self._mode = ""
 
     def check(self, *, with_setup: bool) -> None:
-        """What can be known without Spark and without the lock."""
+        """Checks what can be checked without Spark and without the lock."""
         definition = self.definition
         self._format.check()
         Partitioning.parse(definition.partition_by)
         check_location(definition.table)
         if with_setup:
             check_setup(definition.lake)
-        self._topics.partitions(definition.topic)  # fails when there is no such topic
+        self._topics.partitions(definition.topic)  # raises if there is no such topic
         self._mode = definition.mode_for(self._topics.cleanup_policy(definition.topic))
         self._check_former()
         self._check_columns()
@@ -129,7 +132,7 @@ class _Job:
             make_topic(self._topics, definition)
 
     def _check_former(self) -> None:
-        """What was true of the rows that are in the table must hold of those to come."""
+        """Checks that topic, mode and key are those of the rows that the table has."""
         former, definition = self.state.definition, self.definition
         if former is None:
             return
@@ -151,7 +154,7 @@ class _Job:
             )
 
     def _check_columns(self) -> None:
-        """Where records cannot bring further ones."""
+        """Checks key and partition columns, if the format cannot add columns later."""
         kind, columns = self.definition.format, self._format.columns
         if columns is None or (kind.schema is None and kind.kind != "raw"):
             return
@@ -170,12 +173,15 @@ class _Job:
                 )
 
     def check_position(self) -> None:
-        """For the holder of the lock."""
+        """Checks that the topic still has the next offsets.
+
+        The caller holds the lock.
+        """
         if problem := expired(self.definition, self.state, self._topics):
             raise problem
 
     def batches(self, spark: SparkSession) -> Batches:
-        """Finds the table as it must be."""
+        """Opens and checks the table, and returns the writer of its batches."""
         from pyspark.sql.types import StructType
 
         from kafkapy.pipeline.run.batches import Batches
@@ -188,8 +194,8 @@ class _Job:
         table.check_shape(None if columns is None else StructType.fromJson(columns))
         if state.incarnation is None and table.exists() and not table.read().isEmpty():
             raise PipelineError(
-                f"{definition.table}: the table has rows, but the memory of its pipeline ({State.FOLDER}/) "
-                "is gone, and all would be written again; write to another table, or delete this one"
+                f"{definition.table}: the table has rows, but the state of its pipeline ({State.FOLDER}/) "
+                "is missing, and every record would be written again; write to another table or delete it"
             )
         state.begin_with(self._topics.topic_id(definition.topic))
         for one in (state.definition, definition):
@@ -199,9 +205,10 @@ class _Job:
         return Batches(definition, self._mode, state, self._format, table)
 
     def begin(self, spark: SparkSession, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
-        """Starts the query, unless the topic lacks what is next.
+        """Starts the query.
 
-        Spark says so only late and at length.
+        Raises PipelineError if the topic lacks the next offsets. Spark would report that later, and with a
+        long message.
         """
         from kafkapy.spark import read_topic
 
@@ -209,7 +216,7 @@ class _Job:
         definition = self.definition
         most = definition.max_offsets_per_trigger or DEFAULT_MAX_OFFSETS
         options = {f"kafka.{name}": value for name, value in definition.kafka_options.items()}
-        # A large batch of few partitions keeps all cores busy.
+        # Splits a large batch of few partitions, so that all cores are busy.
         tasks = spark.sparkContext.defaultParallelism
         options["maxRecordsPerPartition"] = str(max(most // tasks, 100_000))
         records = read_topic(
@@ -221,7 +228,7 @@ class _Job:
             max_offsets_per_trigger=most,
             options=options,
         )
-        # Spark refuses a second query of the same name, which two tables of one topic would have.
+        # Spark refuses two queries of one name, and two tables of one topic would have the same.
         writer = records.writeStream.queryName(self.state.app_id(definition.name)).foreachBatch(write)
         writer = writer.option("checkpointLocation", self.state.checkpoint)
         if self._once:
@@ -229,13 +236,13 @@ class _Job:
         return writer.trigger(processingTime=f"{int(self._every * 1000)} milliseconds").start()
 
     def _starting(self) -> str | int | dict[int, int]:
-        """Where to begin without a checkpoint.
+        """The starting offsets without a checkpoint.
 
-        Spark wants an offset for each partition, or none at all.
+        Spark requires an offset for each partition, or none.
         """
         offsets = self.state.begin().starting_offsets
         if offsets is None:
             moment = self.definition.start_ms
             return self.definition.start if moment is None else moment
-        # -2 is the earliest: of partitions that were added since the reset
+        # -2 is the earliest offset: for partitions that were added after the reset
         return {number: offsets.get(number, -2) for number in self._topics.partitions(self.definition.topic)}

@@ -1,8 +1,8 @@
-"""Asking a run to stop: by SIGINT or SIGTERM, or by an event of the program that runs it.
+"""Stops a run at SIGINT or SIGTERM, or at an event of the program that runs it.
 
-The first signal asks: the batch that is being written is finished. A second one abandons it, which leaves
-nothing over either. A signal only sets an event: Python runs its handler between two steps of the main
-thread, which may be waiting for an answer of the JVM on the very connection that the handler would use.
+After the first signal the present batch is finished. A second signal abandons it, which is safe too. A signal
+handler only sets an event: Python runs it in the main thread, which may be waiting for a response of the JVM
+on the same connection that the handler would use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopping:
-    """A context manager; the signals' handlers are those of before when it ends."""
+    """A context manager that handles the signals and restores their handlers at its end."""
 
     def __init__(self, asked: threading.Event | None = None) -> None:
         self.asked = asked or threading.Event()
@@ -31,7 +31,10 @@ class Stopping:
         return self
 
     def take_signals(self) -> None:
-        """Again after a SparkContext was made, which takes SIGINT for itself."""
+        """Installs the handlers.
+
+        Called again after a SparkContext is created, since it handles SIGINT itself.
+        """
         for number in self._before:
             signal.signal(number, self._handle)
 

@@ -1,10 +1,10 @@
-"""The streaming query of a pipeline: started, watched, started again, stopped.
+"""Starts, watches, restarts and stops the streaming query of a pipeline.
 
-What Spark bears by itself: its consumers and its admin client retry for a minute (`default.api.timeout.ms`),
-so a broker that is back by then is not noticed. What it does not: a local master runs each task once, and any
-error of the source or of a batch ends the query. If what ended it may pass, the query is started again from
-its checkpoint, in the same session, unless no batch was written for `PATIENCE` seconds. The batch under way
-is run again.
+Spark's consumers and its admin client retry for a minute (`default.api.timeout.ms`), so a shorter absence of
+the broker does no harm. But a local master runs each task only once, and any error of the source or of a
+batch ends the query. If the error may pass, the query is started again from its checkpoint in the same
+session, and the interrupted batch is run again. The run gives up when no batch was written for `PATIENCE`
+seconds.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 Begin = Callable[[Callable[["DataFrame", int], None]], "StreamingQuery"]
 
 PATIENCE: Final = 300.0  # seconds
-_GRACE: Final = 25.0  # seconds for the last batch; schedulers often kill thirty seconds after SIGTERM
+_GRACE: Final = 25.0  # seconds for the last batch; many schedulers send SIGKILL thirty seconds after SIGTERM
 _LOOK: Final = 0.2
 
 
 class Streaming:
-    """Runs batches until all is read or the run is to stop; counts what was written."""
+    """Runs batches until everything is read or the run is stopped, and counts what was written."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class Streaming:
         self.batches = self.rows = self.dead_letters = 0
 
     def run(self, begin: Begin) -> None:
-        """Runs the query until all is read or until it is asked to stop.
+        """Runs the query until everything is read or the run is stopped.
 
-        `begin` starts the query with the function for its batches, each time after looking at the topic.
-        Raises PipelineError.
+        Raises PipelineError. `begin` checks the topic and starts the query with the function for its batches.
+        It is called for each start.
         """
         self._publish_position()
         failing_since: float | None = None
@@ -112,15 +112,15 @@ class Streaming:
                 break
         else:
             self._await_commit(query)
-        # Spark's own stop has no time limit, and a batch may be within a call that cannot be interrupted.
+        # Spark's stop has no time limit, and a batch may be in a call that cannot be interrupted.
         stopper = threading.Thread(target=query.stop, name="stop-query", daemon=True)
         stopper.start()
         stopper.join(_GRACE)
 
     def _await_commit(self, query: StreamingQuery) -> None:
-        """Waits until Spark has noted the last batch as done.
+        """Waits until Spark has committed the last batch, a moment after it was written.
 
-        That is a moment after the batch was written. Spark would otherwise run it again.
+        Otherwise Spark would run it again at the next start.
         """
         deadline = time.monotonic() + 5
         while query.isActive and time.monotonic() < deadline:
@@ -130,7 +130,7 @@ class Streaming:
             time.sleep(0.02)
 
     def _look(self, query: StreamingQuery) -> None:
-        """How far Spark has got, as it tells after each batch."""
+        """Updates the offsets from the progress that Spark reports after each batch."""
         told = query.lastProgress
         if told is None or told.batchId == self._told or told.numInputRows == 0:
             return
@@ -143,7 +143,10 @@ class Streaming:
         self._publish(end)
 
     def _ends(self) -> dict[int, int]:
-        """Spark does not ask for them when it runs a batch again."""
+        """The end offsets of the topic.
+
+        Spark does not report them for a batch that is run again.
+        """
         topics = Topics(self._definition.bootstrap, self._definition.kafka_options)
         try:
             return topics.end_offsets(self._definition.topic)
@@ -168,15 +171,18 @@ class Streaming:
             )
 
     def _publish_position(self) -> None:
-        """Publishes the position that is known without a batch.
+        """Publishes the present position, although no batch was written.
 
-        It is news to a group that was named since, and after a batch of aborted records only.
+        This matters if the group was configured since, or after a batch that has only aborted records.
         """
         if self._definition.group is not None and (offsets := checkpoint.position(self._state)) is not None:
             self._publish(offsets)
 
     def _publish(self, offsets: dict[int, int]) -> None:
-        """A lag tool that is behind is no reason to stop."""
+        """Publishes the position.
+
+        A failure is ignored: only lag tools use it.
+        """
         try:
             publish(self._definition, offsets)
             self._published = True
@@ -187,9 +193,9 @@ class Streaming:
 
 
 def _offsets(text: str | None) -> dict[int, int]:
-    """The offsets by partition, as the Kafka source tells them: `{"topic": {"0": 12}}`.
+    """The offset of each partition from the Kafka source's `{"topic": {"0": 12}}`.
 
-    Of a batch that is run again, not all are told.
+    For a batch that is run again, Spark omits some offsets.
     """
     value = json.loads(text) if text and text.startswith("{") else {}
     return {int(partition): offset for one in value.values() for partition, offset in one.items()}

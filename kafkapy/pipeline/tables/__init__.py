@@ -1,8 +1,8 @@
 """Tables that pipelines write: Delta, Iceberg and Parquet behind one interface.
 
     open_table(spark, target, partition_by=...)    -> Table (`table.py`)
-    check_location(target)                         what can be known of a location without Spark
-    Partitioning.parse(texts)                      what can be known of `partition_by` without Spark
+    check_location(target)                         checks a location without Spark
+    Partitioning.parse(texts)                      checks `partition_by` without Spark
 
 Importing this package does not import pyspark.
 """

@@ -1,8 +1,8 @@
-"""Which records a batch is of, as the commit of its rows says it.
+"""The identity of a batch, which the commit of its rows carries.
 
-Spark numbers batches by its checkpoint, and plans one again when the checkpoint does not have it: an older
-copy was restored, or two drivers used one checkpoint on a store without locks. The number then stands for
-other records, so a commit carries the offsets too, and a batch is known to the table by both.
+Spark takes batch numbers from its checkpoint. If an older copy of the checkpoint is restored, or two drivers
+use one checkpoint on a store without locks, a number is planned again for other records. So a commit carries
+the offsets too, and the table identifies a batch by both.
 
     {"app_id": "kafkapy-orders-5f0c", "batch_id": 12, "offsets": {"0": [4000, 5000]}}
 
@@ -21,10 +21,10 @@ Offsets = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Batch:
-    """The batch that a commit holds.
+    """The batch of a commit.
 
-    `app_id` stands for one incarnation of the pipeline. Within it, `id` rises from batch to batch. `offsets`
-    is None in a commit that was made before commits had them.
+    `app_id` identifies one incarnation of the pipeline. Within it, `id` rises from batch to batch. `offsets`
+    is None in a commit of an older version, which did not store them.
     """
 
     app_id: str
@@ -33,7 +33,10 @@ class Batch:
 
     @classmethod
     def from_mapping(cls, value: Mapping[str, Any]) -> Batch:
-        """Raises KeyError, TypeError or ValueError for what no pipeline has written."""
+        """Parses a batch.
+
+        Raises KeyError, TypeError or ValueError if no pipeline has written it.
+        """
         return cls(value["app_id"], int(value["batch_id"]), _offsets(value.get("offsets")))
 
     def to_mapping(self) -> dict[str, Any]:
@@ -44,7 +47,7 @@ class Batch:
 
 
 def differences(planned: Offsets, written: Offsets) -> str:
-    """How the offsets differ, for the first few partitions that do.
+    """Describes the differences of the first few partitions whose offsets differ.
 
     For example `partition 0 is 100 to 129 here and 100 to 119 in the table`.
     """

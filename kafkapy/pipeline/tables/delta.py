@@ -1,11 +1,11 @@
 """Tables in Delta Lake's format.
 
 An append carries the transaction identifier of the pipeline (`txnAppId`, the incarnation) with the batch id
-as its version, and the batch as `userMetadata`, in the same commit as the rows. Delta skips a batch whose
-version is not above the last one, an empty batch included, and says nothing: so the log is read after the
-commit too, for a driver that came between. An upsert is idempotent by its condition (`upserts.py`).
+as its version, and the batch as `userMetadata`, in the same commit as the rows. Delta silently skips a batch
+whose version is not above the last one. So the log is read after the commit too, in case another driver
+committed in between. An upsert is idempotent by its condition (`upserts.py`).
 
-Names are limited by what Delta allows without column mapping, which readers of old would not understand.
+Column names are limited to those that Delta allows without column mapping, which old readers do not support.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class DeltaTable(Table):
         optimized = self.spark.sql(f"OPTIMIZE {self._sql}").head().metrics
         hours = retain / timedelta(hours=1)
         options = {
-            # Delta wants a week at least, for the sake of writers that it does not know of: there are none.
+            # Delta requires at least a week, to protect concurrent writers. This table has none.
             "spark.databricks.delta.retentionDurationCheck.enabled": "false",
             "spark.databricks.delta.vacuum.logging.enabled": "true",
-            # VACUUM lists folders in that many tasks, 10,000 by default: 77 s for five files on two cores,
-            # and 10 s with this.
+            # The number of tasks that list folders for VACUUM. With the default of 10,000 it takes 77 s for
+            # five files on two cores, and 10 s with this value.
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(
                 2 * self.spark.sparkContext.defaultParallelism
             ),
@@ -110,7 +110,7 @@ class DeltaTable(Table):
         for name in _names(schema):
             if _REFUSED.search(name):
                 return (
-                    f"Delta takes no column {name!r}: no spaces and none of ,;{{}}()= in a name; "
+                    f"Delta allows no column {name!r}: names may not have a space or one of ,;{{}}()=; "
                     "give the format a schema with other names, or write iceberg:PATH"
                 )
         return None

@@ -1,7 +1,7 @@
-"""Which batches the commits of a Delta table hold, read from its transaction log.
+"""Reads the batches in the commits of a Delta table from its transaction log.
 
-    _delta_log/00000000000000000012.json     a commit: an action a line; `commitInfo` has the `userMetadata`
-    _delta_log/_last_checkpoint              {"version": 10, ...}, of a recent version, once there is one
+    _delta_log/00000000000000000012.json     a commit: one action per line; `commitInfo` has `userMetadata`
+    _delta_log/_last_checkpoint              {"version": 10, ...}: a recent version; may be absent
 
 Commits older than the table's log retention are deleted. Format: Delta's PROTOCOL.md.
 """
@@ -21,7 +21,10 @@ _LAST_CHECKPOINT: Final = "_delta_log/_last_checkpoint"
 
 
 class DeltaLog:
-    """`files` are those of the table's folder."""
+    """The transaction log of a table.
+
+    `files` is the table's folder.
+    """
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -29,7 +32,10 @@ class DeltaLog:
         self._newest_batch: Batch | None = None
 
     def batches(self) -> Iterator[Batch | None]:
-        """Newest first, without commits that others made; then None if older commits were deleted."""
+        """The batches, newest first, without commits of others.
+
+        A last None if older commits were deleted.
+        """
         self._look()
         if self._newest_batch is not None:
             yield self._newest_batch
@@ -41,7 +47,7 @@ class DeltaLog:
                 yield found
 
     def _look(self) -> None:
-        """Listing would take long: a log keeps the commits of thirty days."""
+        """Finds the newest version without a listing, which would be slow."""
         newest = self._newest
         if newest < 0 and self._files.exists(_LAST_CHECKPOINT):
             newest = int(json.loads(self._files.read_text(_LAST_CHECKPOINT))["version"])
@@ -62,7 +68,7 @@ def _name(version: int) -> str:
 
 
 def _written(metadata: Any) -> Batch | None:
-    """None for what others have written there."""
+    """The batch in a commit's `userMetadata`; None if no pipeline has written it."""
     try:
         return Batch.from_mapping(json.loads(metadata))
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -1,10 +1,10 @@
-"""How rows of a later schema fit into a table of an earlier one.
+"""Schema evolution: rows of a later schema in a table of an earlier one.
 
-The table only ever gains columns. A column, or a field of a struct at any depth, that the table does not have
-is added, nullable. One that the rows lack is null. Names are compared as Spark does, without regard to case,
-and the table's spelling stays. A value of a narrower type (INT into BIGINT, FLOAT into DOUBLE, a smaller
-DECIMAL) is converted; any other change of type is refused. A column of which only nulls have been seen has no
-type yet and waits.
+A table only gains columns. A column, or a field of a struct at any depth, that the table lacks is added as
+nullable. One that the rows lack is null. Names are compared without regard to case, as Spark does, and the
+table's spelling is kept. A value of a narrower type (INT into BIGINT, FLOAT into DOUBLE, a smaller DECIMAL)
+is converted; any other change of type is refused. A column that has had only nulls has no type yet and is not
+added.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _REALS: Final = ("float", "double")
 class AddedColumn:
     """A column that the table gains.
 
-    `path` is as ALTER TABLE ADD COLUMNS takes it: `element` and `value` go into arrays and maps.
+    `path` has the form of ALTER TABLE ADD COLUMNS: `element` and `value` stand for the content of arrays and
+    maps.
     """
 
     path: tuple[str, ...]
@@ -45,8 +46,7 @@ class AddedColumn:
 class Evolution:
     """The schema that a table of `stored` has with rows of `arriving`.
 
-    `added` are the columns that are added for it. Raises PipelineError, which names the column and both
-    types, when a type has changed.
+    `added` are the columns to add. Raises PipelineError with the column and both types if a type has changed.
     """
 
     def __init__(self, stored: StructType, arriving: StructType, table: str) -> None:
@@ -100,7 +100,7 @@ def _fits(arriving: DataType, stored: DataType) -> bool:
 
 
 def known(kind: DataType) -> DataType | None:
-    """The type, nullable throughout, without parts of which only nulls were seen.
+    """The type, with all parts nullable and without parts that had only nulls.
 
     None if nothing is left.
     """
@@ -126,7 +126,7 @@ def _shown(kind: DataType) -> str:
 def fitted(rows: DataFrame, stored: StructType) -> DataFrame:
     """`rows` with exactly the columns of the table.
 
-    What is there with the right type stays untouched.
+    Columns with the right type are not changed.
     """
     arriving = {field.name.lower(): field for field in rows.schema}
     columns = []

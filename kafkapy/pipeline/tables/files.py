@@ -1,7 +1,7 @@
 """Files of a table through Hadoop's FileSystem, as Spark reaches them.
 
-A rename is atomic on local disks and HDFS. An object store has none: S3's connector copies and deletes file
-by file, so that a reader may see part of a folder for a moment, and a writer killed meanwhile leaves both.
+A rename is atomic on local disks and HDFS. An object store has no rename: S3's connector copies and deletes
+file by file. A reader may then see part of a folder for a moment, and a killed writer leaves both folders.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class Files:
         return sorted(str(one.getPath().getName()) for one in self._filesystem.listStatus(self._path(name)))
 
     def rename(self, name: str, other: str) -> None:
-        """`other` must not exist: Hadoop would move into it."""
+        """Renames a file or folder.
+
+        `other` must not exist, since Hadoop would move `name` into it.
+        """
         if self.exists(other):
             raise FileExistsError(self.uri(other))
         self._filesystem.mkdirs(self._path(other).getParent())
@@ -43,7 +46,10 @@ class Files:
             raise OSError(f"{self.uri(name)} could not be renamed to {self.uri(other)}")
 
     def delete(self, name: str) -> bool:
-        """With all that is in it; whether there was anything."""
+        """Deletes a file, or a folder with its content.
+
+        Returns whether it existed.
+        """
         return bool(self._filesystem.delete(self._path(name), True))
 
     def read_text(self, name: str) -> str:

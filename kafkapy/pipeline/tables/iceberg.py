@@ -1,20 +1,20 @@
-"""Tables in Apache Iceberg's format, by their path.
+"""Tables in Apache Iceberg's format, addressed by path.
 
-They are in a Hadoop catalog whose warehouse is the parent folder. Readers take the path
-(`spark.read.format("iceberg").load(path)`); a catalog is what SQL's MERGE, ALTER and CALL need. It is
-configured in the session when a table is first used there, without a cache: inside foreachBatch the session
-is a clone, and a cached table would not show the last commit.
+A table is in a Hadoop catalog whose warehouse is the parent folder. Readers use the path
+(`spark.read.format("iceberg").load(path)`); SQL's MERGE, ALTER and CALL need the catalog. It is configured in
+a session on first use, without a cache: the session within foreachBatch is a clone, and a cached table would
+not show the last commit.
 
 An append carries `kafkapy.app-id`, `kafkapy.batch-id` and `kafkapy.offsets` in the summary of its snapshot,
-in the same commit as the rows. Before a batch is written, the newest such snapshots among the ancestors of
-the current one tell the last batches; `maintain` writes the last one into the table's properties before it
-lets snapshots expire. Where others have let it expire, after a compaction of theirs, the table is asked for
-the batch's rows. An upsert is idempotent by its condition (`upserts.py`).
+in the same commit as the rows. Before a batch is written, the last batches are read from the ancestors of the
+current snapshot. `maintain` stores the last batch in the table's properties before it expires snapshots. If
+another program has expired the snapshot, the table is searched for the batch's rows. An upsert is idempotent
+by its condition (`upserts.py`).
 
-The record's partition is the column `_kafka_partition`: Iceberg keeps the name `_partition` for itself.
+The record's partition is the column `_kafka_partition`, since Iceberg reserves the name `_partition`.
 
-Commits are renames of metadata/vN.metadata.json: atomic on a local disk and HDFS, not on an object store,
-where one driver at a time must write, as it does for a pipeline.
+A commit renames metadata/vN.metadata.json. That is atomic on a local disk and HDFS, but not on an object
+store, where only one driver may write at a time, as is the case for a pipeline.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from kafkapy.pipeline.tables.upserts import Upsert
 _APP_ID: Final = "kafkapy.app-id"
 _BATCH_ID: Final = "kafkapy.batch-id"
 _OFFSETS: Final = "kafkapy.offsets"
-# Iceberg has metadata columns of every table, and reads none that has a column of such a name.
+# Iceberg's metadata columns. It cannot read a table with a column of such a name.
 _PARTITION: Final = "_kafka_partition"
 _RESERVED: Final = frozenset(
     {"_file", "_pos", "_deleted", "_spec_id", "_row_id", "_last_updated_sequence_number", _PARTITION}
 )
-# remove_orphan_files takes no younger ones: they may be of a commit under way.
+# remove_orphan_files refuses a shorter time: younger files may belong to an unfinished commit.
 _ORPHAN_AGE: Final = timedelta(days=1, minutes=5)
 
 
@@ -57,7 +57,7 @@ class IcebergTable(Table):
 
     def exists(self) -> bool:
         files = Files(self.spark, self.location)
-        # A creation that was killed may lack the hint; Iceberg finds the version without.
+        # A killed creation may lack the version hint; Iceberg finds the version without it.
         return files.exists("metadata/version-hint.text") or any(
             name.endswith(".metadata.json") for name in files.names("metadata")
         )
@@ -91,7 +91,7 @@ class IcebergTable(Table):
             f"merged {rewritten['rewritten_data_files_count']} files into "
             f"{rewritten['added_data_files_count']} (rewrite_data_files)",
             f"deleted {deleted} files that no snapshot of the last {spoken(retain)} needs (expire_snapshots)",
-            f"deleted {orphans.count()} files that no snapshot knows (remove_orphan_files)",
+            f"deleted {orphans.count()} files that no snapshot contains (remove_orphan_files)",
         ]
 
     def _call(self, procedure: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class IcebergTable(Table):
     # -- the catalog
 
     def _in_catalog(self, session: SparkSession) -> str:
-        """The table as it stands in a statement of this session."""
+        """The table's name in SQL statements of this session."""
         parent, _, name = self.location.rpartition("/")
         catalog = f"kafkapy_{zlib.crc32(parent.encode()):08x}"
         prefix = f"spark.sql.catalog.{catalog}"
@@ -112,7 +112,7 @@ class IcebergTable(Table):
         return f"{catalog}.{quoted(name)}"
 
     def _loaded(self, session: SparkSession) -> Any:
-        """Iceberg's own Table."""
+        """Iceberg's Java object for the table."""
         spark3_util = session._jvm.org.apache.iceberg.spark.Spark3Util
         return spark3_util.loadIcebergTable(session._jsparkSession, self._in_catalog(session))
 
@@ -154,19 +154,19 @@ class IcebergTable(Table):
         for name in schema.names:
             if name.lower() in _RESERVED:
                 return (
-                    f"Iceberg keeps the column name {name} for itself; "
+                    f"Iceberg reserves the column name {name}; "
                     "give the format a schema with another name, or write delta:PATH"
                 )
         return None
 
     def _in_few_files(self, rows: DataFrame) -> DataFrame:
-        # Of a divided table Iceberg brings the rows of a partition together itself.
+        # For a partitioned table, Iceberg itself groups the rows of a partition.
         return rows if self.partitioning.fields else super()._in_few_files(rows)
 
     def _create(self, empty: DataFrame) -> StructType:
         writer = _stored_names(empty).writeTo(self._in_catalog(empty.sparkSession)).using("iceberg")
         writer = writer.tableProperty("format-version", "2")
-        # A commit for each batch would leave a metadata file each.
+        # Otherwise each batch would leave a metadata file.
         writer = writer.tableProperty("write.metadata.delete-after-commit.enabled", "true")
         if fields := self.partitioning.fields:
             writer = writer.partitionedBy(*map(_transform, fields))
@@ -190,7 +190,7 @@ class IcebergTable(Table):
 
 
 def _properties(batch: Batch) -> dict[str, str]:
-    """As a snapshot's summary and a table's properties have it."""
+    """The batch as entries of a snapshot's summary or of a table's properties."""
     known = {_APP_ID: batch.app_id, _BATCH_ID: str(batch.id)}
     if batch.offsets is not None:
         known[_OFFSETS] = json.dumps(batch.offsets, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""What lies at a table's location, seen without Spark: nothing, a table, or something else.
+"""Checks a table's location without Spark: is it empty, a table, or something else?
 
     delta      _delta_log/
     iceberg    metadata/ (and data/)
@@ -17,10 +17,7 @@ from kafkapy.pipeline.table_target import TableTarget
 
 
 def check_location(target: TableTarget) -> None:
-    """Raises PipelineError when `target` can be no table of its format.
-
-    That is when a file or a folder of other things lies there.
-    """
+    """Raises PipelineError if the location is a file or a folder with other content."""
     from pyarrow import fs
 
     state = StateFolder(target.location)
@@ -49,7 +46,7 @@ def check_location(target: TableTarget) -> None:
 
 
 def format_of(names: Collection[str]) -> str | None:
-    """The format of the table in a folder with these names, None when it holds no table."""
+    """The format of the table in a folder with these names; None if it contains no table."""
     if "_delta_log" in names:
         return "delta"
     if "metadata" in names and all(name in ("metadata", "data") for name in names if name[0] not in "_."):

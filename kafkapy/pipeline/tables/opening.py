@@ -1,4 +1,4 @@
-"""Which class writes which format."""
+"""Opens the table of a pipeline with the class of its format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLASSES: dict[str, type[Table]] = {one.format: one for one in (DeltaTable, Iceb
 def open_table(spark: SparkSession, target: TableTarget, *, partition_by: Sequence[str] = ()) -> Table:
     """The table at `target`, which need not exist.
 
-    Raises PipelineError when something else lies there.
+    Raises PipelineError if the location has something else.
     """
     check_location(target)
     return _CLASSES[target.format](spark, target, Partitioning.parse(partition_by))

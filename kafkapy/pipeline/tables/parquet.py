@@ -1,4 +1,4 @@
-"""Tables of plain Parquet files, for any reader that takes a folder.
+"""Tables of plain Parquet files, for any reader that can read a folder.
 
 Each batch has one folder:
 
@@ -8,21 +8,21 @@ Each batch has one folder:
                                            a schema
     _kafkapy/staging/                      what is being written; hidden from readers
 
-A batch is written in the staging folder and published by one rename, so readers see all of it or nothing, and
-need no `_spark_metadata`. Folders are numbered on; batch ids begin again with another incarnation. A batch
-that runs again finds its own name in the newest folder and leaves it. If a batch is killed before the rename,
-its files are in the staging folder, which is emptied when the next batch is written.
+A batch is written in the staging folder and published by one rename. So readers see either all of it or none,
+and need no `_spark_metadata`. Folder numbers continue over incarnations, while batch ids start again. A batch
+that runs again finds its identity in the newest folder and changes nothing. If a batch is killed before the
+rename, its files remain in the staging folder, which is emptied before the next batch.
 
-Trimming replaces the folders that hold rows before and after a position: the new folder is written in the
-staging folder, the old one moved to `_kafkapy/replaced/`, the new one to its place, the old one deleted.
-Killed between the moves, the old folder is alone, and is moved back before anything is written. The reset
-that trims is not done until then (`state.py`).
+Trimming replaces the folders that have rows both before and after a position. The new folder is written in
+the staging folder, the old one is moved to `_kafkapy/replaced/`, the new one takes its place, and the old one
+is deleted. If the driver is killed between the moves, the old folder is moved back before anything is
+written. The reset is not complete until then (`state.py`).
 
-On an object store a rename is no single step (`files.py`); write Delta or Iceberg there.
+On an object store a rename is not atomic (`files.py`); use Delta or Iceberg there.
 
-Batches are not merged: readers of Parquet list folders, and would see rows twice or not at all meanwhile.
-Columns that came later are missing in older files; other readers must be told to merge the schemas of files
-(Spark: mergeSchema, DuckDB: union_by_name).
+Batches are never merged: readers of Parquet list folders, and would see rows twice or not at all meanwhile.
+Older files lack columns that were added later, so other readers must be told to merge the schemas (Spark:
+mergeSchema, DuckDB: union_by_name).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ParquetTable(Table):
         return Files(self.spark, self.location)
 
     def exists(self) -> bool:
-        # The only batch may be aside, by a trim that was killed.
+        # A killed trim may have left the only batch in the folder of replaced batches.
         return bool(self._folders() or self._files.names(_REPLACED))
 
     def append(self, rows: DataFrame, batch: Batch) -> None:
@@ -69,7 +69,7 @@ class ParquetTable(Table):
     def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         raise PipelineError(
             f"{self.name}: Parquet files cannot be updated by key; write delta:PATH or iceberg:PATH, "
-            "or take every record with mode: append"
+            "or append every record with mode: append"
         )
 
     def trim(self, positions: Mapping[int, int]) -> None:
@@ -98,8 +98,8 @@ class ParquetTable(Table):
         self._restore_replaced()
         return [
             f"deleted {len(leftovers)} unfinished batches",
-            f"left {len(self._folders())} batches as they are: plain Parquet files cannot be merged without "
-            "readers seeing rows twice or not at all; Delta and Iceberg tables can",
+            f"kept {len(self._folders())} batches as they are: merging Parquet files would show readers "
+            "rows twice or not at all; Delta and Iceberg tables can be merged",
         ]
 
     # -- batches
@@ -108,7 +108,10 @@ class ParquetTable(Table):
         return [name for name in self._files.names() if name.startswith(f"{_BATCH}=")]
 
     def _batches(self, session: SparkSession) -> Iterator[Batch | None]:
-        """Without those that brought no row: they leave no folder."""
+        """The batches, newest first.
+
+        A batch without rows has no folder and is absent.
+        """
         for folder in reversed(self._folders()):
             yield Batch.from_mapping(self._marker(folder))
 
@@ -171,10 +174,10 @@ class ParquetTable(Table):
         return names
 
     def _create(self, empty: DataFrame) -> StructType:
-        return empty.schema  # the first batch makes the table
+        return empty.schema  # the first batch creates the table
 
     def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
-        """Each file has the columns of its time."""
+        """Does nothing: each file has the columns that the table had when it was written."""
 
     def _problem(self, schema: StructType) -> str | None:
         for name in schema.names:
@@ -187,6 +190,6 @@ class ParquetTable(Table):
             if field.name.startswith(("_", ".")):
                 return (
                     f"partition_by: readers of Parquet skip folders like {field.name}=...; "
-                    "divide by another column, or write delta:PATH"
+                    "partition by another column, or write delta:PATH"
                 )
         return None

@@ -1,17 +1,17 @@
-"""How a table is divided into folders.
+"""The partitioning of a table into folders.
 
-`partition_by`, as people write it and as each format takes it:
+`partition_by` in a definition:
 
     country              the values of a column
     day(ordered_at)      also hour, month, year: of a timestamp or date, in UTC
     day(timestamp)       `timestamp` is the record's own timestamp, the column `_timestamp`; a column of the
-                         data that has this name is written in back quotes: day(`timestamp`)
+                         data with this name is written in backticks: day(`timestamp`)
     bucket(16, id)       a hash of any column
 
-Iceberg keeps such transforms itself and hides them. Delta and Parquet get a further column with the value,
-`ordered_at_day`, and for a column that begins with an underscore the name without it, `timestamp_day`: most
-readers of Parquet skip folders that begin with an underscore. The value is computed in UTC, so that it is the
-same whatever time zone a session has:
+Iceberg computes such transforms itself and hides them. A Delta or Parquet table gets another column with the
+value, `ordered_at_day`. A leading underscore is removed (`timestamp_day`), since most readers of Parquet skip
+folders whose names begin with one. The value is computed in UTC and does not depend on the time zone of a
+session:
 
     year     INT      2025
     month    DATE     2025-01-01, the first day
@@ -67,18 +67,18 @@ class PartitionField:
 
     @property
     def derived(self) -> bool:
-        """Whether Delta and Parquet need a further column for it."""
+        """Whether Delta and Parquet need another column for it."""
         return self.transform != "identity"
 
     @property
     def name(self) -> str:
-        """The column by which Delta and Parquet divide."""
+        """The partition column in Delta and Parquet."""
         return f"{self.column.lstrip('_')}_{self.transform}" if self.derived else self.column
 
     def expression(self, column: str, kind: str) -> str:
-        """The value of `column`, as Spark SQL.
+        """The Spark SQL expression for the value of `column`.
 
-        `column` is quoted, and `kind` is its type as Spark shows types.
+        `column` is quoted, and `kind` is its type in Spark's notation.
         """
         if self.transform == "bucket":
             return f"pmod(hash({column}), {self.buckets})"
@@ -98,9 +98,9 @@ class PartitionField:
         }[self.transform]
 
     def check_type(self, kind: str) -> None:
-        """Raises PipelineError when a column of this type cannot be divided so.
+        """Raises PipelineError if the transform cannot be applied to a type.
 
-        `kind` is the type as Spark shows types.
+        `kind` is the type in Spark's notation.
         """
         fitting = {
             "identity": r"string|boolean|tinyint|smallint|int|bigint|date|timestamp(_ntz)?|decimal\(.*",
@@ -108,11 +108,11 @@ class PartitionField:
             "bucket": r"string|binary|int|bigint|tinyint|smallint|date|timestamp(_ntz)?|decimal\(.*",
         }.get(self.transform, r"date|timestamp(_ntz)?")
         if not re.fullmatch(fitting, kind):
-            problem = f"partition_by: {self} does not go with the type of the column, {kind}"
+            problem = f"partition_by: {self} cannot be applied to the type of the column, {kind}"
             if self.transform in TIME_TRANSFORMS and kind == "string":  # as the times in JSON are
                 problem += (
-                    "; give the format a schema that makes it a TIMESTAMP or DATE, or divide by the record's "
-                    f"own time: {self.transform}(timestamp)"
+                    "; give the format a schema that makes it a TIMESTAMP or DATE, or partition by the "
+                    f"record's own time: {self.transform}(timestamp)"
                 )
             raise PipelineError(problem)
 
@@ -124,17 +124,20 @@ class PartitionField:
 
 @dataclass(frozen=True)
 class Partitioning:
-    """All of `partition_by`, in order; empty for a table that is not divided."""
+    """All fields of `partition_by`, in order; empty for a table without partitions."""
 
     fields: tuple[PartitionField, ...] = ()
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> Partitioning:
-        """Raises PipelineError for what no table could be divided by."""
+        """Parses `partition_by`.
+
+        Raises PipelineError for a mistake.
+        """
         fields = tuple(PartitionField.parse(text) for text in texts)
         seen: dict[tuple[str, bool], PartitionField] = {}
         for field in fields:
-            # Iceberg refuses two times of one column as redundant: the hours of a day lie in that day.
+            # Iceberg refuses two time transforms of one column as redundant: an hour implies its day.
             place = (field.name.lower(), False)
             if field.transform in TIME_TRANSFORMS:
                 place = (field.column.lower(), True)
@@ -163,6 +166,6 @@ def _column(text: str, whole: str) -> str:
     if not text or re.search(r"[`(),]", text):
         raise PipelineError(
             f"partition_by: expected a column, or day(column), not {whole!r}; "
-            "a name with other characters stands in back quotes"
+            "put a name with other characters into backticks"
         )
     return text

@@ -1,7 +1,4 @@
-"""Spark SQL's text for names, types and values.
-
-Also the settings under which tables are written.
-"""
+"""Spark SQL's notation for names, types and values, and temporary session settings."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ def text(value: str) -> str:
 def ddl(kind: DataType) -> str:
     """The type as DDL, with every name in it quoted.
 
-    It is equal for types that differ in nullability only.
+    Types that differ only in nullability have the same DDL.
     """
     if isinstance(kind, StructType):
         return f"struct<{', '.join(f'{quoted(field.name)}: {ddl(field.dataType)}' for field in kind)}>"
@@ -41,7 +38,7 @@ def ddl(kind: DataType) -> str:
 
 @contextlib.contextmanager
 def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Sets options of a session and puts back what they were."""
+    """Sets options of a session for a while, and restores their former values."""
     before = {name: session.conf.get(name, None) for name in values}
     try:
         for name, value in values.items():

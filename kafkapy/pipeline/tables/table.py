@@ -7,11 +7,12 @@ A row is the parsed columns and, from the record:
     _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key BINARY,
     _headers ARRAY<STRUCT<key STRING, value BINARY>>
 
-**Exactly once.** Spark runs a batch again, with the same id and the same rows, when the driver died before it
-noted the batch as done. `append` and `upsert` may be killed between any two steps; done again, with the same
-batch, they leave the table as if done once, and no reader ever sees part of a batch (an upsert by columns is
-two commits, `upserts.py`). Batches come in order. The commit of an append says which batch it holds
-(`batch.py`): one of a number that the table has is left out if it is of the same offsets, and refused if not.
+**Exactly once.** Spark runs a batch again, with the same id and the same rows, if the driver dies before it
+commits the batch in its checkpoint. `append` and `upsert` may be killed between any two steps. Repeated with
+the same batch, they leave the table as if they had run once, and no reader ever sees part of a batch (except
+that an upsert by columns makes two commits, `upserts.py`). Batches come in order. The commit of an append
+identifies its batch (`batch.py`). A batch whose number the table has is skipped if it has the same offsets,
+and refused if not.
 
 Statements run in the session of the rows: `foreachBatch` gets a clone of the session that opened the table.
 """
@@ -57,11 +58,14 @@ RECORD_COLUMNS: Final = StructType(
 
 
 class Table(ABC):
-    """A table of one format at one location; nothing is made before the first batch is written."""
+    """A table of one format at one location.
+
+    The first batch creates it.
+    """
 
     format: ClassVar[str]
-    # A stream's session has adaptive execution off, and a MERGE there would write as many files as there are
-    # shuffle partitions. A batch is a query of its own: nothing of the stream depends on it.
+    # A stream's session has adaptive execution off, so a MERGE would write one file per shuffle partition. It
+    # is safe to switch it on: a batch is a separate query, and the stream does not depend on its plan.
     session_settings: ClassVar[Mapping[str, str]] = {"spark.sql.adaptive.enabled": "true"}
     derives_columns: ClassVar[bool] = True
     """Whether a partition transform needs a column of its own."""
@@ -89,10 +93,10 @@ class Table(ABC):
         return rows.select(*(quoted(name) for name in rows.columns if name.lower() not in derived))
 
     def check_shape(self, schema: StructType | None = None) -> None:
-        """Raises PipelineError when there is a table that the pipeline cannot write to.
+        """Raises PipelineError if the table exists and the pipeline cannot write to it.
 
-        That is a table that no pipeline with this partitioning made, or one to which rows of `schema` (the
-        columns of the data) cannot be added.
+        The table must have been created by a pipeline with this partitioning, and must accept rows of
+        `schema`, the columns of the data.
         """
         if schema is not None:
             self._check_columns(StructType([*schema, *RECORD_COLUMNS]))
@@ -101,7 +105,7 @@ class Table(ABC):
         stored = self._stored_schema(self.spark)
         if lacking := Evolution(stored, RECORD_COLUMNS, self.name).added:
             raise PipelineError(
-                f"{self.name}: a table of another shape, without the column {lacking[0].path[0]}; "
+                f"{self.name}: this is not a pipeline's table, it lacks the column {lacking[0].path[0]}; "
                 "name an empty or a new folder"
             )
         present = self._present_partitioning()
@@ -117,9 +121,11 @@ class Table(ABC):
     # -- writing
 
     def append(self, rows: DataFrame, batch: Batch) -> None:
-        """Adds a batch, unless it is there already. `rows`: the parsed columns and RECORD_COLUMNS.
+        """Appends a batch, unless the table has it.
 
-        Raises PipelineError when the table has another batch of that number.
+        `rows` has the parsed columns and RECORD_COLUMNS.
+
+        Raises PipelineError if the table has another batch with that number.
         """
         with settings(rows.sparkSession, self.session_settings):
             if not self._has(rows, batch):
@@ -127,25 +133,28 @@ class Table(ABC):
 
     @abstractmethod
     def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
-        """Brings the table to the last record of each key.
+        """Updates the table to the last record of each key.
 
-        `keys` are columns, or none for the record's key. The last column of `rows` is `_deleted BOOLEAN`:
-        true for a tombstone, whose parsed columns are null.
+        `keys` are columns, or empty for the record's key. The last column of `rows` is `_deleted BOOLEAN`,
+        which is true for a tombstone, whose parsed columns are null.
         """
 
     @abstractmethod
     def trim(self, positions: Mapping[int, int]) -> None:
-        """Deletes the rows at and after an offset of each partition; partitions not named stay."""
+        """Deletes the rows at or after the given offsets.
+
+        Other partitions are not changed.
+        """
 
     @abstractmethod
     def maintain(self, retain: timedelta) -> list[str]:
         """Merges small files, deletes old ones, and returns lines that say what was done.
 
-        It deletes files that no version of the table younger than `retain` needs. No batch may be written
-        meanwhile.
+        A file is deleted if no version of the table that is younger than `retain` needs it. No batch may be
+        written meanwhile.
         """
 
-    # -- what each format does its own way
+    # -- implemented by each format
 
     @abstractmethod
     def _read(self, session: SparkSession) -> DataFrame: ...
@@ -155,7 +164,7 @@ class Table(ABC):
 
     @abstractmethod
     def _create(self, empty: DataFrame) -> StructType:
-        """Makes a table of these columns; what they have become."""
+        """Creates a table with these columns, and returns its schema."""
 
     @abstractmethod
     def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None: ...
@@ -167,23 +176,23 @@ class Table(ABC):
     def _batches(self, session: SparkSession) -> Iterator[Batch | None]:
         """The appended batches, newest first.
 
-        The last one is None where the table has forgotten older ones.
+        A last None means that the table no longer knows the older ones.
         """
 
     def _problem(self, schema: StructType) -> str | None:
-        """Why the format cannot have a table with these names."""
+        """Why the format cannot have columns with these names; None if it can."""
         return None
 
     def _wanted_partitioning(self) -> list[str]:
         return self.partitioning.names
 
-    # -- what is common
+    # -- common to all formats
 
     def _has(self, rows: DataFrame, batch: Batch, *, numbered: bool = False) -> bool:
         """Whether the batch is in the table.
 
-        `numbered`: the table has said that it has that number or a later one. Raises PipelineError when what
-        is there under the number is another batch.
+        `numbered` means that the table has this number or a later one. Raises PipelineError if another batch
+        has the number.
         """
         forgotten = False
         for written in self._batches(rows.sparkSession):
@@ -207,7 +216,7 @@ class Table(ABC):
         return False
 
     def _present(self, rows: DataFrame) -> tuple[int, int]:
-        """How many of the rows are in the table, by their offsets, and how many there are."""
+        """How many of the rows the table has, by their offsets, and the number of rows."""
         place = ["_partition", "_offset"]
         stored = self._read(rows.sparkSession).select(*place).distinct().withColumn("_present", f.lit(True))
         joined = rows.select(*place).join(stored, place, "left")
@@ -216,9 +225,9 @@ class Table(ABC):
 
     def _planned_anew(self, batch: Batch, how: str) -> PipelineError:
         return PipelineError(
-            f"{self.name}: batch {batch.id} is planned over other offsets than it was written with ({how}): "
+            f"{self.name}: batch {batch.id} is planned with other offsets than it was written with ({how}): "
             "the checkpoint was restored from an older copy, or another driver uses it; nothing was written. "
-            "To delete the rows from where the checkpoint stands and read them again: "
+            "To delete the rows after the checkpoint's position and read them again: "
             f"kafkapy pipeline reset {self.location} --to available"
         )
 
@@ -226,7 +235,7 @@ class Table(ABC):
         return self._read(session).schema
 
     def _derived(self) -> list[PartitionField]:
-        """The columns that stand for partition transforms."""
+        """The fields of partition transforms that have their own column."""
         return self.partitioning.derived if self.derives_columns else []
 
     def _without_derived(self, schema: StructType) -> StructType:
@@ -236,8 +245,7 @@ class Table(ABC):
     def _prepare(self, rows: DataFrame, *, marked: bool = False) -> DataFrame:
         """`rows` with exactly the columns of the table.
 
-        The table is made, or given more columns, before. If `marked`, the rows have the column `_deleted`
-        too.
+        Creates the table or adds columns to it first. If `marked`, the rows have the column `_deleted` too.
         """
         mark = [rows.schema[-1]] if marked else []
         plain = StructType(rows.schema[:-1] if marked else list(rows.schema))
@@ -265,8 +273,8 @@ class Table(ABC):
             if name.lower() in seen:
                 why = "are two" if name == seen[name.lower()] else "differ only in case"
                 raise PipelineError(
-                    f"{self.name}: the columns {seen[name.lower()]} and {name} {why}, which Spark does not "
-                    "tell apart; give the format a schema with other names"
+                    f"{self.name}: the columns {seen[name.lower()]} and {name} {why}, and Spark cannot "
+                    "distinguish them; give the format a schema with other names"
                 )
             if name.lower() in derived:
                 raise PipelineError(
@@ -278,7 +286,7 @@ class Table(ABC):
             field.check_type(ddl(_field_of(schema, field.column, self.name).dataType))
 
     def _in_few_files(self, rows: DataFrame) -> DataFrame:
-        """Not more files than tasks run at once, or about one for each value of partition columns."""
+        """Limits files to one per concurrent task, or about one per value of partition columns."""
         if self.partitioning.fields:
             return rows.hint("rebalance", *(f.col(quoted(name)) for name in self.partitioning.names))
         return rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism)

@@ -1,4 +1,4 @@
-"""Which rows a reset takes out of a table."""
+"""The condition for the rows that a reset deletes from a table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 
 def at_or_after(positions: Mapping[int, int], partition: str = "_partition") -> str:
-    """The condition, as SQL, that a row lies at or after the offset of its partition.
+    """The SQL condition that a row is at or after the offset of its partition.
 
-    It is empty when there are no positions.
+    Empty without positions.
     """
     parts = (f"({partition} = {int(p)} AND _offset >= {int(offset)})" for p, offset in positions.items())
     return " OR ".join(parts)

@@ -1,15 +1,16 @@
-"""Bringing a table to the last record of each key, by SQL MERGE.
+"""Updates a table to the last record of each key, with SQL MERGE.
 
-**Which record is later.** Of two records of one partition, that with the higher offset. A key is in one
-partition until the number of partitions changes; of two records of different partitions, that with the later
-timestamp, and at the same timestamp that of the higher partition. Of a batch only the last record of each key
-goes into the MERGE, which changes a row of the table only for a later record: a batch that runs again, or
-one that reads old offsets again, changes nothing.
+**Which record is later.** Of two records of one partition, the one with the higher offset. A key is in one
+partition until the number of partitions changes. Of two records of different partitions, the one with the
+later timestamp is later; with equal timestamps, the one of the higher partition. Only the last record of each
+key in a batch goes into the MERGE, which changes a row only for a later record. So a batch that runs again,
+or that reads old offsets again, changes nothing.
 
-**By the record's key** one MERGE inserts, updates and deletes. **By columns** (`key: id`) a tombstone has no
-columns, so it deletes the rows whose `_key` is its own: a second MERGE, only for a batch with tombstones.
-Killed between the two, the batch runs again and both are done. A row that a later tombstone of the same batch
-deletes is not inserted by the first, and takes an older row of the same columns with it.
+**By the record's key**, one MERGE inserts, updates and deletes. **By columns** (`key: id`), a tombstone has
+no columns, so it deletes the rows whose `_key` equals its key. This is a second MERGE, only for a batch with
+tombstones. If the driver is killed between the two, the batch runs again and does both. A record that a later
+tombstone of the same batch deletes is not inserted by the first MERGE, which deletes an older row of the same
+key.
 
 A key is never null here: such records are dead letters (`batches.py`).
 """
@@ -32,10 +33,10 @@ RECORD_KEY: Final = "_key"
 
 
 class Upsert:
-    """Brings a table to the last record of each key.
+    """Updates a table to the last record of each key.
 
-    `table` is written as it stands in a statement. Without `keys`, the record's key is meant. `partition` is
-    the column with the record's partition.
+    `table` is its name in SQL. Without `keys`, rows are matched by the record's key. `partition` is the
+    column with the record's partition.
     """
 
     def __init__(self, table: str, keys: Sequence[str], partition: str = "_partition") -> None:
@@ -44,7 +45,7 @@ class Upsert:
         self._partition = partition
 
     def run(self, rows: DataFrame) -> None:
-        """`rows`: the columns of the table, and `_deleted`."""
+        """Merges `rows`, which have the columns of the table and `_deleted`."""
         present = [name.lower() for name in rows.columns]
         for key in self._keys:
             if key.lower() not in present:
@@ -71,7 +72,7 @@ class Upsert:
                 self._delete(last_tombstones)
 
     def _later(self, one: str, other: str) -> str:
-        """Whether the record at `one` comes after that at `other`, both aliases."""
+        """The SQL condition that the record of alias `one` is later than that of alias `other`."""
         partition, other_partition = f"{one}.{self._partition}", f"{other}.{self._partition}"
         return (
             f"CASE WHEN {partition} = {other_partition} THEN {one}._offset > {other}._offset "
@@ -80,9 +81,9 @@ class Upsert:
         )
 
     def _last_of_each(self, rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-        """The last record of each key, with one shuffle, by the key.
+        """The last record of each key, with one shuffle by the key.
 
-        First the last of each key and partition by offset, and then the last of those.
+        It takes the last record of each key and partition by offset first, then the last of those.
         """
         columns = [f.col(quoted(key)) for key in keys]
         partition = f.col(self._partition)
@@ -94,7 +95,7 @@ class Upsert:
         return last
 
     def _marked_deleted(self, source: DataFrame, tombstones: DataFrame) -> DataFrame:
-        """`source` with `_deleted` where a later tombstone has the same record key."""
+        """`source` with `_deleted` set if a later tombstone has the same record key."""
         same = f.expr(f"s.{RECORD_KEY} = d.{RECORD_KEY} AND {self._later('d', 's')}")
         joined = source.alias("s").join(tombstones.alias("d"), same, "left")
         columns = [f.col(f"s.{quoted(name)}") for name in source.columns if name != DELETED]
@@ -123,9 +124,12 @@ class Upsert:
 
 @contextlib.contextmanager
 def _stored(rows: DataFrame) -> Iterator[DataFrame]:
-    """Computes the rows once: a MERGE reads its source twice, to find the files and to write."""
-    # Not in the cache of queries: Delta refuses a MERGE whose source is there. At once, because an
-    # observation within `rows` (`batches.py` counts by one) ends with this call, and would have seen nothing.
+    """Computes the rows once.
+
+    A MERGE reads its source twice, to find the files and to write.
+    """
+    # Not with cache(): Delta refuses a MERGE from a cached source. Eagerly, because an observation within
+    # `rows` (`batches.py` counts with one) ends with the first action, and a lazy call would count nothing.
     stored = rows.localCheckpoint()
     try:
         yield stored

@@ -2,7 +2,7 @@
 
     layout.py            what a path is: log directories, or one partition
     check.py             the complete check
-    owners.py            the broker and cluster of each directory, by their ids
+    owners.py            which broker and cluster each directory belongs to, by the ids in its files
     directory_check.py   a log directory: its ids, its leftovers, whether a broker holds its lock
     checkpoint_check.py  the checkpoints: their syntax, and lines for partitions that do not exist
     kraft_check.py       KRaft's own files, and kafkapy's metadata.db
@@ -13,12 +13,12 @@
     txn_index_check.py   the transaction index of a segment against its markers
     partition_files.py   epochs, producer snapshots, topic id, leftovers
     known_damage.py      the damage that a broker has noted
-    verdict.py           how severe a problem at an offset is: what the next start would do
+    start_check.py       what the next start would do to one log
     finding.py           one problem, its severity, and its remedy
 
-Batches are checked by recovery's own function (storage/log/batches.py); indexes, checkpoints and snapshots by
-the modules with which a broker reads them. What is wrong below an offset that was known to be on disk is
-damage. What is wrong above it may be left from a crash, and the next start repairs it.
+Batches are checked by the function that recovery uses (storage/log/batches.py), and indexes, checkpoints and
+snapshots by the modules that a broker reads them with. A problem below an offset that was known to be on disk
+is damage. A problem above it may be the result of a crash, and the next start repairs it.
 
-A directory can be checked while a broker runs on it: what the broker is writing is left out.
+A directory can be checked while a broker runs on it. The part that the broker is writing is not checked.
 """

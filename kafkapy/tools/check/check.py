@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkapy.storage.disk.file_names import find_logs
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.check.directory_check import DirectoryCheck, compare_partitions
@@ -21,7 +22,7 @@ Progress = Callable[[int], None]
 
 @dataclass(slots=True)
 class Summary:
-    """What a check has read and what it has found."""
+    """Counts of what a check has read and found."""
 
     partitions: int = 0
     segments: int = 0
@@ -31,7 +32,7 @@ class Summary:
     live: list[str] = field(default_factory=list)
     """The log directories on which a broker is running."""
     unreadable: list[str] = field(default_factory=list)
-    """One line for each thing that could not be checked."""
+    """One line for each file or directory that could not be checked."""
     findings: dict[Severity, int] = field(default_factory=lambda: dict.fromkeys(Severity, 0))
 
     @property
@@ -61,7 +62,7 @@ class Summary:
 
 
 class Check:
-    """The check of some log directories."""
+    """A check of one or more log directories."""
 
     def __init__(self, paths: Iterable[str], *, deep: bool) -> None:
         """Find the log directories.
@@ -75,7 +76,7 @@ class Check:
         self.summary = Summary()
 
     def total_bytes(self) -> int:
-        """Estimate how many bytes are to be read."""
+        """Estimate how many bytes the check will read."""
         total = 0
         for directory in self.places:
             for place in directory.partitions:
@@ -85,12 +86,13 @@ class Check:
 
     def _bytes_of(self, path: str) -> int:
         try:
-            return sum(each.stat().st_size for each in self._files.scan(path) if each.name.endswith(".log"))
+            names = [each.name for each in self._files.scan(path)]
+            return sum(self._files.size(f"{path}/{name}") for _, name in find_logs(names))
         except OSError:
             return 0
 
     def run(self, progress: Progress) -> Iterator[Finding]:
-        """Read everything, and yield findings as they come."""
+        """Read everything, and yield each finding when it is made."""
         started = time.perf_counter()
         results: list[PartitionResult] = []
         owners = Owners()
@@ -98,9 +100,9 @@ class Check:
             try:
                 directory = DirectoryCheck(self._files, place, deep=self._deep)
                 yield from self._count(directory.findings())
-                if place.whole:
+                if place.complete:
                     owners.add_directory(place.path, directory.meta)
-                if place.whole and not directory.live:
+                if place.complete and not directory.live:
                     cluster_id, found = check_metadata_file(place.path)
                     owners.add_metadata(place.path, cluster_id)
                     yield from self._count(found)
@@ -112,7 +114,7 @@ class Check:
                 self.summary.live.append(place.path)
             for partition, expected in directory.partitions():
                 try:
-                    result = check_partition(self._files, partition, expected, progress)
+                    result = check_partition(self._files, partition, expected, directory.start, progress)
                     if partition.role is Role.KRAFT:
                         result.findings += check_kraft_files(self._files, partition.path)
                 except FileNotFoundError as error:

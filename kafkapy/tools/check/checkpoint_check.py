@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.directories.offset_checkpoint import CLEANER_OFFSETS
 from kafkapy.storage.disk.checkpoints import (
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -19,7 +19,7 @@ from kafkapy.tools.check.finding import Finding, Severity
 
 _SHOWN = 5
 
-# What a broker does without the file.
+# What a broker does if the file is missing.
 _WITHOUT = {
     RECOVERY_POINTS: "The next start reads every log of the directory again, after an unclean stop",
     LOG_START_OFFSETS: "Logs begin at their first segment: deleted records may come back",
@@ -30,7 +30,7 @@ _WITHOUT = {
 
 @dataclass(slots=True)
 class Checkpoints:
-    """The offsets by partition, and what is wrong with the files."""
+    """The offsets by partition, and findings about the files."""
 
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Checkpoints:
     findings: list[Finding] = field(default_factory=list)
 
     def by_name(self) -> dict[str, dict[TopicPartition, int]]:
-        """The offsets by the name of their file."""
+        """The offsets of each file, by its name."""
         return {
             RECOVERY_POINTS: self.recovery_points,
             LOG_START_OFFSETS: self.log_starts,
@@ -66,13 +66,13 @@ def read_checkpoints(files: ReadOnlyFiles, directory: str) -> Checkpoints:
 
 
 def lines_without_partition(
-    directory: str, checkpoints: Checkpoints, there: Iterable[TopicPartition]
+    directory: str, checkpoints: Checkpoints, existing: Iterable[TopicPartition]
 ) -> list[Finding]:
     """Return findings for lines of partitions that do not exist.
 
-    A crash may leave the lines of topics that were deleted.
+    A crash may leave lines of deleted topics.
     """
-    known = set(there)
+    known = set(existing)
     findings = []
     for name, offsets in checkpoints.by_name().items():
         gone = sorted(set(offsets) - known)

@@ -1,13 +1,16 @@
-"""`kafkapy check DIR…`: is a data directory sound?
+"""`kafkapy check DIR…`: finds what is wrong in a data directory.
 
-Exit status: 0 it is sound, or has only harmless findings; 1 something is damaged, or will be repaired at the
-next start; 2 something could not be checked, or the usage is wrong; 130 interrupted.
+Exit status: 0 nothing is wrong, or all findings are harmless; 1 something is damaged, or will be repaired at
+the next start; 2 something could not be checked, or the usage is wrong; 130 interrupted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -38,7 +41,7 @@ def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
         click.echo(f"kafkapy: {error}", err=True)
         sys.exit(2)
     try:
-        with ProgressBar("", unit=Unit.BYTES) as bar:
+        with _unlogged("kafkapy.storage"), ProgressBar("", unit=Unit.BYTES) as bar:
             if bar.shown:
                 bar.expect(job.total_bytes())
             for finding in job.run(bar.advance):
@@ -46,13 +49,29 @@ def check(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(job.summary.values()))
         else:
-            _tell(job.summary)
-    except OSError as error:  # from the output: what cannot be read is a line of the summary
+            _print_summary(job.summary)
+    except OSError as error:  # from writing the output; errors of reading are in the summary
         end_with(error, code=2)
     sys.exit(job.summary.exit_status)
 
 
-def _tell(summary: Summary) -> None:
+@contextlib.contextmanager
+def _unlogged(name: str) -> Iterator[None]:
+    """Suppress a package's log messages.
+
+    The trial of the next start logs repairs that it does not make.
+    """
+    logger, handler = logging.getLogger(name), logging.NullHandler()
+    logger.addHandler(handler)
+    logger.propagate, before = False, logger.propagate
+    try:
+        yield
+    finally:
+        logger.propagate = before
+        logger.removeHandler(handler)
+
+
+def _print_summary(summary: Summary) -> None:
     for line in summary.unreadable:
         click.echo(f"kafkapy: {line}", err=True)
     for path in summary.live:

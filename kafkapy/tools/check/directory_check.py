@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator
 
+from kafkapy.process.clock import Clock
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
@@ -14,7 +15,9 @@ from kafkapy.storage.disk.checkpoints import (
     read_clean_shutdown_epoch,
     read_meta_properties,
 )
+from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
 from kafkapy.storage.disk.log_directory import LOCK_FILE
+from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.check.checkpoint_check import Checkpoints, lines_without_partition, read_checkpoints
 from kafkapy.tools.check.finding import Finding, Severity
@@ -32,7 +35,7 @@ _KEPT = {
 
 
 class DirectoryCheck:
-    """One log directory, as its files were before its partitions were read."""
+    """A check of one log directory; its files are read before its partitions."""
 
     def __init__(self, files: ReadOnlyFiles, place: DirectoryPlace, *, deep: bool) -> None:
         """Read the files of the directory itself.
@@ -46,21 +49,22 @@ class DirectoryCheck:
         path = place.path
         self.live = files.is_locked(f"{path}/{LOCK_FILE}")
         """Whether a broker is running on the directory."""
+        self.start = None if self.live else NextStart(path, Clock())
+        """A trial of the next start; None if a broker is running."""
         self.clean = not self.live and files.exists(f"{path}/{CLEAN_SHUTDOWN}")
         self.checkpoints: Checkpoints = read_checkpoints(files, path)
         self.meta: MetaProperties | None = None
         """The ids of the directory, if they can be read."""
 
     def partitions(self) -> Iterator[tuple[PartitionPlace, Expected]]:
-        """Yield the partitions to read, and what is known of each."""
+        """Yield the partitions to check, and what the checkpoints say about each."""
         for place in self.place.partitions:
             if place.role is not Role.DELETED:
                 yield place, self._expected(place)
 
     def _expected(self, place: PartitionPlace) -> Expected:
         if place.role is not Role.LOG:
-            kraft = place.role is Role.KRAFT
-            return Expected(clean=False, live=self.live, deep=self._deep, all_synced=kraft)
+            return Expected(clean=False, live=self.live, deep=self._deep)
         checkpoints, each = self.checkpoints, place.topic_partition
         return Expected(
             clean=self.clean,
@@ -73,12 +77,12 @@ class DirectoryCheck:
         )
 
     def findings(self) -> list[Finding]:
-        """Return what is wrong with the directory itself.
+        """Return findings about the directory itself.
 
         Raises:
             OSError: the disk failed.
         """
-        if not self.place.whole:
+        if not self.place.complete:
             return []
         path = self.place.path
         found = list(self.checkpoints.findings)
@@ -95,21 +99,21 @@ class DirectoryCheck:
                     "It may be removed.",
                 )
                 for entry in self._files.scan(path)
-                if entry.name.endswith(".tmp") and entry.is_file()
+                if entry.name.endswith(TEMPORARY_SUFFIX) and entry.is_file()
             ]
         if self.clean:
-            there = [place.topic_partition for place in self.place.partitions if place.role is Role.LOG]
-            found += lines_without_partition(path, self.checkpoints, there)
+            existing = [place.topic_partition for place in self.place.partitions if place.role is Role.LOG]
+            found += lines_without_partition(path, self.checkpoints, existing)
         return found
 
     def _marker(self) -> list[Finding]:
-        """Check the marker of a clean stop, which counts even if its content is damaged."""
+        """Check the marker of a clean stop; it is valid even if its content is damaged."""
         path = f"{self.place.path}/{CLEAN_SHUTDOWN}"
         if not self.clean or read_clean_shutdown_epoch(self._files, path) is not None:
             return []
         text = self._files.read(path)
         if not text:
-            return []  # before Kafka 3.8
+            return []  # Kafka before 3.8 writes an empty file
         return [
             Finding(
                 Severity.HARMLESS, path, "its broker epoch cannot be read", "The file counts all the same."
@@ -127,7 +131,7 @@ class DirectoryCheck:
 
 
 def compare_partitions(results: list[PartitionResult]) -> list[Finding]:
-    """Return what only a comparison of several partitions shows."""
+    """Return findings that need a comparison of several partitions."""
     found = []
     places: dict[object, PartitionResult] = {}
     ids: dict[str, dict[bytes, list[PartitionResult]]] = defaultdict(lambda: defaultdict(list))
@@ -135,8 +139,12 @@ def compare_partitions(results: list[PartitionResult]) -> list[Finding]:
         other = places.setdefault(result.topic_partition, result)
         if other is not result:
             what = f"{result.topic_partition} is in {os.path.dirname(other.path)} too"
+            severity = Severity.DAMAGED
             remedy = "No broker starts with both: remove the one that is out of date."
-            found.append(Finding(Severity.DAMAGED, result.path, what, remedy))
+            if result.replaces is not other.replaces:
+                severity = Severity.REPAIRED
+                remedy = "One was about to replace the other: the next start keeps the one with all records."
+            found.append(Finding(severity, result.path, what, remedy))
         if result.topic_id is not None:
             ids[result.topic_partition.topic][result.topic_id].append(result)
     for groups in ids.values():

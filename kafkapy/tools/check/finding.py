@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
+
+RESTORE: Final = "Restore the partition from a replica or a backup"
+READ_AGAIN: Final = (
+    "Stop the broker, remove .kafka_cleanshutdown and the partition's line in "
+    "recovery-point-offset-checkpoint: the next start rebuilds it from the log"
+)
 
 
 class Severity(Enum):
@@ -20,16 +26,16 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, where, how severe it is, and what to do about it."""
+    """A problem: where it is, how severe it is, and what to do about it."""
 
     severity: Severity
     path: str
     what: str
     remedy: str
     position: int | None = None
-    """The byte of the file."""
+    """The byte of the file where the problem is."""
     offset: int | None = None
-    """The first offset of the log that is concerned."""
+    """The first offset of the log that is affected."""
 
     def text(self) -> str:
         """The finding as one line."""

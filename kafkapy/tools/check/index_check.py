@@ -1,12 +1,12 @@
-"""The indexes of a segment, compared with its batches while those are read.
+"""The indexes of a segment, compared with its batches while these are read.
 
-An offset index is right if a search for any offset starts at or before the batch that has it: each entry
-points to the start of a batch whose first offset is at most the entry's, and offsets and positions rise. A
-time index is right if the timestamp of each entry is that of the newest record up to the entry's offset.
-Indexes may be sparse.
+An offset index is right if a search for any offset starts at or before the batch that has it. So each entry
+must point to the start of a batch whose first offset is at most the entry's, and offsets and positions must
+rise. A time index is right if the timestamp of each entry is that of the newest record up to the entry's
+offset. Indexes may be sparse.
 
-Indexes are read before their segment, since a broker writes a batch before its entries. So what a running
-broker adds meanwhile is no contradiction.
+A broker writes a batch before its index entries. So the indexes are read before their segment, and entries
+that a running broker adds meanwhile cannot contradict it.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ import struct
 from bisect import bisect_left
 from dataclasses import dataclass
 
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.index_file import CorruptIndexError, IndexFile
 from kafkapy.storage.log.offset_index import OffsetIndex
 from kafkapy.storage.log.time_index import NO_TIMESTAMP, TimeIndex
-from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
 
 @dataclass(frozen=True, slots=True)
 class IndexProblem:
-    """What is wrong with an index.
+    """A problem of an index.
 
-    `seen_by_broker` says that a broker notices the problem and rebuilds the index.
+    If `seen_by_broker`, a broker notices the problem and rebuilds the index.
     """
 
     what: str
     position: int | None = None
-    """The offset of the entry."""
+    """The byte of the index file where the entry begins."""
     seen_by_broker: bool = False
     target: int | None = None
     """The byte of the segment to which the entry points."""
 
 
 _ATTEMPTS = 3
-"""How often to read an index, since a broker may be trimming it."""
+"""How often an index is read at most, since a broker may be trimming it."""
 
 _OFFSET_ENTRY = struct.Struct("!ii")
 _TIME_ENTRY = struct.Struct("!qi")
 
 
 def _entries(
-    files: ReadOnlyFiles, index: IndexFile, layout: struct.Struct, *, being_written: bool
+    files: FileSystem, index: IndexFile, layout: struct.Struct, *, being_written: bool
 ) -> list[tuple[int, int]]:
     """Return the fields of each entry, in one read.
 
@@ -69,16 +69,16 @@ def _entries(
 
 
 def _readable(
-    files: ReadOnlyFiles,
+    files: FileSystem,
     index: IndexFile,
     layout: struct.Struct,
     problems: list[IndexProblem],
     *,
     being_written: bool,
 ) -> list[tuple[int, int]] | None:
-    """Return the entries, or None without a file.
+    """Return the entries, or None if there is no file.
 
-    If the file cannot be read, there are no entries and one more of `problems`.
+    If the index is corrupt, return no entries and add a problem to `problems`.
     """
     try:
         return _entries(files, index, layout, being_written=being_written)
@@ -94,8 +94,8 @@ def _readable(
 class OffsetIndexCheck:
     """Compares the entries of an offset index with the batches."""
 
-    def __init__(self, files: ReadOnlyFiles, path: str, base_offset: int, *, being_written: bool) -> None:
-        """Read the entries; if `being_written`, zeros after them are space for more."""
+    def __init__(self, files: FileSystem, path: str, base_offset: int, *, being_written: bool) -> None:
+        """Read the entries; if `being_written`, zeros after them are free space."""
         self.problems: list[IndexProblem] = []
         self._base_offset = base_offset
         self._offsets: dict[int, int] = {}
@@ -103,8 +103,10 @@ class OffsetIndexCheck:
         index = OffsetIndex(files, path, base_offset, 0, new=False)
         entries = _readable(files, index, _OFFSET_ENTRY, self.problems, being_written=being_written)
         self.missing = entries is None
+        self._last_slot = len(entries or []) - 1
         self._take(entries or [])
         self._left = dict(self._offsets)
+        self._last_is_known = bool(self._positions)
 
     def _take(self, entries: list[tuple[int, int]]) -> None:
         last_offset, last_position = self._base_offset - 1, 0
@@ -121,7 +123,7 @@ class OffsetIndexCheck:
             last_offset, last_position = offset, position
 
     def batch(self, position: int, first_offset: int, last_offset: int) -> None:
-        """Take note of a good batch, which begins at `position`."""
+        """Compare the index with the next good batch, which begins at `position`."""
         offset = self._left.pop(position, None)
         if offset is not None and offset < first_offset:
             slot = self._positions.index(position)
@@ -131,11 +133,12 @@ class OffsetIndexCheck:
             self.problems.append(IndexProblem(what, slot * OffsetIndex.entry_size, target=position))
 
     def hole(self, start: int, end: int) -> None:
-        """Take note that no batch lies from byte `start` to `end`: entries for it are not judged."""
+        """Ignore entries that point from byte `start` to `end`, which cannot be read."""
         for position in self._positions[
             bisect_left(self._positions, start) : bisect_left(self._positions, end)
         ]:
             self._left.pop(position, None)
+            self._last_is_known &= position != self._positions[-1]
         self.problems = [
             each for each in self.problems if each.target is None or not start <= each.target < end
         ]
@@ -144,7 +147,7 @@ class OffsetIndexCheck:
         """Return what is wrong after the segment was read to byte `size` and offset `next_offset`."""
         for position, offset in self._left.items():
             slot = self._positions.index(position)
-            last = slot == len(self._positions) - 1
+            last = slot == self._last_slot
             beyond = position >= size
             where = "after the end of the segment" if beyond else "where no batch begins"
             self.problems.append(
@@ -154,7 +157,11 @@ class OffsetIndexCheck:
                     seen_by_broker=beyond and last,
                 )
             )
-        if not self._left and self._positions and (end := self._offsets[self._positions[-1]]) >= next_offset:
+        if (
+            not self._left
+            and self._last_is_known
+            and (end := self._offsets[self._positions[-1]]) >= next_offset
+        ):
             what = f"the last entry has offset {end}, the segment ends at offset {next_offset}"
             self.problems.append(IndexProblem(what))
         return self.problems
@@ -163,7 +170,7 @@ class OffsetIndexCheck:
 class TimeIndexCheck:
     """Compares the entries of a time index with the batches up to their offsets."""
 
-    def __init__(self, files: ReadOnlyFiles, path: str, base_offset: int, *, being_written: bool) -> None:
+    def __init__(self, files: FileSystem, path: str, base_offset: int, *, being_written: bool) -> None:
         self.problems: list[IndexProblem] = []
         self._base_offset = base_offset
         self._entries: list[tuple[int, int]] = []
@@ -189,7 +196,7 @@ class TimeIndexCheck:
             last_timestamp, last_offset = timestamp, offset
 
     def batch(self, first_offset: int, last_offset: int, max_timestamp: int) -> None:
-        """Take note of the next good batch."""
+        """Compare the index with the next good batch."""
         if self._at < len(self._entries):
             self._meet(first_offset, last_offset, max_timestamp)
         if max_timestamp > self._newest:
@@ -210,7 +217,7 @@ class TimeIndexCheck:
             self._at += 1
 
     def bad_batch(self) -> None:
-        """Take note that the timestamps of a batch are unknown: entries after it are not judged."""
+        """Ignore entries from here on, because the timestamps of a batch are unknown."""
         self._known = False
 
     def finish(self, next_offset: int) -> list[IndexProblem]:

@@ -1,4 +1,7 @@
-"""The damage that a broker has noted (storage/damage/damage.py), beside what was found now."""
+"""The damage that a broker has noted compared with what a check finds.
+
+storage/damage/damage.py describes the file.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkapy.storage.damage.damage import DAMAGED_OFFSETS, DamagedRange, load_damage
 from kafkapy.storage.disk.checkpoints import CorruptCheckpointError, read_numbers
-from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.check.finding import Finding, Severity
 from kafkapy.tools.check.segment_report import BadPlace, Gap
 
@@ -16,7 +19,7 @@ _COLUMNS = 5
 class KnownDamage:
     """The noted ranges of one partition, by the base offset of their segments."""
 
-    def __init__(self, files: ReadOnlyFiles, directory: str) -> None:
+    def __init__(self, files: FileSystem, directory: str) -> None:
         """Read the file of the partition.
 
         Raises:
@@ -37,11 +40,11 @@ class KnownDamage:
         self._ranges = {}
 
     def end_offset(self, base_offset: int) -> int:
-        """Return the offset after what a segment has lost at its end, or 0 if it has lost nothing."""
+        """Return the offset after the last one that a segment has lost, or 0 if none is noted."""
         return max((each.end_offset for each in self._ranges.get(base_offset, ())), default=0)
 
     def explains(self, gap: Gap) -> bool:
-        """Return whether the offsets are known to be lost."""
+        """Return whether the missing offsets are noted as damage."""
         return any(
             each.first_offset <= gap.first and gap.last < each.end_offset
             for ranges in self._ranges.values()
@@ -49,7 +52,7 @@ class KnownDamage:
         )
 
     def compare(self, base_offset: int, bad: Sequence[BadPlace], end_offset: int) -> list[Finding]:
-        """Return findings for the ranges of a segment, whose last batch ends before `end_offset`."""
+        """Return findings for the noted ranges of a segment that ends before `end_offset`."""
         found = []
         for known in self._ranges.get(base_offset, ()):
             if known.position == known.end_position:
@@ -64,7 +67,7 @@ class KnownDamage:
                 known.position < each.position + each.size and each.position < known.end_position
                 for each in bad
             ):
-                continue  # it is a finding already
+                continue  # the check has a finding for it already
             what = f"it says that {_offsets(known)} are damaged, but they are good"
             remedy = "Stop the broker and remove the file: until then consumers get CORRUPT_MESSAGE for them."
             found.append(Finding(Severity.DAMAGED, self.path, what, remedy, offset=known.first_offset))

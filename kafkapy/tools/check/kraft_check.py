@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import tempfile
 
 from kafkapy.metadata import znodes
-from kafkapy.metadata.sqlite_tree import DamagedTreeError, SqliteTree
+from kafkapy.metadata.sqlite_tree import WAL_SUFFIX, DamagedTreeError, SqliteTree
 from kafkapy.metadata.store import MetadataStoreError
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import crc_is_valid, decode_records, read_header
+from kafkapy.storage.disk.directory_names import METADATA_FILE
+from kafkapy.storage.disk.file_names import BOOTSTRAP_SNAPSHOT, QUORUM_STATE, parse_kraft_snapshot_name
 from kafkapy.storage.log.batches import BadBatchError, iter_batches
-from kafkapy.storage.offline.data_directory import METADATA_FILE
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.check.finding import Finding, Severity
 
-_SNAPSHOT = re.compile(r"(?:[0-9]{20}-[0-9]{10}|bootstrap)\.checkpoint")
 _SNAPSHOT_FOOTER = 4
-_QUORUM_STATE = "quorum-state"
 
 
 def check_kraft_files(files: ReadOnlyFiles, directory: str) -> list[Finding]:
@@ -32,12 +30,13 @@ def check_kraft_files(files: ReadOnlyFiles, directory: str) -> list[Finding]:
     found = []
     for entry in files.scan(directory):
         try:
-            if _SNAPSHOT.fullmatch(entry.name):
-                position, wrong = _look_at_snapshot(files, entry.path)
+            snapshot = parse_kraft_snapshot_name(entry.name)
+            if entry.name == BOOTSTRAP_SNAPSHOT or (snapshot is not None and snapshot.is_complete):
+                position, wrong = _check_snapshot(files, entry.path)
                 if wrong is not None:
                     remedy = "Apache Kafka does not start with it: restore it, or remove it if one is older."
                     found.append(Finding(Severity.DAMAGED, entry.path, wrong, remedy, position))
-            elif entry.name == _QUORUM_STATE:
+            elif entry.name == QUORUM_STATE:
                 text = files.read(entry.path)
                 if text and not isinstance(json.loads(text), dict):
                     raise ValueError("it is not a JSON object")
@@ -49,8 +48,8 @@ def check_kraft_files(files: ReadOnlyFiles, directory: str) -> list[Finding]:
     return found
 
 
-def _look_at_snapshot(files: ReadOnlyFiles, path: str) -> tuple[int, str | None]:
-    """Return what is wrong with a snapshot, and where."""
+def _check_snapshot(files: ReadOnlyFiles, path: str) -> tuple[int, str | None]:
+    """Return the position of the last batch read and what is wrong there, or None."""
     file = files.open(path)
     position, last_type = 0, None
     try:
@@ -72,9 +71,9 @@ def _look_at_snapshot(files: ReadOnlyFiles, path: str) -> tuple[int, str | None]
 
 
 def check_metadata_file(directory: str) -> tuple[str | None, list[Finding]]:
-    """Return the cluster of kafkapy's metadata, a SQLite file, and what is wrong with the file.
+    """Return the cluster id in kafkapy's metadata, a SQLite file, and findings about the file.
 
-    A copy is read, since SQLite writes files beside the one that it opens.
+    A copy is read, because SQLite creates files beside a database that it opens.
 
     Raises:
         OSError: the disk failed.
@@ -83,7 +82,7 @@ def check_metadata_file(directory: str) -> tuple[str | None, list[Finding]]:
     if not os.path.exists(path):
         return None, []
     with tempfile.TemporaryDirectory(prefix="kafkapy-check-") as folder:
-        for suffix in ("", "-wal"):
+        for suffix in ("", WAL_SUFFIX):
             if os.path.exists(path + suffix):
                 shutil.copyfile(path + suffix, f"{folder}/{METADATA_FILE}{suffix}")
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,16 +13,19 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
+    LEADER_EPOCHS,
     LOG_START_OFFSETS,
     META_PROPERTIES,
+    PARTITION_METADATA,
     RECOVERY_POINTS,
 )
+from kafkapy.storage.disk.directory_names import parse_directory_name
+from kafkapy.storage.disk.file_names import find_logs
+from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
-_LOG_FILE = re.compile(r"[0-9]{20}\.log")
-_NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})(?:\.([0-9a-f]{32})-(delete|future|stray))?")
 _SIGNS = frozenset(
-    {META_PROPERTIES, CLEAN_SHUTDOWN, RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, ".lock"}
+    {META_PROPERTIES, CLEAN_SHUTDOWN, RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, LOCK_FILE}
 )
 
 
@@ -48,12 +50,12 @@ class PartitionPlace:
 
 @dataclass(slots=True)
 class DirectoryPlace:
-    """A log directory, and which of its partitions are to be checked."""
+    """A log directory, and those of its partitions that are checked."""
 
     path: str
     partitions: list[PartitionPlace] = field(default_factory=list)
-    whole: bool = True
-    """Whether the complete directory is to be checked, not one partition."""
+    complete: bool = True
+    """Whether the complete directory is checked, not only some partitions."""
 
 
 def find_directories(files: ReadOnlyFiles, paths: Iterable[str]) -> list[DirectoryPlace]:
@@ -70,7 +72,7 @@ def find_directories(files: ReadOnlyFiles, paths: Iterable[str]) -> list[Directo
             place = partition_place(path)
             if place is None:
                 raise UserError(f"{path} has segments, but its name is not TOPIC-PARTITION.")
-            found.append(DirectoryPlace(os.path.dirname(path), [place], whole=False))
+            found.append(DirectoryPlace(os.path.dirname(path), [place], complete=False))
         elif _is_log_directory(files, path, names):
             found.append(_log_directory(files, path))
         else:
@@ -85,29 +87,29 @@ def find_directories(files: ReadOnlyFiles, paths: Iterable[str]) -> list[Directo
 
 
 def _once(found: Iterable[DirectoryPlace]) -> list[DirectoryPlace]:
-    """Merge directories that are named twice, whatever their names: they are no copies."""
+    """Merge directories that are named twice, even by different names: they are not copies."""
     places: dict[str, DirectoryPlace] = {}
     for place in found:
         known = places.setdefault(os.path.realpath(place.path), place)
-        if known is place or known.whole:
+        if known is place or known.complete:
             continue
-        if place.whole:
-            known.partitions, known.whole = place.partitions, True
+        if place.complete:
+            known.partitions, known.complete = place.partitions, True
             continue
-        there = {os.path.realpath(each.path) for each in known.partitions}
-        known.partitions += [each for each in place.partitions if os.path.realpath(each.path) not in there]
+        listed = {os.path.realpath(each.path) for each in known.partitions}
+        known.partitions += [each for each in place.partitions if os.path.realpath(each.path) not in listed]
     return list(places.values())
 
 
 def partition_place(path: str) -> PartitionPlace | None:
-    """Return what a directory is by its name, or None if it is not a partition's."""
-    match = _NAME.fullmatch(os.path.basename(path))
-    if match is None:
+    """Return what the name says about a directory, or None if it is not a partition's."""
+    name = parse_directory_name(os.path.basename(path))
+    if name is None:
         return None
-    role = Role.LOG if match[4] is None else Role(match[4])
-    if match[1] == CLUSTER_METADATA_TOPIC:
+    role = Role(name.kind.value)
+    if name.topic_partition.topic == CLUSTER_METADATA_TOPIC:
         role = Role.KRAFT
-    return PartitionPlace(TopicPartition(match[1], int(match[2])), path, role)
+    return PartitionPlace(name.topic_partition, path, role)
 
 
 def _log_directory(files: ReadOnlyFiles, path: str) -> DirectoryPlace:
@@ -120,17 +122,16 @@ def _log_directory(files: ReadOnlyFiles, path: str) -> DirectoryPlace:
 
 
 def _is_partition(path: str, names: list[str]) -> bool:
-    return any(_LOG_FILE.fullmatch(name) for name in names) or (
-        partition_place(path) is not None
-        and ("partition.metadata" in names or "leader-epoch-checkpoint" in names)
+    return bool(find_logs(names)) or (
+        partition_place(path) is not None and (PARTITION_METADATA in names or LEADER_EPOCHS in names)
     )
 
 
 def _is_log_directory(files: ReadOnlyFiles, path: str, names: list[str]) -> bool:
     if not _SIGNS.isdisjoint(names):
         return True
-    below = [f"{path}/{name}" for name in names if _NAME.fullmatch(name) and os.path.isdir(f"{path}/{name}")]
-    return any(_is_partition(each, _names(files, each)) for each in below)
+    below = [f"{path}/{name}" for name in names if parse_directory_name(name) is not None]
+    return any(_is_partition(each, _names(files, each)) for each in below if os.path.isdir(each))
 
 
 def _names(files: ReadOnlyFiles, path: str) -> list[str]:

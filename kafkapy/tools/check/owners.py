@@ -1,16 +1,16 @@
 """The owners of log directories, by the ids in their meta.properties and in metadata.db.
 
-A broker has one metadata.db, in any of its directories. If a check has none or several, it cannot know which
-directories belong together, and each metadata.db is compared only with its own directory. A generated id with
-some wrong characters is damaged: the start takes the other id and writes the file again
-(storage/disk/log_directory.py).
+A broker has one metadata.db, in any of its directories. If a check finds none or several, it cannot know
+which directories belong together, and compares each metadata.db only with its own directory. If a few
+characters of a generated id are wrong, the id is damaged: the start takes the other id and writes the file
+again (storage/disk/log_directory.py).
 """
 
 from __future__ import annotations
 
 from kafkapy.storage.disk.checkpoints import META_PROPERTIES, MetaProperties
-from kafkapy.storage.disk.log_directory import has_rotted
-from kafkapy.storage.offline.data_directory import METADATA_FILE
+from kafkapy.storage.disk.directory_names import METADATA_FILE
+from kafkapy.storage.disk.log_directory import is_damaged_id
 from kafkapy.tools.check.finding import Finding, Severity
 
 _REPAIRED = "The next start writes it again, with the other id."
@@ -20,14 +20,14 @@ _DAMAGED = (
 
 
 class Owners:
-    """The ids that the directories of a check have."""
+    """The ids in the directories of a check."""
 
     def __init__(self) -> None:
         self._metas: dict[str, MetaProperties] = {}
         self._clusters: dict[str, str] = {}
 
     def add_directory(self, path: str, meta: MetaProperties | None) -> None:
-        """Add a directory with its meta.properties, if those can be read."""
+        """Add a directory with its meta.properties, if the file can be read."""
         if meta is not None:
             self._metas[path] = meta
 
@@ -58,7 +58,7 @@ def _contradiction(
 ) -> list[Finding]:
     if own is None or others is None or own == others:
         return []
-    rotted = has_rotted(own, others)
-    severity, remedy = (Severity.REPAIRED, _REPAIRED) if rotted else (Severity.DAMAGED, _DAMAGED)
+    repaired = is_damaged_id(own, others)
+    severity, remedy = (Severity.REPAIRED, _REPAIRED) if repaired else (Severity.DAMAGED, _DAMAGED)
     said = f"it names the {what} {own}, and {other} the {what} {others}"
     return [Finding(severity, f"{path}/{META_PROPERTIES}", said, remedy)]

@@ -1,10 +1,10 @@
 """Every batch of a segment: its structure, its CRC, the order of offsets and epochs.
 
-A `deep` check looks at every record too.
+A `deep` check decodes every record too.
 
-If something is wrong, the segment is surveyed (storage/damage/survey.py) from the batch before it, as a
-broker would do. The survey says which bytes and offsets are lost, and the check goes on with the good batches
-between them.
+When a batch is wrong, the segment is surveyed (storage/damage/survey.py) from the batch before it, as a
+broker would do. The survey says which bytes and offsets are lost, and the check continues with the good
+batches between them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from kafkapy.protocol.records import (
 )
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import survey
-from kafkapy.storage.disk.files import File
+from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.batches import BadBatchError, iter_batches, reason_against
-from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.check.index_check import OffsetIndexCheck, TimeIndexCheck
 from kafkapy.tools.check.segment_report import BadPlace, EpochStart, Gap, LogState, Marker, SegmentReport
 
@@ -46,7 +45,7 @@ Progress = Callable[[int], None]
 
 
 class _Before(NamedTuple):
-    """Where the last good batch begins, and what was known before it."""
+    """The position of the last good batch, with the offset and epoch before it."""
 
     position: int
     expected: int
@@ -56,19 +55,18 @@ class _Before(NamedTuple):
 class _WrongError(Exception):
     """The batch at the position cannot be the next one."""
 
-    def __init__(self, position: int, reason: str, *, noticed: bool = True) -> None:
+    def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)
         self.position = position
         self.reason = reason
-        self.noticed = noticed
 
 
 class SegmentCheck:
-    """The check of one segment file."""
+    """A check of one segment file."""
 
     def __init__(
         self,
-        files: ReadOnlyFiles,
+        files: FileSystem,
         file: File,
         base_offset: int,
         state: LogState,
@@ -136,7 +134,7 @@ class SegmentCheck:
     # --- damage ---------------------------------------------------------------------------------------------
 
     def _survey(self, wrong: _WrongError, size: int, following: int | None) -> None:
-        """Find what is lost from the last good batch on, which may itself be wrong."""
+        """Find what is lost, from the last good batch on, since that may itself be wrong."""
         state, before = self._state, self._before
         found = survey(
             self._files,
@@ -163,7 +161,7 @@ class SegmentCheck:
             try:
                 self._pass(start, end)
             except _WrongError as another:
-                # The survey finds nothing wrong: the batch is odd, but the file is not damaged.
+                # The survey accepts the batch, but no broker would write it.
                 self._lose(
                     [DamagedRange(another.position, end, self._expected(), self._expected())], another, size
                 )
@@ -184,9 +182,7 @@ class SegmentCheck:
                     lost.end_offset,
                     reason,
                     at_end=at_end,
-                    torn=at_end and self._is_torn(lost.position, size),
-                    noticed=lost.position > wrong.position
-                    or (lost.position == wrong.position and wrong.noticed),
+                    torn=at_end and is_torn(self._files, self._file, lost.position, size),
                 )
             )
             self._offset_index.hole(lost.position, lost.end_position)
@@ -207,25 +203,6 @@ class SegmentCheck:
             or f"offset {header.base_offset} and leader epoch {header.partition_leader_epoch} do not fit"
         )
 
-    def _is_torn(self, position: int, size: int) -> bool:
-        """Return whether a crash can have left this: a torn batch, or an unwritten hole."""
-        rest = self._files.read_at(self._file, 4096, position)
-        if not any(rest):
-            return all(not any(chunk) for chunk in self._chunks(position, size))
-        try:
-            header = read_header(rest)
-        except DecodeError:
-            return size - position < HEADER_SIZE
-        return 0 <= header.magic <= MAGIC and header.size > size - position
-
-    def _chunks(self, position: int, size: int) -> Iterator[bytes]:
-        while position < size:
-            chunk = self._files.read_at(self._file, min(1 << 20, size - position), position)
-            if not chunk:
-                return
-            yield chunk
-            position += len(chunk)
-
     # --- one batch ------------------------------------------------------------------------------------------
 
     def _take(self, position: int, header: BatchHeader, batch: memoryview) -> None:
@@ -241,7 +218,7 @@ class SegmentCheck:
         if epoch != state.epoch:
             if 0 <= epoch < state.epoch:
                 what = f"leader epoch {epoch} after epoch {state.epoch}"
-                raise _WrongError(position, what, noticed=False)
+                raise _WrongError(position, what)
             self._before = _Before(position, expected, state.epoch)
             self._change_epoch(position, header)
         else:
@@ -265,9 +242,9 @@ class SegmentCheck:
         self._time_index.batch(header.base_offset, header.last_offset, header.max_timestamp)
 
     def _unreadable(self, position: int, header: BatchHeader, reason: str) -> None:
-        """Add a finding for a batch that is as it was written, but cannot be read."""
+        """Report a batch that has its original bytes but cannot be read."""
         self.report.bad.append(
-            BadPlace(position, header.size, header.base_offset, header.next_offset, reason, noticed=False)
+            BadPlace(position, header.size, header.base_offset, header.next_offset, reason)
         )
 
     def _change_epoch(self, position: int, header: BatchHeader) -> None:
@@ -298,7 +275,7 @@ class SegmentCheck:
                 self.report.aborted.append(Marker(header.producer_id, first, header.base_offset, stable))
 
     def _take_legacy(self, position: int, header: BatchHeader, batch: memoryview, expected: int) -> None:
-        """Check a message, or a wrapper, whose offset is that of its last message."""
+        """Check a message of format 0 or 1, or a wrapper, whose offset is its last message's."""
         state = self._state
         last = header.base_offset
         reason = None
@@ -331,10 +308,10 @@ def _control_type(records: list[Record]) -> int:
 
 
 def _wrong_records(header: BatchHeader, batch: memoryview) -> str | None:
-    """Return what is wrong with records that no consumer could read.
+    """Return why consumers cannot read the batch's records, or None if they can.
 
-    Compacted batches have gaps, and other brokers are less strict than this one: so if the walk finds fault,
-    decoding decides.
+    The walk is strict: it allows no gaps, which compacted batches have, and other brokers accept more. So
+    batches that it refuses are decoded, and decoding decides.
     """
     try:
         if header.record_count == header.last_offset_delta + 1:
@@ -353,3 +330,21 @@ def _wrong_records(header: BatchHeader, batch: memoryview) -> str | None:
     except DecodeError as error:
         return str(error)
     return None
+
+
+def is_torn(files: FileSystem, file: File, position: int, size: int) -> bool:
+    """Return whether a crash may have left this end of a segment: a torn batch or only zeros."""
+    rest = files.read_at(file, min(4096, size - position), position)
+    if not any(rest):
+        return not any(map(any, _chunks(files, file, position, size)))
+    try:
+        header = read_header(rest)
+    except DecodeError:
+        return size - position < HEADER_SIZE
+    return 0 <= header.magic <= MAGIC and header.size > size - position
+
+
+def _chunks(files: FileSystem, file: File, position: int, size: int) -> Iterator[bytes]:
+    while position < size and (chunk := files.read_at(file, min(1 << 20, size - position), position)):
+        yield chunk
+        position += len(chunk)

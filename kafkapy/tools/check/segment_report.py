@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class BadPlace:
-    """Bytes that cannot be read, and the offsets that are lost with them, end exclusive."""
+    """Bytes that cannot be read, and the offsets lost with them, `end_offset` exclusive."""
 
     position: int
     size: int
@@ -18,13 +18,11 @@ class BadPlace:
     """Whether no batch follows in this file."""
     torn: bool = False
     """Whether the file also ends inside a batch, or in zeros, as after a crash during a write."""
-    noticed: bool = True
-    """Whether a start that recovers the log finds it too, and truncates the log there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets that no batch has."""
+    """Offsets that are in no batch."""
 
     position: int
     first: int
@@ -54,7 +52,7 @@ class EpochStart:
 
 @dataclass(slots=True)
 class LogState:
-    """The state that goes from one segment to the next."""
+    """The state of the log, carried from one segment to the next."""
 
     next_offset: int | None = None
     """The offset after the last batch; None before the first."""
@@ -64,9 +62,9 @@ class LogState:
     open_transactions: dict[int, int] = field(default_factory=dict)
     """The first offset of each open transaction, by producer id."""
     compacted: bool = False
-    """Whether a batch lacks records: the log was compacted, and gaps are no damage."""
+    """Whether a batch lacks records: the log was compacted, so gaps are not damage."""
     legacy: int | None = None
-    """The message format below 2 that was found, if any."""
+    """The message format 0 or 1, if the log has such messages."""
     has_producers: bool = False
     batches: int = 0
 

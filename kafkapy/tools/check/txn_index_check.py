@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-from kafkapy.storage.log.segment import TXN_INDEX_SUFFIX
-from kafkapy.storage.log.txn_index import AbortedTxn, CorruptTransactionIndexError
-from kafkapy.storage.offline.offline_segment import OfflineSegment
-from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-from kafkapy.tools.check.finding import Finding, Severity
+from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.log.txn_index import AbortedTxn, CorruptTransactionIndexError, TransactionIndex
+from kafkapy.tools.check.finding import READ_AGAIN, Finding, Severity
 from kafkapy.tools.check.segment_report import SegmentReport
-from kafkapy.tools.check.verdict import READ_AGAIN, Promises
 
 
 def check_txn_index(
-    files: ReadOnlyFiles, segment: OfflineSegment, report: SegmentReport, promises: Promises, end_offset: int
+    files: FileSystem, path: str, base_offset: int, report: SegmentReport, *, rebuilt: bool
 ) -> list[Finding]:
     """Check that the index has every aborted transaction and nothing else.
 
-    An entry may begin before the records that are left: retention or compaction removed the others.
+    An entry may begin before the first record of the log if retention or compaction removed records. If
+    `rebuilt`, the next start writes the file again.
 
     Raises:
         OSError: the disk failed.
     """
-    path = segment.stem + TXN_INDEX_SUFFIX + segment.suffix
     severity, remedy = Severity.DAMAGED, f"{READ_AGAIN}."
-    if promises.reads_again(end_offset):
+    if rebuilt:
         severity, remedy = Severity.REPAIRED, "The next start rebuilds it from the log."
-    index = segment.txn_index
+    index = TransactionIndex(files, path, base_offset)
     try:
-        if files.exists(path) and files.size(path):  # recovery leaves an empty file if it removed all entries
+        if files.exists(path) and files.size(path):  # recovery removes entries, not the file
             index.check()
         entries = list(index)
     except CorruptTransactionIndexError as error:
-        if promises.clean:
-            severity, remedy = Severity.REPAIRED, "The next start rebuilds it from the log."
         return [Finding(severity, path, str(error).removeprefix(f"{path}: "), remedy)]
     finally:
         index.close()
     if report.bad:
-        return []  # markers may be in what cannot be read
+        return []  # markers may be in the damaged batches
     return [
         Finding(severity, path, what, remedy, offset=offset)
         for what, offset in _contradictions(entries, report)

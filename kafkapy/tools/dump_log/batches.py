@@ -1,7 +1,7 @@
 """Segment files and KRaft snapshots: their batches, and with `deep` their records.
 
-A batch that is torn or has an impossible length ends the output with one `error` for the rest of the file. A
-batch with a wrong CRC is shown with isvalid false, and its records as far as they can be read.
+If a batch is torn or has an impossible length, the output ends with one `error` for the rest of the file. A
+batch with a wrong CRC is shown with isvalid false; its records are shown as far as they can be read.
 
 Source: Kafka's DumpLogSegments.dumpLog.
 """

@@ -1,6 +1,6 @@
 """`kafkapy dump-log FILE…`: what is in the files of a data directory.
 
-Exit status: 0 everything was shown; 1 something cannot be read, or is wrong with --verify; 2 wrong usage.
+Exit status: 0 all was shown; 1 something cannot be read, or with --verify something is wrong; 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LINES = 1000
 @click.option("--deep", is_flag=True, help="Show records too.")
 @click.option("--print-data", is_flag=True, help="Show keys and values too; implies --deep.")
 @click.option(
-    "--verify", is_flag=True, help="Show only what is wrong: CRCs, indexes that contradict the log."
+    "--verify", is_flag=True, help="Show only what is wrong: CRCs, and indexes that contradict the log."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.option("--offsets", metavar="FIRST-LAST", help="Show only these offsets: 100-200, 100-, -200 or 100.")
 @click.option(
     "--decoder",
@@ -52,7 +52,7 @@ def dump_log(
 ) -> None:
     """Show the files of a data directory: segments, indexes, checkpoints and all others.
 
-    A directory stands for the files in it. Nothing is changed; a broker may be running.
+    For a directory, all files in it are shown. Nothing is changed; a broker may be running.
     """
     from kafkapy.tools.dump_log.decoders import decoder_named
     from kafkapy.tools.dump_log.dump import Options

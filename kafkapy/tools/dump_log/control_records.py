@@ -1,6 +1,6 @@
 """Control records: what coordinators and KRaft's leader write between clients' records.
 
-The key is version and type, int16 each. The value is a message of that type.
+The key holds a version and a type, each an int16. The value is a message of that type.
 
 Source: Kafka's ControlRecordType, ControlRecordUtils.
 """
@@ -29,7 +29,7 @@ _KRAFT: dict[int, tuple[str, type[TopMessage]]] = {
     5: ("KRaftVersion", KRaftVersionRecord),
     6: ("KRaftVoters", VotersRecord),
 }
-"""The name in the line and the message, by type."""
+"""The name that is printed and the class of the message, by type."""
 
 
 def control_values(record: Record) -> Values:
@@ -50,7 +50,7 @@ def control_values(record: Record) -> Values:
 
 
 def _message(message_class: type[TopMessage], value: bytes) -> Values:
-    """Decode a message that begins with its version; a newer one is read as the last known one."""
+    """Decode a message that begins with its version; a newer one is read as the last known."""
     version = int.from_bytes(value[:2], "big", signed=True)
     first, last = message_class.VERSIONS
     version = min(max(version, first), last)

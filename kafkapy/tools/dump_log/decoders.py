@@ -2,11 +2,11 @@
 
     __consumer_offsets, __transaction_state, __share_group_state
         key      int16 type of the record, then the message of that type
-        value    int16 version, then the message; null deletes
+        value    int16 version, then the message; a null value deletes the key
     __cluster_metadata
         value    unsigned varints: frame version 1, type, version; then the message. There are no keys.
 
-A record that cannot be decoded is shown as one line that says why, and the next records follow.
+If a record cannot be decoded, one line says why, and the next records follow.
 
 Source: CoordinatorRecordSerde, MetadataRecordSerde, and the parsers of Kafka's DumpLogSegments.
 """
@@ -37,7 +37,7 @@ from kafkapy.protocol.records import Record
 from kafkapy.tools.dump_log.message_json import message_json
 
 Decoder: TypeAlias = Callable[[Record], tuple[Any, Any]]
-"""A function that returns key and value of a record: JSON, a line of text, or None."""
+"""A function that returns the key and the value of a record, each as JSON, a line of text, or None."""
 
 _DELETE = "<DELETE>"
 _FRAME_VERSION = 1
@@ -83,7 +83,7 @@ def _decode_coordinator_record(record: Record, modules: tuple[str, ...]) -> tupl
     if key_class is None or value_class is None:
         return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
     try:
-        # The two oldest record types are versions of one schema, with the version as type.
+        # The two oldest record types are versions of one schema; the type is the version.
         shown_key = {"type": str(kind), "data": message_json(decode(key_class, key[_SHORT:], 0), 0)}
         return shown_key, _DELETE if record.value is None else _coordinator_value(value_class, record.value)
     except DecodeError as error:
@@ -114,7 +114,7 @@ def _known_version(message_class: type[TopMessage], version: int) -> int:
 
 
 def _show_inside(member: dict[str, Any], field: str, message_class: type[TopMessage]) -> None:
-    """Decode a field of a group member; one of another protocol stays base64."""
+    """Decode a field of a group member; a field of another protocol stays base64."""
     import base64
 
     data = base64.b64decode(member[field])
@@ -160,7 +160,7 @@ def _unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
 
 @cache
 def _classes(modules: tuple[str, ...]) -> dict[tuple[str, int], type[TopMessage]]:
-    """Return the message classes of the modules by kind and type."""
+    """Return the message classes of the modules, by kind and type."""
     found: dict[tuple[str, int], type[TopMessage]] = {}
     for module in modules:
         messages = import_module(f"kafkapy.protocol.messages.{module}")

@@ -1,16 +1,18 @@
-"""The facts of one file of a data directory, whatever its kind."""
+"""The facts of one file of a data directory; the file may be of any kind."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafkapy.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.storage.disk.file_names import parse_kraft_snapshot_name
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.dump_log.batches import ALL, Offsets, What, dump_log
 from kafkapy.tools.dump_log.decoders import Decoder, decoder_for_topic
 from kafkapy.tools.dump_log.fact import Fact, error
-from kafkapy.tools.dump_log.file_kinds import FileKind, base_offset, file_kind, kraft_snapshot_id, topic_of
+from kafkapy.tools.dump_log.file_kinds import FileKind, base_offset, file_kind, topic_of
 from kafkapy.tools.dump_log.indexes import dump_offset_index, dump_time_index, dump_txn_index, log_is_missing
 from kafkapy.tools.dump_log.small_files import dump_small_file
 
@@ -29,16 +31,16 @@ class Options:
     data: bool = False
     verify: bool = False
     decode: bool = True
-    """Whether the decoder is chosen by the topic after which a file's directory is named."""
+    """Whether the topic in the name of a file's directory decides on the decoder."""
     decoder: Decoder | None = None
     """The decoder for every topic."""
     offsets: Offsets = ALL
 
 
 def dump_file(files: ReadOnlyFiles, path: str, options: Options) -> Iterator[Fact]:
-    """Yield the facts of one file, first the one about the file itself.
+    """Yield the facts of one file; the first is about the file itself.
 
-    With `verify` these are what is wrong, or `sane`.
+    With `verify`, the others say what is wrong; if nothing is, there is one fact `sane`.
     """
     kind = file_kind(path)
     assert kind is not None, path
@@ -76,11 +78,11 @@ def _dump_batches(files: ReadOnlyFiles, path: str, kind: FileKind, options: Opti
         yield Fact("segment", {"startOffset": base_offset(path)})
     else:
         topic = CLUSTER_METADATA_TOPIC
-        snapshot = kraft_snapshot_id(path)
+        snapshot = parse_kraft_snapshot_name(os.path.basename(path))
         if snapshot is None:
             yield Fact("bootstrap")
         else:
-            yield Fact("kraftSnapshot", {"endOffset": snapshot[0], "epoch": snapshot[1]})
+            yield Fact("kraftSnapshot", {"endOffset": snapshot.end_offset, "epoch": snapshot.epoch})
     decoder = options.decoder
     if decoder is None and options.decode:
         decoder = decoder_for_topic(topic)

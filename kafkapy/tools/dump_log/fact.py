@@ -13,8 +13,9 @@ class Fact:
     """A fact of one `kind`, with `values` that have the names of kafka-dump-log and fit JSON.
 
     Kinds are file, segment, kraftSnapshot, bootstrap, batch, record, gap, index, timeindex, abortedTxn,
-    empty, producer, offset, epoch, damage and properties. A verified file may have sane. Two kinds say what
-    is wrong: error (a part of the file cannot be read) and mismatch (an index contradicts its log).
+    empty, producer, offset, epoch, damage and properties; sane says that `verify` found nothing wrong. Two
+    kinds say what is wrong: error (a part of the file cannot be read) and mismatch (an index contradicts its
+    log).
     """
 
     kind: str

@@ -1,23 +1,37 @@
-"""The kinds of files in a data directory, by their names, as Kafka's own loader decides."""
+"""The kinds of files in a data directory; the name decides, as in Kafka's own loader."""
 
 from __future__ import annotations
 
+import math
 import os
-import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from kafkapy.errors import UserError
 from kafkapy.storage.damage.damage import DAMAGED_OFFSETS
-from kafkapy.storage.directories.offset_checkpoint import CLEANER_OFFSETS
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_START_OFFSETS,
     META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINTS,
+)
+from kafkapy.storage.disk.directory_names import parse_directory_name
+from kafkapy.storage.disk.file_names import (
+    BOOTSTRAP_SNAPSHOT,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    QUORUM_STATE,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    FileName,
+    file_name,
+    parse_file_name,
+    parse_kraft_snapshot_name,
 )
 
 
@@ -48,64 +62,57 @@ _BY_NAME = {
     PARTITION_METADATA: FileKind.PARTITION_METADATA,
     META_PROPERTIES: FileKind.META_PROPERTIES,
     CLEAN_SHUTDOWN: FileKind.CLEAN_SHUTDOWN,
-    "quorum-state": FileKind.QUORUM_STATE,
+    QUORUM_STATE: FileKind.QUORUM_STATE,
     DAMAGED_OFFSETS: FileKind.DAMAGED_OFFSETS,
-    "bootstrap.checkpoint": FileKind.KRAFT_SNAPSHOT,
+    BOOTSTRAP_SNAPSHOT: FileKind.KRAFT_SNAPSHOT,
 }
 _BY_SUFFIX = {
-    "log": FileKind.LOG,
-    "index": FileKind.OFFSET_INDEX,
-    "timeindex": FileKind.TIME_INDEX,
-    "txnindex": FileKind.TXN_INDEX,
-    "snapshot": FileKind.PRODUCER_SNAPSHOT,
+    LOG_SUFFIX: FileKind.LOG,
+    INDEX_SUFFIX: FileKind.OFFSET_INDEX,
+    TIME_INDEX_SUFFIX: FileKind.TIME_INDEX,
+    TXN_INDEX_SUFFIX: FileKind.TXN_INDEX,
+    SNAPSHOT_SUFFIX: FileKind.PRODUCER_SNAPSHOT,
 }
-_SEGMENT_FILE = re.compile(
-    r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(?:\.(?:deleted|cleaned|swap))?"
-)
-_KRAFT_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint(?:\.(?:deleted|part))?")
-_RENAMED = re.compile(r"\.(deleted|cleaned|swap)$")
-_PARTITION = re.compile(r"(.+)-[0-9]+(?:\.[0-9a-f]{32}-(?:delete|future|stray))?")
-# In reading order: the files of a segment, and the other files of a directory.
+# The order in which files are shown: first those of a segment, then the others of a directory.
 _ORDER = list(FileKind)
 
 
 def file_kind(path: str) -> FileKind | None:
-    """Return the kind of a file, or None if it is none of Kafka's."""
+    """Return the kind of a file, or None if it is not a file of Kafka."""
     name = os.path.basename(path)
-    match = _SEGMENT_FILE.fullmatch(name)
-    if match is not None:
-        return _BY_SUFFIX[match[2]]
-    if _KRAFT_SNAPSHOT.fullmatch(name):
+    segment_file = parse_file_name(name)
+    if segment_file is not None:
+        return _BY_SUFFIX[segment_file.suffix]
+    if parse_kraft_snapshot_name(name) is not None:
         return FileKind.KRAFT_SNAPSHOT
     return _BY_NAME.get(name)
 
 
 def base_offset(path: str) -> int:
     """Return the base offset in the name of a segment's file."""
-    return int(os.path.basename(path)[:20])
+    return _segment_file(path).offset
 
 
-def sibling(path: str, suffix: str) -> str:
-    """Return the path of another file of the segment; if this one was renamed, so is that one."""
-    directory, name = os.path.split(path)
-    renamed = _RENAMED.search(name)
-    return os.path.join(directory, f"{name[:20]}.{suffix}{renamed[0] if renamed else ''}")
+def log_of(path: str) -> str:
+    """Return the path of the segment's `.log` file, with the suffix that `path` was renamed to."""
+    name = _segment_file(path)
+    return os.path.join(os.path.dirname(path), file_name(name.offset, LOG_SUFFIX) + name.mark)
 
 
-def kraft_snapshot_id(path: str) -> tuple[int, int] | None:
-    """Return end offset and epoch in a KRaft snapshot's name, or None for that of `format`."""
-    match = _KRAFT_SNAPSHOT.fullmatch(os.path.basename(path))
-    return None if match is None else (int(match[1]), int(match[2]))
+def _segment_file(path: str) -> FileName:
+    name = parse_file_name(os.path.basename(path))
+    assert name is not None
+    return name
 
 
 def topic_of(path: str) -> str | None:
-    """Return the topic of the file's partition, by the name of its directory."""
-    match = _PARTITION.fullmatch(os.path.basename(os.path.dirname(os.path.abspath(path))))
-    return None if match is None else match[1]
+    """Return the topic in the name of the file's directory; None if that is not a partition's."""
+    name = parse_directory_name(os.path.basename(os.path.dirname(os.path.abspath(path))))
+    return None if name is None else name.topic_partition.topic
 
 
 def expand(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the files, and Kafka's files in the directories and their partitions' directories.
+    """Yield the files among `paths`, and all of Kafka's files below the directories.
 
     Raises:
         UserError: a path does not exist, is not a file that Kafka writes, or is a directory without any.
@@ -115,13 +122,13 @@ def expand(paths: Iterable[str]) -> Iterator[str]:
             found = list(_walk(path))
             if not found:
                 raise UserError(
-                    f"{path} has no files of Kafka's: name a partition's directory or a data directory."
+                    f"{path} has no Kafka files: name a partition's directory or a data directory."
                 )
             yield from found
         elif not os.path.exists(path):
-            raise UserError(f"there is no {path}.")
+            raise UserError(f"There is no {path}.")
         elif file_kind(path) is None:
-            raise UserError(f"{path} is not a file that Kafka writes, by its name.")
+            raise UserError(f"Kafka writes no file with this name: {path}.")
         else:
             yield path
 
@@ -144,8 +151,12 @@ def _walk(directory: str) -> Iterator[str]:
             yield from _walk(entry.path)
 
 
-def _reading_order(file: tuple[str, FileKind]) -> tuple[str, int, str]:
+def _reading_order(file: tuple[str, FileKind]) -> tuple[float, int, str]:
     path, kind = file
     name = os.path.basename(path)
-    stem = name[:20] if name[:20].isdecimal() else "~"
-    return stem, _ORDER.index(kind), name
+    offset = math.inf
+    if (segment_file := parse_file_name(name)) is not None:
+        offset = segment_file.offset
+    elif (snapshot := parse_kraft_snapshot_name(name)) is not None:
+        offset = snapshot.end_offset
+    return offset, _ORDER.index(kind), name

@@ -1,12 +1,12 @@
-"""The three indexes of a segment: shown, or with `verify` compared with the segment.
+"""The three indexes of a segment: their entries, or with `verify` what is wrong with them.
 
-    index       offset and position of each entry; the batch at the position must end with that offset
+    index       offset and position of each entry; the batch at that position must end with that offset
     timeindex   timestamp and offset of each entry; a batch must end with that offset, its newest record must
-                have that timestamp, and timestamps must rise
+                have that timestamp, and the timestamps must rise
     txnindex    the aborted transactions
 
-The index of the active segment is preallocated with zeros, which are not shown. `verify` also says whether
-the file would pass the check of a starting broker, or be rebuilt.
+The index of the active segment is preallocated with zeros, which are not shown. If a starting broker would
+rebuild an index because of its size, an error says so.
 
 Source: Kafka's DumpLogSegments.dumpIndex, dumpTimeIndex, dumpTxnIndex.
 """
@@ -27,18 +27,19 @@ from kafkapy.storage.log.txn_index import AbortedTxn, CorruptTransactionIndexErr
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.dump_log.batches import Offsets
 from kafkapy.tools.dump_log.fact import Fact, error
-from kafkapy.tools.dump_log.file_kinds import base_offset, sibling
+from kafkapy.tools.dump_log.file_kinds import base_offset, log_of
 
 _MAX_BATCH = 1 << 30
 
 
 def dump_offset_index(files: ReadOnlyFiles, path: str, *, verify: bool, offsets: Offsets) -> Iterator[Fact]:
-    """Entries, or with `verify` what is wrong with them.
+    """Yield the entries, or with `verify` what is wrong with them.
 
     Raises:
         OSError: the disk failed.
     """
     index = OffsetIndex(files, path, base_offset(path), files.size(path), new=False)
+    log: _Log | None = None
     try:
         yield from _check_sanity(files, index, verify=verify)
         log = _Log(files, path) if verify else None
@@ -60,10 +61,12 @@ def dump_offset_index(files: ReadOnlyFiles, path: str, *, verify: bool, offsets:
         yield error(str(problem))
     finally:
         index.close()
+        if log is not None:
+            log.close()
 
 
 def dump_time_index(files: ReadOnlyFiles, path: str, *, verify: bool, offsets: Offsets) -> Iterator[Fact]:
-    """Entries, or with `verify` what is wrong with them.
+    """Yield the entries, or with `verify` what is wrong with them.
 
     Raises:
         OSError: the disk failed.
@@ -132,7 +135,7 @@ def _aborted(txn: AbortedTxn) -> dict[str, int]:
 
 
 def _check_sanity(files: ReadOnlyFiles, index: IndexFile, *, verify: bool) -> Iterator[Fact]:
-    """Count the entries without the zeros after them."""
+    """Load the index; yield an error if its size is wrong, or a fact if it is empty."""
     size = files.size(index.path)
     index.load_while_written()
     if size % index.entry_size:
@@ -144,11 +147,11 @@ def _check_sanity(files: ReadOnlyFiles, index: IndexFile, *, verify: bool) -> It
 
 
 class _Log:
-    """The batches of the segment of an index."""
+    """The batches of the segment that an index belongs to."""
 
     def __init__(self, files: ReadOnlyFiles, index_path: str) -> None:
         self._files = files
-        self._file: File = files.open(sibling(index_path, "log"))
+        self._file: File = files.open(log_of(index_path))
         self.size = files.size_of(self._file)
 
     def header_at(self, position: int) -> BatchHeader | None:
@@ -166,11 +169,11 @@ class _Log:
 
 
 def _newest_of(files: ReadOnlyFiles, path: str, offsets: list[int]) -> dict[int, tuple[int, int]]:
-    """Map each offset to last offset and newest timestamp of the first batch that reaches it."""
+    """Map each offset to the first batch that reaches it: its last offset and newest timestamp."""
     found: dict[int, tuple[int, int]] = {}
     wanted = sorted(set(offsets))
     at = 0
-    file = files.open(sibling(path, "log"))
+    file = files.open(log_of(path))
     try:
         for _, batch in iter_batches(files, file, 0, files.size_of(file)):
             header = read_header(batch)
@@ -197,4 +200,4 @@ def _newest(header: BatchHeader, batch: memoryview) -> int:
 
 def log_is_missing(path: str) -> bool:
     """Return whether an index has no segment to compare it with."""
-    return not os.path.exists(sibling(path, "log"))
+    return not os.path.exists(log_of(path))

@@ -18,7 +18,7 @@ _TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME
 
 
 def message_values(offset: int, message: memoryview, position: int) -> Values:
-    """Return the values of a message as the file has it: wrappers unopened, perhaps torn."""
+    """Return the values of a message as it is in the file; a wrapper is not opened."""
     magic, attributes = message[_CRC_FROM], message[_CRC_FROM + 1]
     timestamp = NO_TIMESTAMP
     if magic != MAGIC_0:
@@ -39,7 +39,7 @@ def message_values(offset: int, message: memoryview, position: int) -> Values:
 
 
 def messages_in(data: memoryview, *, limit: int) -> Iterator[tuple[Values, Record]]:
-    """Yield the messages that consumers see: those in wrappers, with absolute offsets.
+    """Yield the messages that consumers see: wrappers are opened, and offsets are absolute.
 
     Raises:
         DecodeError: they cannot be read.

@@ -1,7 +1,7 @@
 """Any message of the protocol as JSON, in the form of Kafka's generated JSON converters.
 
-Names are Kafka's with a lower-case first letter. Bytes are base64, ids are URL-safe base64. Fields that the
-version does not have and tagged fields at their default are left out.
+Names are Kafka's, with a lower-case first letter. Bytes are base64, ids are URL-safe base64. A field is left
+out if the version does not have it, or if it is tagged and has its default value.
 
 Source: Kafka's `JsonConverterGenerator`.
 """

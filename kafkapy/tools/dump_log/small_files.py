@@ -1,4 +1,4 @@
-"""The small files of a data directory: snapshots, checkpoints, properties, the stop marker.
+"""The small files of a data directory: snapshots, checkpoints, properties and others.
 
 storage/log/producer_snapshots.py and storage/disk/checkpoints.py describe their formats. kafka-dump-log knows
 only the producer snapshots.
@@ -34,7 +34,7 @@ _SEQUENCES = 1 << 31
 
 
 def dump_small_file(files: ReadOnlyFiles, path: str, kind: FileKind, *, offsets: Offsets) -> Iterator[Fact]:
-    """Yield what the file says, or one error.
+    """Yield what the file says; if it cannot be read, end with one error.
 
     Raises:
         OSError: the disk failed.

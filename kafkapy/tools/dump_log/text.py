@@ -33,7 +33,7 @@ def _shown(value: Any) -> str:
 
 
 def _optional(value: int | None) -> str:
-    """Return the text of Java's OptionalLong, which kafka-dump-log prints as it is."""
+    """Return a number as Java prints an OptionalLong, and so does kafka-dump-log."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
@@ -45,7 +45,7 @@ def _batch(values: Values) -> str:
 
 
 def _with_timestamp(values: Values) -> Values:
-    """Merge `timestampType: CreateTime timestamp: 1` to `CreateTime: 1`, as it is printed."""
+    """Merge `timestampType: CreateTime timestamp: 1` into `CreateTime: 1`."""
     shown: Values = {}
     for name, value in values.items():
         if name == "timestampType":

@@ -1,1 +1,1 @@
-"""Data directories on their way from Apache Kafka to this broker, and back."""
+"""`kafkapy export` and `kafkapy import`: data directories to Apache Kafka, and from it."""

@@ -1,7 +1,4 @@
-"""A log directory's files that go with its partitions: offsets, and how the stop was.
-
-The offsets are by partition.
-"""
+"""The checkpoints and the clean shutdown marker that a converted log directory gets."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ from typing import Final
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
+    OFFSET_CHECKPOINTS,
     RECOVERY_POINTS,
     CorruptCheckpointError,
     read_offsets,
@@ -22,9 +20,7 @@ from kafkapy.storage.disk.checkpoints import (
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.migrate.source import LogDir
 
-CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 _NO_BROKER_EPOCH: Final = -1
-_CARRIED: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
 
 
 def raise_recovery_points(
@@ -35,12 +31,15 @@ def raise_recovery_points(
     *,
     may_be_compacted: bool,
 ) -> None:
-    """Write recovery points above those that `log_dir` has, and high watermarks to match.
+    """Write recovery points that are higher than those of `log_dir`.
 
-    No high watermark is below its recovery point.
+    High watermarks are raised too, so that none is below its recovery point.
 
-    `may_be_compacted`: which of the topics are is not known. Each gets a line in the cleaner's checkpoint, at
-    offset 0 where it had none, for in other logs a hole is a segment that is missing (first_read.py).
+    Args:
+        points: the higher recovery points.
+        may_be_compacted: nobody knows which topics are compacted. Each partition gets a line in the cleaner's
+            checkpoint, with offset 0 if it had none. Without the line, a gap would be taken for a missing
+            segment (first_read.py).
 
     Raises:
         OSError: the disk failed.
@@ -57,12 +56,12 @@ def raise_recovery_points(
 
 
 def bring_checkpoints(files: FileSystem, log_dir: LogDir, target: str) -> None:
-    """Copy the checkpoints into a directory that has the partitions already.
+    """Copy the checkpoints and the clean shutdown marker, after the partitions were copied.
 
     Raises:
         OSError: the disk failed.
     """
-    for name in _CARRIED:
+    for name in OFFSET_CHECKPOINTS:
         if files.exists(f"{log_dir.path}/{name}"):
             files.copy(f"{log_dir.path}/{name}", f"{target}/{name}")
     if log_dir.clean:
@@ -70,7 +69,7 @@ def bring_checkpoints(files: FileSystem, log_dir: LogDir, target: str) -> None:
 
 
 def cleaner_offsets(files: FileSystem, log_dir: LogDir) -> Mapping[TopicPartition, int]:
-    """How far a log cleaner has worked on the partitions that it has seen.
+    """Return the offset up to which the log cleaner has compacted each partition.
 
     Raises:
         OSError: the disk failed.
@@ -79,7 +78,7 @@ def cleaner_offsets(files: FileSystem, log_dir: LogDir) -> Mapping[TopicPartitio
 
 
 def _offsets(files: FileSystem, path: str) -> Mapping[TopicPartition, int]:
-    """What a checkpoint holds; nothing if it is damaged, as brokers take it."""
+    """Return the offsets of a checkpoint; none if it is damaged, as brokers do."""
     try:
         return read_offsets(files, path)
     except CorruptCheckpointError:

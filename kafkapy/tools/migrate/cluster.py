@@ -1,6 +1,6 @@
-"""What a cluster of one broker is, besides its logs.
+"""The metadata of a cluster of one broker.
 
-In this form it passes between the metadata of Apache Kafka and that of this broker.
+An export or an import reads metadata into these classes, and writes it from them in the other format.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from kafkapy.protocol.types import Uuid
 
 
 class KnownPartition(NamedTuple):
-    """A partition as metadata describe it."""
+    """A partition as Kafka's metadata describes it."""
 
     leader_epoch: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
-    """Those that have all committed records."""
+    """The replicas that have all committed records."""
     directories: tuple[Uuid, ...] = ()
-    """The log directories of the replicas, where they are told."""
+    """The ids of the replicas' log directories; empty if the metadata has none."""
 
 
 @dataclass(slots=True)
 class KnownTopic:
-    """A topic as metadata describe it, which may lie on several brokers."""
+    """A topic as Kafka's metadata describes it; its partitions may be on several brokers."""
 
     name: str
     id: Uuid
@@ -39,10 +39,10 @@ class KnownTopic:
 
 @dataclass(slots=True)
 class KnownCluster:
-    """What was found in the metadata of Apache Kafka."""
+    """What Apache Kafka's metadata says."""
 
     described_by: str
-    """Where it was found, for people."""
+    """Where the metadata was found, for messages."""
     topics: dict[str, KnownTopic] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -50,14 +50,14 @@ class KnownCluster:
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     next_producer_id: int = 0
     not_carried: list[str] = field(default_factory=list)
-    """What this broker has no place for, in words."""
+    """What this broker cannot keep, in words."""
     doubt: str | None = None
-    """Why something may be missing, in words."""
+    """Why the metadata may be incomplete, in words; None if it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster whose only broker is `node_id`: every partition has one replica, there."""
+    """A cluster whose only broker is `node_id`: it has the only replica of each partition."""
 
     node_id: int
     image: MetadataImage
@@ -65,16 +65,17 @@ class Cluster:
 
 
 def cluster_nodes(cluster: Cluster, *, epochs_on: int = 0) -> Iterator[tuple[str, bytes]]:
-    """The nodes of the cluster's tree (znodes.py), parents first, the cluster's id last.
+    """Yield the nodes of the cluster's tree (znodes.py): parents first, the cluster's id last.
 
-    A tree without the id is one that nobody has begun to use.
+    So a tree that was written only in part has no id, and no broker uses it.
 
-    `epochs_on` is added to the leader epochs, for a broker that would go on in those that it finds.
+    Args:
+        epochs_on: is added to the leader epochs, if the next broker would not raise them itself.
     """
     image = cluster.image
     for path in znodes.PERSISTENT_PATHS:
         yield path, _producer_ids(cluster) if path == znodes.PRODUCER_ID_BLOCK else b""
-    # Above 0: the broker that opens the tree sees that it is not the first, and makes no topics of its own.
+    # Above 0: the broker must not take the tree for a new one, or it would adopt other logs as topics.
     yield znodes.CONTROLLER_EPOCH, b"1"
     for topic in image.topics.values():
         replicas = [ReplicaAssignment((cluster.node_id,)) for _ in topic.partitions]
@@ -100,7 +101,7 @@ def cluster_nodes(cluster: Cluster, *, epochs_on: int = 0) -> Iterator[tuple[str
 
 
 def _producer_ids(cluster: Cluster) -> bytes:
-    """The last block of producer ids that was given out, so that the next begins after it."""
+    """Return the last block of producer ids that was given out; the next one begins after it."""
     if not cluster.next_producer_id:
         return b""
     last = cluster.next_producer_id - 1

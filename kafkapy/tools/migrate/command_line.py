@@ -1,4 +1,4 @@
-"""What the commands `kafkapy export` and `kafkapy import` have in common."""
+"""What the commands `kafkapy export` and `kafkapy import` share."""
 
 from __future__ import annotations
 
@@ -11,44 +11,45 @@ from kafkapy.tools.migrate.transfer import Transfer
 
 
 def named_directories(text: str) -> list[Path]:
-    """The directories of an argument, which may name several as log.dirs does."""
+    """Return the directories of an argument, which are separated by commas as in log.dirs."""
     return [Path(each.strip()) for each in text.split(",") if each.strip()]
 
 
 def targets_for(sources: Sequence[Path], target: str | None, in_place: bool) -> list[Path] | None:
-    """The directories to make; None where the sources are changed in place.
+    """Return the directories to make; None if the sources are changed in place.
 
     Raises:
-        UsageError: not as many as sources, both or neither of target and --in-place, one within another.
+        UsageError: there are not as many targets as sources; both or neither of target and --in-place are
+            given; or a directory is inside another.
     """
     if not sources:
         raise click.UsageError("No directory is named: give the data directory of a broker.")
     if in_place:
         if target is not None:
             raise click.UsageError(
-                f"--in-place changes the directory itself: leave {target} out, or the option."
+                f"--in-place changes the directory itself: give either {target} or --in-place."
             )
         return None
     if target is None:
-        raise click.UsageError("Name the directory to make, or say --in-place to change this one.")
+        raise click.UsageError("Name the directory to make, or give --in-place to change this one.")
     targets = named_directories(target)
     if len(targets) != len(sources):
         raise click.UsageError(
-            f"{len(sources)} directories go to as many: name {len(sources)} targets, separated by commas."
+            f"There are {len(sources)} directories: name {len(sources)} targets, separated by commas."
         )
     others = [*sources, *targets]
     for index, path in enumerate(targets, len(sources)):
         for other in others[:index] + others[index + 1 :]:
             if path.resolve().is_relative_to(other.resolve()):
-                raise click.UsageError(f"{path} lies in {other}: name a directory beside it.")
+                raise click.UsageError(f"{path} is inside {other}: name a directory outside it.")
     return targets
 
 
 def cost(transfer: Transfer) -> str:
-    """What it cost on disk, for people."""
+    """Return a line that says how much disk space was used."""
     text = f"Written: {size(transfer.written)}"
     if transfer.shared:
-        text += f"; {size(transfer.shared)} are the same bytes on disk as the original's"
+        text += f"; {size(transfer.shared)} are shared on disk with the original"
     return text + "."
 
 

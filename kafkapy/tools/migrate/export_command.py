@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 @click.argument("directory", metavar="DIR")
 @click.argument("target", metavar="[TARGET]", required=False)
 @click.option(
-    "--to", "kind", metavar="kraft|zookeeper:HOST:PORT[/PATH]", required=True, help="For which Kafka."
+    "--to", "kind", metavar="kraft|zookeeper:HOST:PORT[/PATH]", required=True, help="The mode of the Kafka."
 )
-@click.option("--in-place", is_flag=True, help="Change DIR itself, which costs no disk space.")
+@click.option("--in-place", is_flag=True, help="Change DIR itself instead of copying it.")
 def export(directory: str, target: str | None, kind: str, in_place: bool) -> None:
-    """Write the data directory DIR as one that Apache Kafka opens.
+    """Convert the data directory DIR of kafkapy into one for Apache Kafka.
 
-    The broker must be stopped. kraft is for 3.9 and every later release; zookeeper, for 3.9 in ZooKeeper
-    mode, also writes the topics and settings into the ZooKeeper that is named. Several directories are named
-    as in log.dirs, with as many targets.
+    Stop the broker first. kraft is for Kafka 3.9 and every later release. zookeeper is for Kafka 3.9 in
+    ZooKeeper mode; topics and settings are also written to that ZooKeeper. If there are several log
+    directories, name all of them, separated by commas as in log.dirs, and as many targets.
     """
     from kafkapy.tools.migrate.exporting import export_copy, export_in_place
 
@@ -49,10 +49,10 @@ def export(directory: str, target: str | None, kind: str, in_place: bool) -> Non
 
 
 def _zookeeper(kind: str) -> str | None:
-    """The address of the ZooKeeper; None for KRaft."""
+    """Return the address of the ZooKeeper; None for KRaft."""
     name, _, address = kind.partition(":")
     if kind != "kraft" and (name != "zookeeper" or not address):
-        raise click.UsageError(f"--to {kind}: say kraft, or zookeeper:HOST:PORT.")
+        raise click.UsageError(f"--to {kind}: give kraft or zookeeper:HOST:PORT.")
     return address or None
 
 
@@ -67,23 +67,23 @@ def _report(exported: Exported, paths: list[Path], zookeeper: str | None, *, cop
     else:
         click.echo(f"Exported {amount}, in place: {where}")
     if not exported.clean:
-        click.echo("The broker was not stopped in order: Apache Kafka will recover the logs when it starts.")
+        click.echo("The broker was not stopped cleanly: Apache Kafka will recover the logs when it starts.")
     if plan.damaged:
         click.echo(
-            f"Damaged, as in the original: {', '.join(plan.damaged)}. Apache Kafka does not know of it: "
-            "consumers fail there, and a recovery of these segments would end the log there."
+            f"Damaged, as in the original: {', '.join(plan.damaged)}. Apache Kafka does not know about the "
+            "damage: consumers fail there, and if Kafka recovers these segments, it truncates the log there."
         )
     if plan.left:
-        click.echo(f"Left behind, known to no topic: {', '.join(plan.left)}")
+        click.echo(f"Not exported, because no topic has these partitions: {', '.join(plan.left)}")
     if plan.not_carried:
-        click.echo(f"Left behind, unknown to Apache Kafka 3.9: {', '.join(plan.not_carried)}")
+        click.echo(f"Not exported, because Apache Kafka 3.9 does not have it: {', '.join(plan.not_carried)}")
     node_id = plan.cluster.node_id
     if zookeeper is not None:
         click.echo(f"Wrote {counted(exported.nodes, 'node')} to ZooKeeper at {zookeeper}")
-        click.echo("Start Apache Kafka 3.9, its config/server.properties changed to:")
+        click.echo("Start Apache Kafka 3.9 with these settings in its config/server.properties:")
         click.echo(f"  broker.id={node_id}\n  zookeeper.connect={zookeeper}\n  log.dirs={where}")
         return
-    click.echo("Start Apache Kafka 3.9 or later, its config/server.properties changed to:")
+    click.echo("Start Apache Kafka 3.9 or later with these settings in its config/server.properties:")
     click.echo(
         f"  process.roles=broker,controller\n  node.id={node_id}\n"
         "  controller.quorum.bootstrap.servers=localhost:9093\n"
@@ -92,6 +92,6 @@ def _report(exported: Exported, paths: list[Path], zookeeper: str | None, *, cop
         f"  log.dirs={where}"
     )
     click.echo(
-        "Then switch on what its release can do, for 4.3: bin/kafka-features.sh --bootstrap-server "
+        "Then enable the features of its release, for example 4.3: bin/kafka-features.sh --bootstrap-server "
         "localhost:9092 upgrade --release-version 4.3"
     )

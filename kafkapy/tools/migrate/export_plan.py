@@ -1,4 +1,4 @@
-"""What an export takes: topics that the metadata know, and their partitions' directories."""
+"""What an export takes: the topics in the metadata and their partitions' directories."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 from kafkapy.metadata.znodes import UNKNOWN_PRODUCER_IDS
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 from kafkapy.storage.damage.damage import load_damage
+from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import FileSystem
-from kafkapy.storage.offline.data_directory import METADATA_FILE
 from kafkapy.tools.migrate.cluster import Cluster
 from kafkapy.tools.migrate.internal_topics import highest_producer_id
 from kafkapy.tools.migrate.metadata_file import read_metadata
@@ -18,37 +18,38 @@ from kafkapy.tools.migrate.settings import exported_image
 from kafkapy.tools.migrate.source import PartitionFolder, Source
 
 EXPORTED_SUFFIX: Final = ".exported"
-"""Of metadata.db, once a directory was exported in place."""
+"""The suffix that metadata.db gets when its directory was exported in place."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """What goes where."""
+    """What is exported, and to which log directory."""
 
     cluster: Cluster
     folders: list[PartitionFolder]
     topic_ids: dict[TopicPartition, Uuid]
     directory_ids: list[Uuid]
-    """Of the log directories: new ones where they had none."""
+    """The ids of the log directories; those without one get a new id."""
     left: list[str]
-    """Partition directories that are not exported: no topic knows them."""
+    """Partition directories that are not exported, because no topic has these partitions."""
     damaged: list[str]
     """Partitions with damaged offsets, in words (storage/damage/damage.py)."""
     not_carried: list[str]
-    """What Apache Kafka has no place for, in words."""
+    """What Apache Kafka 3.9 does not have, in words."""
 
     def directories(self) -> dict[TopicPartition, Uuid]:
-        """The log directory of each partition."""
+        """Return the id of the log directory of each partition."""
         return {folder.topic_partition: self.directory_ids[folder.directory] for folder in self.folders}
 
 
 def plan_export(source: Source, files: FileSystem, scratch: str, *, zookeeper: bool) -> ExportPlan:
     """Plan the export of `source` to a Kafka with or without ZooKeeper.
 
-    `scratch` is a directory for a copy of its metadata.
+    Args:
+        scratch: a directory for a temporary copy of the metadata.
 
     Raises:
-        MigrationError: it is not this broker's, or damaged, or not all of it is there.
+        MigrationError: the source is not a data directory of this broker, is damaged, or is not complete.
         OSError: the disk failed.
     """
     metadata = source.metadata_file
@@ -73,11 +74,12 @@ def plan_export(source: Source, files: FileSystem, scratch: str, *, zookeeper: b
     absent = sorted(topic_ids.keys() - {folder.topic_partition for folder in folders})
     if absent:
         raise MigrationError(
-            f"{some_of([str(each) for each in absent])}: there is no directory of such a partition. Name all "
-            "of the broker's log.dirs, or restore it; one that never was is made when the broker starts."
+            f"{some_of([str(each) for each in absent])}: the partition's directory is missing. Name all of "
+            "the broker's log.dirs, or restore the directory. If it never existed, start the broker once: it "
+            "creates the directory."
         )
     if not cluster.next_producer_id:
-        # Logs of a directory that was not made here may hold ids that this broker did not give out.
+        # If Apache Kafka wrote these logs, they may hold producer ids that this broker did not give out.
         highest = max((highest_producer_id(source.files, each.path) for each in folders), default=-1)
         if highest >= 0:
             cluster = replace(cluster, next_producer_id=highest + 1 + UNKNOWN_PRODUCER_IDS)
@@ -95,10 +97,10 @@ def _not_ours(source: Source, files: FileSystem) -> MigrationError:
     said = f"{source.log_dirs[0].path} has no {METADATA_FILE}: it"
     exported = [files.exists(f"{each.path}/{METADATA_FILE}{EXPORTED_SUFFIX}") for each in source.log_dirs]
     if any(exported) or source.cluster_metadata is not None:
-        return MigrationError(f"{said} is a data directory of Apache Kafka already.")
+        return MigrationError(f"{said} is already a data directory of Apache Kafka.")
     if source.folders:
         return MigrationError(
-            f"{said} is one of several log.dirs of kafkapy, then name all of them, separated by commas; or a "
-            "data directory of Apache Kafka already."
+            f"{said} is either one of several log.dirs of kafkapy (then name all of them, separated by "
+            "commas), or already a data directory of Apache Kafka."
         )
     return MigrationError(f"{said} is not a data directory of kafkapy.")

@@ -1,14 +1,14 @@
-"""Making a data directory of this broker one of Apache Kafka's.
+"""The conversion of a data directory of this broker into one of Apache Kafka.
 
-Records, indexes, checkpoints and producer snapshots are Kafka's own files already. Kafka also wants:
+Records, indexes, checkpoints and producer snapshots have Kafka's formats already. Kafka also needs:
 
-- KRaft: `meta.properties` of version 1 with the ids of node, cluster and directory, and
+- KRaft: `meta.properties` of version 1 with the ids of the node, the cluster and the directory, and
   `__cluster_metadata-0` with a snapshot of the metadata (kraft_snapshot.py).
 - ZooKeeper mode: `meta.properties` of version 0, and the cluster's tree in ZooKeeper (zookeeper.py).
 
-The original is not touched, unless it is exported in place. In that case Kafka's metadata are written first
-and `metadata.db` is put aside last. Until then the directory opens in this broker as before, and an export
-that was interrupted is done again.
+The original is not changed, unless it is exported in place. In that case Kafka's metadata is written first,
+and `metadata.db` is renamed last. Until then this broker still opens the directory, and an interrupted export
+can be run again.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kafkapy.protocol.types import random_uuid
+from kafkapy.metadata.sqlite_tree import WAL_SUFFIX
+from kafkapy.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.checkpoints import (
     META_PROPERTIES,
     PARTITION_METADATA,
     write_meta_properties,
     write_partition_metadata,
 )
+from kafkapy.storage.disk.directory_names import stray_name
 from kafkapy.storage.disk.disk_space import RESERVE_FILE
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.migrate.checkpoint_files import bring_checkpoints
@@ -45,18 +48,19 @@ class Exported:
     clean: bool
     transfer: Transfer = field(default_factory=Transfer)
     nodes: int = 0
-    """Nodes that ZooKeeper has for it."""
+    """How many nodes the cluster has in ZooKeeper."""
 
 
 def export_copy(
     paths: Sequence[Path], targets: Sequence[Path], zookeeper: str | None, progress: Progress
 ) -> Exported:
-    """Write the export of the log directories `paths` to as many new directories.
+    """Export the log directories `paths` to as many new directories.
 
-    It is for KRaft, or for the ZooKeeper at HOST:PORT[,…][/chroot].
+    Args:
+        zookeeper: the address of the target's ZooKeeper, HOST:PORT[,…][/chroot]; None for KRaft.
 
     Raises:
-        MigrationError: it cannot be done; nothing is left of it.
+        MigrationError: the export failed; the new directories were removed.
     """
     files = FileSystem()
     with Source(paths) as source, Target(targets, files) as target:
@@ -79,10 +83,10 @@ def export_copy(
 
 
 def export_in_place(paths: Sequence[Path], zookeeper: str | None) -> Exported:
-    """Make the log directories `paths` themselves Apache Kafka's; as `export_copy`.
+    """Export the log directories `paths` in place. The arguments are those of `export_copy`.
 
     Raises:
-        MigrationError: it cannot be done; they still are this broker's.
+        MigrationError: the export failed; this broker still opens the directories.
     """
     files = FileSystem()
     with Source(paths) as source:
@@ -90,8 +94,8 @@ def export_in_place(paths: Sequence[Path], zookeeper: str | None) -> Exported:
         for log_dir in source.log_dirs:
             if log_dir.unknown:
                 raise MigrationError(
-                    f"Apache Kafka does not start with {log_dir.path}/{log_dir.unknown[0]}, which is no "
-                    "partition: move it out of the data directory."
+                    f"Apache Kafka does not start, because {log_dir.path}/{log_dir.unknown[0]} is not a "
+                    "partition's directory: move it out of the data directory."
                 )
         try:
             plan = plan_export(source, files, own[0], zookeeper=zookeeper is not None)
@@ -122,7 +126,7 @@ def _copy(
 
 
 def _write_topic_ids(plan: ExportPlan, paths: Sequence[str], files: FileSystem) -> None:
-    """Give the log a topic id: Kafka takes one without it for a stray log."""
+    """Give each log without a topic id its id: Kafka takes a log without one for a stray."""
     for folder in plan.folders:
         if folder.topic_id is None:
             path = f"{paths[folder.directory]}/{folder.topic_partition}/{PARTITION_METADATA}"
@@ -143,10 +147,11 @@ def _write_cluster_metadata(plan: ExportPlan, path: str, files: FileSystem) -> N
 
 
 def put_aside(files: FileSystem, path: str) -> str:
-    """Give Kafka's metadata, which are out of date from now on, a name that Kafka leaves alone."""
-    aside = f"{path}.{random_uuid().hex()}-stray"
+    """Rename Kafka's metadata, which is out of date from now on, so that Kafka ignores it."""
+    log_dir = path.rpartition("/")[0]
+    aside = f"{log_dir}/{stray_name(TopicPartition(CLUSTER_METADATA_TOPIC, 0))}"
     files.rename(path, aside)
-    files.sync_directory(path.rpartition("/")[0])
+    files.sync_directory(log_dir)
     return aside
 
 
@@ -176,7 +181,7 @@ def _put_aside_metadata(source: Source, files: FileSystem) -> None:
     assert metadata is not None
     for log_dir in source.log_dirs:
         files.unlink(f"{log_dir.path}/{RESERVE_FILE}")
-    for suffix in ("-wal", ""):
+    for suffix in (WAL_SUFFIX, ""):
         if files.exists(metadata + suffix):
             files.rename(metadata + suffix, metadata + EXPORTED_SUFFIX + suffix)
     files.sync_directory(metadata.rpartition("/")[0])

@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 @click.command("import")
 @click.argument("directory", metavar="DIR")
 @click.argument("target", metavar="[TARGET]", required=False)
-@click.option("--in-place", is_flag=True, help="Change DIR itself, which costs no disk space.")
-@click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="Take settings from Kafka's ZooKeeper.")
+@click.option("--in-place", is_flag=True, help="Change DIR itself instead of copying it.")
+@click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="Take the settings from Kafka's ZooKeeper.")
 @click.option(
     "--metadata",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Take settings from that metadata.log.dir.",
+    help="Take the settings from Kafka's metadata.log.dir.",
 )
 def import_(
     directory: str, target: str | None, in_place: bool, zookeeper: str | None, metadata: Path | None
 ) -> None:
-    """Write a data directory DIR of Apache Kafka as one of kafkapy.
+    """Convert the data directory DIR of Apache Kafka into one for kafkapy.
 
-    The broker must be stopped. Topics, their records and committed offsets are taken from the directory;
-    settings from its KRaft metadata, or from the ZooKeeper that is named. Several directories are named as in
-    log.dirs, with as many targets.
+    Stop the broker first. Topics, records and committed offsets come from the directory. Settings come from
+    its KRaft metadata, or from the ZooKeeper that is named. If there are several log directories, name all of
+    them, separated by commas as in log.dirs, and as many targets.
     """
     from kafkapy.tools.migrate.importing import MetadataPlace, import_copy, import_in_place
 
@@ -69,15 +69,15 @@ def _report(imported: Imported, paths: list[Path], *, copied: bool) -> None:
     if copied:
         click.echo(cost(imported.transfer))
     if not imported.source.clean:
-        click.echo("The broker was not stopped in order: the logs will be recovered when this one starts.")
+        click.echo("The broker was not stopped cleanly: kafkapy will recover the logs when it starts.")
     click.echo(_settings(plan))
     _report_internal(plan)
     if imported.put_aside is not None:
-        click.echo(f"Kafka's own metadata are kept in {imported.put_aside}")
+        click.echo(f"Kafka's own metadata is kept in {imported.put_aside}")
     for remark in plan.remarks:
         click.echo(f"Note: {remark}")
     if plan.not_carried:
-        click.echo("Not taken over:")
+        click.echo("Not imported:")
         for line in plan.not_carried:
             click.echo(f"  {line}")
     data = str(paths[0]) if len(paths) == 1 else where
@@ -94,15 +94,15 @@ def _settings(plan: ImportPlan) -> str:
             if topic.configs.get("cleanup.policy") == "compact" and not is_internal(topic.name)
         ]
         return (
-            f"Settings could not be found: {counted(len(kept), 'topic')} get retention.ms=-1, so that "
-            f"nothing is deleted, and {len(compacted)} that Kafka compacts cleanup.policy=compact. Set what "
-            "they should have, or import again with --zookeeper or --metadata."
+            "No settings were found. Topics that get retention.ms=-1, so that nothing is deleted: "
+            f"{len(kept)}. Topics that get cleanup.policy=compact, because Kafka compacted them: "
+            f"{len(compacted)}. Change their settings, or import again with --zookeeper or --metadata."
         )
     settings = sum(len(topic.configs) for topic in image.topics.values())
     brokers = sum(map(len, image.broker_configs.values()))
     return (
-        f"Settings from {plan.described_by}: {settings} of topics, {brokers} of brokers. Those in a "
-        "server.properties stay there: kafkapy serve --config takes the file"
+        f"Settings from {plan.described_by}: {settings} of topics, {brokers} of brokers. Settings in a "
+        "server.properties are not imported: kafkapy serve --config reads the file"
     )
 
 
@@ -113,20 +113,9 @@ def _report_internal(plan: ImportPlan) -> None:
         click.echo(
             f"Groups: {len(groups)}, {len(internal.groups_with_offsets)} of them with committed offsets"
         )
-    if internal.consumer_groups:
-        click.echo(
-            f"  {len(internal.consumer_groups)} use the consumer protocol, which is not spoken here yet: "
-            "their offsets are kept, their members join again with group.protocol=classic"
-        )
     if internal.other_groups:
-        click.echo(f"  {len(internal.other_groups)} share or streams groups stay in the log, without effect")
+        click.echo(f"  {len(internal.other_groups)} share or streams groups: kept in the log, without effect")
     if internal.transactional_ids:
-        click.echo(
-            f"Transactional ids: {internal.transactional_ids} kept, without effect: transactions are not "
-            "coordinated here yet"
-        )
+        click.echo(f"Transactional ids: {internal.transactional_ids}")
     for transaction in internal.open_transactions:
-        click.echo(
-            f"  not ended: {transaction}: read_committed readers stop there. To end it, start Apache Kafka "
-            "once more until its timeout is over, and import again"
-        )
+        click.echo(f"  not ended: {transaction}: kafkapy ends it, or aborts it after its timeout")

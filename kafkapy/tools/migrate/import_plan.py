@@ -1,6 +1,6 @@
-"""What an import takes: topics of which every partition is there.
+"""What an import takes: the topics of which every partition is there.
 
-Their metadata describe them, or the directories alone do.
+Kafka's metadata says which topics there are. Without metadata, the names of the directories do.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.metadata.znodes import UNKNOWN_PRODUCER_IDS
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, random_uuid, uuid_to_text
+from kafkapy.storage.disk.file_names import find_logs
 from kafkapy.tools.migrate.checkpoint_files import cleaner_offsets
 from kafkapy.tools.migrate.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
-from kafkapy.tools.migrate.compaction_holes import end_of_last_hole
+from kafkapy.tools.migrate.compaction_gaps import end_of_last_gap
 from kafkapy.tools.migrate.internal_topics import InternalTopics, highest_producer_id, read_internal_topics
 from kafkapy.tools.migrate.migration_error import MigrationError, some_of
 from kafkapy.tools.migrate.old_segments import begins_with_message
@@ -35,20 +36,23 @@ class ImportPlan:
     folders: list[PartitionFolder]
     internal: InternalTopics
     described_by: str | None
-    """Where settings were found; None where there was nothing."""
+    """Where the metadata was found, in words; None if there is none."""
     recovery_points: list[dict[TopicPartition, int]]
-    """By log directory: those to raise (compaction_holes.py)."""
+    """The recovery points to raise, for each log directory (compaction_gaps.py)."""
     old: list[PartitionFolder]
-    """Those of `folders` whose messages are to become record batches (old_segments.py)."""
+    """The `folders` with messages to convert into record batches (old_segments.py)."""
     not_carried: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
 def plan_import(source: Source, known: KnownCluster | None, *, in_place: bool = False) -> ImportPlan:
-    """Plan the import of `source`, of which `known` is what its metadata say.
+    """Plan the import of `source`.
+
+    Args:
+        known: what Kafka's metadata says; None if there is none.
 
     Raises:
-        MigrationError: the metadata may lack what they should say of a directory.
+        MigrationError: the metadata may be incomplete, and does not know a directory.
         OSError: the disk failed.
     """
     chooser = _Chooser(source, in_place=in_place)
@@ -96,14 +100,14 @@ def _recovery_points(source: Source, folders: list[PartitionFolder]) -> list[dic
         if not log_dir.clean:
             offset = cleaned[folder.directory].get(topic_partition, 0)
             known = max(log_dir.recovery_points.get(topic_partition, 0), offset)
-            point = end_of_last_hole(source.files, folder.path, known)
+            point = end_of_last_gap(source.files, folder.path, known)
             if point > known:
                 points[folder.directory][topic_partition] = point
     return points
 
 
 class _Chooser:
-    """Collects topics."""
+    """Chooses the topics to import."""
 
     def __init__(self, source: Source, *, in_place: bool) -> None:
         self._source = source
@@ -113,12 +117,12 @@ class _Chooser:
         self.topics: list[Topic] = []
         self.folders: list[PartitionFolder] = []
         self.old: list[PartitionFolder] = []
-        """Those to convert (old_segments.py)."""
+        """The folders to convert (old_segments.py)."""
         self.not_carried: list[str] = []
         self.remarks: list[str] = []
 
     def choose_by_directories(self) -> None:
-        """Take the topics that the directories are named after."""
+        """Choose the topics in the names of the directories."""
         compacted = {
             each.topic
             for log_dir in self._source.log_dirs
@@ -129,16 +133,16 @@ class _Chooser:
             if sorted(folders) != list(range(len(folders))):
                 self._leave(name, f"only partitions {_numbers(folders)} are here")
             elif len(ids) > 1:
-                self._leave(name, "its partitions are of topics with different ids")
+                self._leave(name, "its partitions have different topic ids")
             else:
                 topic_id = ids.pop() if ids else random_uuid()
                 self._take(name, topic_id, folders, {}, len(folders), unknown_settings(name, compacted))
 
     def choose_known(self, known: KnownCluster) -> None:
-        """Take the topics that the metadata describe.
+        """Choose the topics in Kafka's metadata.
 
         Raises:
-            MigrationError: there are others, and the metadata may not be complete.
+            MigrationError: the metadata may be incomplete, and does not know a directory.
         """
         if known.doubt is not None:
             self._doubt(known.doubt, known)
@@ -147,20 +151,22 @@ class _Chooser:
             folders = here.pop(name, {})
             strays = [n for n, folder in folders.items() if folder.topic_id not in (None, topic.id)]
             for number in strays:
-                self.not_carried.append(f"{folders.pop(number).path}: it is of another topic named {name}")
+                self.not_carried.append(
+                    f"{folders.pop(number).path}: it belongs to another topic with the name {name}"
+                )
             for number in sorted(folders.keys() - topic.partitions.keys()):
                 self.not_carried.append(
-                    f"{folders.pop(number).path}: the metadata do not know this partition"
+                    f"{folders.pop(number).path}: the metadata does not know this partition"
                 )
             self._choose(topic, folders)
         for name in here:
-            self._leave(name, "a deleted topic: the metadata do not know it")
+            self._leave(name, "it was deleted: the metadata does not know it")
 
     def _doubt(self, doubt: str, known: KnownCluster) -> None:
-        """Refuse partitions that the metadata do not know: `doubt` says what may be missing.
+        """Refuse partitions that the metadata does not know; `doubt` says why it may be incomplete.
 
-        Kafka makes a partition's directory only when the metadata that say so are on disk. So it can only be
-        damage that took them away.
+        Kafka makes a partition's directory after the metadata about the partition is on disk. So if the
+        metadata does not know a partition, the topic was deleted, or damage has removed the metadata.
 
         Raises:
             MigrationError: there are such partitions.
@@ -176,8 +182,9 @@ class _Chooser:
                 unknown.append(str(topic_partition))
         if unknown:
             raise MigrationError(
-                f"{doubt}, and {some_of(unknown)} may be what is missing behind. Restore it from a copy; or, "
-                "if they were left from deleted topics, move these directories away."
+                f"{doubt}, and the metadata does not know {some_of(unknown)}: records about them may be "
+                "missing there. Restore the metadata from a copy. If the topics were deleted, move these "
+                "directories away instead."
             )
 
     def _choose(self, topic: KnownTopic, folders: Mapping[int, PartitionFolder]) -> None:
@@ -187,35 +194,35 @@ class _Chooser:
             if number not in folders and not self._is_new(partition)
         ]
         if len(missing) == len(topic.partitions):
-            self._leave(topic.name, "it is on other brokers, or in a directory that is not named")
+            self._leave(topic.name, "it is on other brokers, or in a directory that was not named")
         elif missing:
             self._leave(
                 topic.name,
-                f"partitions {_numbers(missing)} are on other brokers, or in a directory that is not named",
+                f"partitions {_numbers(missing)} are on other brokers, or in a directory that was not named",
             )
         else:
             new = sorted(topic.partitions.keys() - folders.keys())
             if new:
                 self.remarks.append(
-                    f"{topic.name}: no directory of partition {_numbers(new)} is here, as if nothing was "
-                    "ever written to it: it will be empty. Restore it first if records should be there"
+                    f"{topic.name}: these partitions have no directory, and will be empty: {_numbers(new)}. "
+                    "If they had records, restore their directories and import again"
                 )
             configs = topic_settings(topic.name, topic.configs, self.not_carried)
             count = len(topic.partitions)
             self._take(topic.name, topic.id, folders, topic.partitions, count, configs)
 
     def _is_new(self, partition: KnownPartition) -> bool:
-        """It is this broker's, and has nothing in it yet: else its directory would be here."""
+        """Return whether a partition without a directory is this broker's, and thus empty."""
         if self._node_id not in partition.replicas or not partition.directories:
             return False
         directory = partition.directories[partition.replicas.index(self._node_id)]
         return directory == ZERO_UUID or directory in self._directory_ids
 
     def _has_messages(self, folder: PartitionFolder) -> bool:
-        """Whether a segment holds messages of the formats before record batches (Kafka 0.10)."""
+        """Return whether a segment holds messages in a format from before Kafka 0.11."""
         files = self._source.files
-        logs = [entry.path for entry in files.scan(folder.path) if entry.name.endswith(".log")]
-        return any(begins_with_message(files, path) for path in logs)
+        logs = find_logs(entry.name for entry in files.scan(folder.path))
+        return any(begins_with_message(files, f"{folder.path}/{name}") for _, name in logs)
 
     def _take(
         self,
@@ -229,11 +236,13 @@ class _Chooser:
         old = [folder for folder in folders.values() if self._has_messages(folder)]
         if old and self._in_place:
             self._leave(
-                name, "it has messages of format v0 or v1; an import into a new directory converts them"
+                name, "it has messages in format v0 or v1; an import into a new directory converts them"
             )
             return
         if old:
-            self.remarks.append(f"{name}: messages of format v0 or v1 become record batches; offsets stay")
+            self.remarks.append(
+                f"{name}: messages in format v0 or v1 become record batches; their offsets stay"
+            )
             self.old += old
         states = []
         for number in range(count):
@@ -242,7 +251,8 @@ class _Chooser:
                 epoch = max(epoch, known[number].leader_epoch)
                 if self._node_id not in known[number].in_sync:
                     self.remarks.append(
-                        f"{name}-{number} was not in sync on this broker: its last records may be missing"
+                        f"{name}-{number}: this broker was not an in-sync replica, and may lack the last "
+                        "records"
                     )
             states.append(PartitionState(self._node_id, max(epoch, 0), (self._node_id,), (self._node_id,)))
         self.topics.append(Topic(name, topic_id, tuple(states), configs))

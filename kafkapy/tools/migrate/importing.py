@@ -1,12 +1,12 @@
-"""Making a data directory of Apache Kafka's one of this broker.
+"""The conversion of a data directory of Apache Kafka into one of this broker.
 
-The files of partitions stay as they are, but for segments of before Kafka 0.11 (old_segments.py).
-`metadata.db` is written from what Kafka's metadata say, or from the names of the directories.
-`meta.properties` is written in version 0, which a KRaft node refuses. So nobody starts Kafka on the directory
-by mistake: without its metadata it would put all topics aside.
+The files of partitions stay as they are, except segments from before Kafka 0.11 (old_segments.py).
+`metadata.db` is made from Kafka's metadata, or from the names of the directories. `meta.properties` is
+written in version 0, which a KRaft node refuses. So nobody starts Kafka on the directory by mistake: without
+its metadata, Kafka would set all topics aside as strays.
 
-The original is not touched, unless it is imported in place. In that case `metadata.db` comes first. From then
-on the directory is this broker's, and what follows only keeps Kafka from opening it too.
+The original is not changed, unless it is imported in place. In that case `metadata.db` is written first. From
+then on the directory is one of this broker; the later steps only prevent that Kafka opens it too.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kafkapy.metadata.sqlite_tree import SHM_SUFFIX, WAL_SUFFIX
 from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, write_meta_properties
+from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import FileSystem
-from kafkapy.storage.offline.data_directory import METADATA_FILE
 from kafkapy.tools.migrate.checkpoint_files import bring_checkpoints, raise_recovery_points
 from kafkapy.tools.migrate.cluster import Cluster, KnownCluster, KnownPartition, KnownTopic
 from kafkapy.tools.migrate.exporting import put_aside
@@ -34,7 +35,7 @@ from kafkapy.tools.migrate.zookeeper import connected, read_tree
 
 @dataclass(frozen=True, slots=True)
 class MetadataPlace:
-    """Where the cluster's metadata are, if not in the directories."""
+    """Where the cluster's metadata is, if not in the log directories."""
 
     zookeeper: str | None = None
     """HOST:PORT[,…][/chroot]"""
@@ -50,16 +51,16 @@ class Imported:
     source: Source
     transfer: Transfer = field(default_factory=Transfer)
     put_aside: str | None = None
-    """Where Kafka's own metadata are now."""
+    """Where Kafka's own metadata is now; None if it was not moved."""
 
 
 def import_copy(
     paths: Sequence[Path], targets: Sequence[Path], place: MetadataPlace, progress: Progress
 ) -> Imported:
-    """Write the import of the log directories `paths` to as many new directories.
+    """Import the log directories `paths` into as many new directories.
 
     Raises:
-        MigrationError: it cannot be done; nothing is left of it.
+        MigrationError: the import failed; the new directories were removed.
     """
     files = FileSystem()
     with Source(paths) as source:
@@ -81,10 +82,10 @@ def import_copy(
 
 
 def import_in_place(paths: Sequence[Path], place: MetadataPlace) -> Imported:
-    """Make the log directories `paths` themselves this broker's.
+    """Import the log directories `paths` in place.
 
     Raises:
-        MigrationError: it cannot be done; they still are Apache Kafka's.
+        MigrationError: the import failed; without metadata.db the directories are still Apache Kafka's.
     """
     files = FileSystem()
     with Source(paths) as source:
@@ -93,7 +94,7 @@ def import_in_place(paths: Sequence[Path], place: MetadataPlace) -> Imported:
         partial = f"{own[0]}/{METADATA_FILE}{PARTIAL_SUFFIX}"
         try:
             _raise_recovery_points(source, plan, own, files)
-            for suffix in ("", "-wal", "-shm"):
+            for suffix in ("", WAL_SUFFIX, SHM_SUFFIX):
                 files.unlink(partial + suffix)
             write_metadata(partial, plan.cluster)
             files.rename(partial, f"{own[0]}/{METADATA_FILE}")
@@ -109,7 +110,9 @@ def import_in_place(paths: Sequence[Path], place: MetadataPlace) -> Imported:
 def _plan(source: Source, place: MetadataPlace, *, in_place: bool = False) -> ImportPlan:
     if source.is_kafkapy:
         path = source.log_dirs[0].path
-        raise MigrationError(f"{path} is a data directory of kafkapy already: kafkapy serve --data {path}")
+        raise MigrationError(
+            f"{path} is already a data directory of kafkapy: start kafkapy serve --data {path}"
+        )
     try:
         return plan_import(source, _known(source, place), in_place=in_place)
     except OSError as error:
@@ -123,7 +126,7 @@ def _known(source: Source, place: MetadataPlace) -> KnownCluster | None:
     if place.directory is not None:
         directory = f"{place.directory.absolute()}/{CLUSTER_METADATA}"
         if not source.files.exists(directory):
-            raise MigrationError(f"There is no {directory}: name the node's metadata.log.dir.")
+            raise MigrationError(f"There is no {directory}: name Kafka's metadata.log.dir.")
     if directory is None:
         return None
     clean = source.files.exists(f"{directory.rpartition('/')[0]}/{CLEAN_SHUTDOWN}")
@@ -139,8 +142,8 @@ def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:
     image = found.image
     if source.cluster_id not in (None, image.cluster_id):
         raise MigrationError(
-            f"ZooKeeper at {address} has the cluster {image.cluster_id}, the directory belongs to "
-            f"{source.cluster_id}: correct the address or its chroot."
+            f"ZooKeeper at {address} has the cluster {image.cluster_id}, but the directory belongs to the "
+            f"cluster {source.cluster_id}: correct the address or its chroot."
         )
     topics = {
         topic.name: KnownTopic(

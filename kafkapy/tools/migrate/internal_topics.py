@@ -1,12 +1,10 @@
-"""What Kafka's own topics say that a person should know before an export or import.
+"""What an import reads from Kafka's internal topics and from producer state.
 
-That is: groups of protocols that are not spoken here, transactions that have not ended, and producer ids in
-use.
+It reads the groups and their protocols, the transactions that have not ended, and the highest producer id.
 """
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,8 +15,9 @@ from kafkapy.protocol.codec import decode_from
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from kafkapy.protocol.records import MAGIC, Record, decode_records, read_header
+from kafkapy.storage.disk.file_names import find_logs, snapshot_offset
 from kafkapy.storage.log.batches import BadBatchError, iter_batches
-from kafkapy.storage.log.producer_snapshots import CorruptSnapshotError, decode_snapshot, snapshot_offset
+from kafkapy.storage.log.producer_snapshots import CorruptSnapshotError, decode_snapshot
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.migrate.source import PartitionFolder
 
@@ -27,12 +26,11 @@ _OFFSETS: Final = (0, 1)
 _CLASSIC: Final = 2
 _CONSUMER: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
 _OPEN: Final = {1: "open", 2: "being committed", 3: "being aborted"}
-_SEGMENT = re.compile(r"([0-9]{20})\.log")
 
 
 @dataclass(slots=True)
 class InternalTopics:
-    """What they hold."""
+    """What `__consumer_offsets` and `__transaction_state` hold."""
 
     groups_with_offsets: set[str] = field(default_factory=set)
     classic_groups: set[str] = field(default_factory=set)
@@ -41,13 +39,13 @@ class InternalTopics:
     other_groups: set[str] = field(default_factory=set)
     """Share and streams groups."""
     open_transactions: list[str] = field(default_factory=list)
-    """Each in words."""
+    """Each as text: transactional id, state and partitions."""
     transactional_ids: int = 0
     highest_producer_id: int = -1
 
 
 def read_internal_topics(files: ReadOnlyFiles, folders: Iterable[PartitionFolder]) -> InternalTopics:
-    """Read the partitions of Kafka's own topics among `folders`.
+    """Read the partitions of the internal topics among `folders`.
 
     Raises:
         OSError: the disk failed.
@@ -62,9 +60,9 @@ def read_internal_topics(files: ReadOnlyFiles, folders: Iterable[PartitionFolder
 
 
 def highest_producer_id(files: ReadOnlyFiles, path: str) -> int:
-    """The highest producer id that a partition's directory knows; -1 if there is none.
+    """Return the highest producer id in a partition's directory; -1 if there is none.
 
-    It looks at the snapshots, and at the batches after the newest one.
+    It reads the producer snapshots, and the batches after the newest snapshot.
 
     Raises:
         OSError: the disk failed.
@@ -95,14 +93,14 @@ def highest_producer_id(files: ReadOnlyFiles, path: str) -> int:
 
 
 def _segments(names: Iterable[str], offset: int) -> list[str]:
-    """The segments that may hold something at or above `offset`."""
-    logs = sorted(name for name in names if _SEGMENT.fullmatch(name))
-    first = max((index for index, name in enumerate(logs) if int(name[:20]) <= offset), default=0)
-    return logs[first:]
+    """Return the names of the segments that may hold something at or above `offset`."""
+    logs = find_logs(names)
+    first = max((index for index, (base_offset, _) in enumerate(logs) if base_offset <= offset), default=0)
+    return [name for _, name in logs[first:]]
 
 
 def _last_values(files: ReadOnlyFiles, path: str) -> dict[bytes, bytes]:
-    """The last value of each key, up to the first batch that cannot be read."""
+    """Return the last value of each key, up to the first batch that cannot be read."""
     last: dict[bytes, bytes] = {}
     for record in _records(files, path):
         if record.key is None:

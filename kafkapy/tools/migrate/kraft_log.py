@@ -1,26 +1,26 @@
-"""Reading Kafka's metadata log: the newest snapshot, then what the log holds after it.
+"""How Kafka's metadata log is read: the newest snapshot, then the records after it.
 
-`__cluster_metadata-0` is a log like those of partitions, with snapshots (`<offset>-<epoch>.checkpoint`)
-beside its segments. A snapshot stands for everything below its offset; one without a footer is not complete.
-Records between BeginTransactionRecord and EndTransactionRecord count when the latter is there (KIP-868). The
-log is never compacted: each offset after the snapshot is there, control records included.
+`__cluster_metadata-0` is a log like those of partitions, with snapshots (`<offset>-<epoch>.checkpoint`) next
+to its segments. A snapshot replaces everything below its offset. A snapshot without a footer is not complete.
+Records after a BeginTransactionRecord count only if the EndTransactionRecord is there (KIP-868). The log is
+never compacted: it has every offset after the snapshot, including those of control records.
 
-A topic that is not in the log is one that was deleted, so half of the log must never pass for all of it.
-These logs are refused:
+A topic that is not in the log counts as deleted, so an incomplete log must not be accepted. A log is refused
+if
 
-- one with bad bytes and more after them;
-- one with a hole;
-- one that is gone;
-- one that ends below what is known to have been in it: below a snapshot, or, after a clean stop, below the
-  producer snapshot that Kafka then leaves at the end of each log.
+- it is damaged, and there are more records after the damage;
+- offsets are missing;
+- there is no log;
+- it ends too early: below the offset of a snapshot, or, after a clean stop, below the producer snapshot that
+  Kafka writes at the end of each log when it stops.
 
-Crash story: a power cut may tear the end of the log, where nothing was committed: Kafka syncs the log before
-its brokers hear of anything. It is read up to there, and the caller is told. Nothing is written.
+Crash story: a power cut may leave a torn batch at the end of the log. Nothing in it was committed, because
+Kafka syncs the log before brokers see a change. The log is read up to there, and the result says so. Nothing
+is written.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -36,39 +36,42 @@ from kafkapy.protocol.messages.metadata_records import (
 from kafkapy.protocol.records import Record, crc_is_valid, decode_records, read_header
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import survey
+from kafkapy.storage.disk.file_names import (
+    QUORUM_STATE,
+    find_logs,
+    parse_kraft_snapshot_name,
+    snapshot_offset,
+)
 from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.batches import BadBatchError, iter_batches
-from kafkapy.storage.log.producer_snapshots import snapshot_offset
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.migrate.kraft_records import SNAPSHOT_FOOTER, decode_metadata_record
 from kafkapy.tools.migrate.migration_error import MigrationError
 
-_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
-_SEGMENT = re.compile(r"([0-9]{20})\.log")
-_QUORUM_STATE = "quorum-state"
-"""Written by the first start: the log is there as well, then."""
-
 _REMEDY = (
-    "Restore it from a copy. Without one, move {} away: topics are made of the directories then, with "
-    "settings from which nothing is deleted."
+    "Restore it from a copy. If there is no copy, move {} away: the import then makes topics from the "
+    "directories, with retention.ms=-1, so that nothing is deleted."
 )
 
 
 @dataclass(slots=True)
 class MetadataLog:
-    """What the log says."""
+    """The content of the log."""
 
     messages: list[TopMessage | int] = field(default_factory=list)
-    """The records in force, in order; those of unknown types by their number."""
+    """The records that count, in order; for a record of an unknown type, the number of the type."""
     doubt: str | None = None
-    """Why something may be missing at its end, in words."""
+    """Why records may be missing at its end, in words; None if it is complete."""
 
 
 def read_metadata_log(files: ReadOnlyFiles, directory: str, *, clean: bool) -> MetadataLog:
-    """Read it; `clean`: its node stopped in order.
+    """Read the metadata log in `directory`.
+
+    Args:
+        clean: whether its node was stopped cleanly.
 
     Raises:
-        MigrationError: something is missing, or damaged where it was complete once.
+        MigrationError: the log is damaged, or records are missing.
         OSError: the disk failed.
     """
     return _Reader(files, directory, clean=clean).read()
@@ -80,22 +83,28 @@ class _Reader:
         self._directory = directory
         self._clean = clean
         self._names = [entry.name for entry in files.scan(directory)]
+        self._snapshots = sorted(
+            (snapshot, name)
+            for name in self._names
+            if (snapshot := parse_kraft_snapshot_name(name)) is not None and snapshot.is_complete
+        )
         self._records: list[Record] = []
         self._position = 0
-        """The offset after what was read."""
+        """The offset after the last record that was read."""
         self._doubt: str | None = None
 
     def read(self) -> MetadataLog:
         has_snapshot = self._read_newest_snapshot()
-        segments = sorted(name for name in self._names if _SEGMENT.fullmatch(name))
-        if segments and int(segments[0][:20]) > self._position:
-            raise self._refusal(f"has no good snapshot at {segments[0][:20]}, where its log begins")
-        if not segments and (not has_snapshot or _QUORUM_STATE in self._names):
+        segments = find_logs(self._names)
+        if segments and segments[0][0] > self._position:
+            raise self._refusal(f"has no valid snapshot for offset {segments[0][0]}, where its log begins")
+        # The first start of a node writes quorum-state and the log.
+        if not segments and (not has_snapshot or QUORUM_STATE in self._names):
             raise self._refusal("has no log")
-        for name, following in zip_longest(segments, segments[1:]):
-            end = None if following is None else int(following[:20])
+        for (base_offset, name), following in zip_longest(segments, segments[1:]):
+            end = None if following is None else following[0]
             if end is None or end > self._position:
-                self._read_segment(name, end)
+                self._read_segment(base_offset, name, end)
         if segments and not self._records:
             raise self._refusal("has an empty log")
         self._check_end()
@@ -103,20 +112,20 @@ class _Reader:
             return MetadataLog(_in_force(self._records), self._doubt)
         except DecodeError as error:
             raise MigrationError(
-                f"{self._directory} was written by a release that is not known here: {error}."
+                f"{self._directory} was written by an unknown release of Kafka: {error}."
             ) from None
 
     def _read_newest_snapshot(self) -> bool:
-        for name in sorted((name for name in self._names if _SNAPSHOT.fullmatch(name)), reverse=True):
+        for snapshot, name in reversed(self._snapshots):
             found = _read_snapshot(self._files, f"{self._directory}/{name}")
             if found is not None:
-                self._records, self._position = found, int(name[:20])
+                self._records, self._position = found, snapshot.end_offset
                 return True
         return False
 
-    def _read_segment(self, name: str, end_offset: int | None) -> None:
-        """Read a segment; `end_offset` is where the next begins."""
-        base_offset, path = int(name[:20]), f"{self._directory}/{name}"
+    def _read_segment(self, base_offset: int, name: str, end_offset: int | None) -> None:
+        """Read a segment; `end_offset` is the base offset of the next segment, if there is one."""
+        path = f"{self._directory}/{name}"
         file = self._files.open(path)
         try:
             size = self._files.size_of(file)
@@ -135,7 +144,7 @@ class _Reader:
         finally:
             file.release()
         if end_offset is not None and self._position < end_offset:
-            raise self._hole(path, end_offset, damage)
+            raise self._gap(path, end_offset, damage)
         if damage and damage[-1].end_position >= size:
             position = damage[-1].position
             if self._clean:
@@ -145,7 +154,7 @@ class _Reader:
             self._doubt = f"{path} is empty"
 
     def _read_run(self, file: File, path: str, start: int, end: int, damage: list[DamagedRange]) -> None:
-        """Read good batches, which go on where the last ones ended."""
+        """Read good batches, and refuse the log if offsets are missing before them."""
         position = start
         try:
             for position, batch in iter_batches(self._files, file, start, end):
@@ -154,7 +163,7 @@ class _Reader:
                     continue
                 if header.base_offset > self._position:
                     before = [each for each in damage if each.position < position]
-                    raise self._hole(path, header.base_offset, before)
+                    raise self._gap(path, header.base_offset, before)
                 if not header.is_control:
                     records = decode_records(batch, 0, header)
                     self._records += [each for each in records if each.offset >= self._position]
@@ -163,17 +172,17 @@ class _Reader:
             raise self._damaged(path, position) from None
 
     def _check_end(self) -> None:
-        reached = [int(name[:20]) for name in self._names if _SNAPSHOT.fullmatch(name)]
+        reached = [snapshot.end_offset for snapshot, _ in self._snapshots]
         if self._clean:
             reached += [offset for name in self._names if (offset := snapshot_offset(name)) is not None]
         highest = max(reached, default=0)
         if self._position < highest:
-            raise self._refusal(f"ends at offset {self._position}, and had reached {highest}")
+            raise self._refusal(f"ends at offset {self._position}, but should reach offset {highest}")
 
-    def _hole(self, path: str, end_offset: int, damage: list[DamagedRange]) -> MigrationError:
+    def _gap(self, path: str, end_offset: int, damage: list[DamagedRange]) -> MigrationError:
         if damage:
             return self._damaged(path, damage[-1].position)
-        return self._refusal(f"has no records of the offsets {self._position} to {end_offset - 1}")
+        return self._refusal(f"lacks the offsets {self._position} to {end_offset - 1}")
 
     def _damaged(self, path: str, position: int) -> MigrationError:
         return MigrationError(f"{path} is damaged at byte {position}. {_REMEDY.format(self._directory)}")
@@ -183,7 +192,7 @@ class _Reader:
 
 
 def _read_snapshot(files: ReadOnlyFiles, path: str) -> list[Record] | None:
-    """The records of a snapshot; None for one that is not complete."""
+    """Return the records of a snapshot; None if it is not complete."""
     records: list[Record] = []
     for is_control, record in _records_of(files, path):
         if not is_control:
@@ -194,7 +203,7 @@ def _read_snapshot(files: ReadOnlyFiles, path: str) -> list[Record] | None:
 
 
 def _records_of(files: ReadOnlyFiles, path: str) -> Iterator[tuple[bool, Record]]:
-    """The records of a snapshot up to its first bad batch; whether each is a control record."""
+    """Yield the records of a snapshot up to its first bad batch; True marks a control record."""
     file = files.open(path)
     try:
         for _, batch in iter_batches(files, file, 0, files.size_of(file)):
@@ -210,7 +219,7 @@ def _records_of(files: ReadOnlyFiles, path: str) -> Iterator[tuple[bool, Record]
 
 
 def _in_force(records: list[Record]) -> list[TopMessage | int]:
-    """The messages without those of transactions that did not end."""
+    """Return the messages, except those of transactions that did not end."""
     messages: list[TopMessage | int] = []
     pending: list[TopMessage | int] | None = None
     for record in records:

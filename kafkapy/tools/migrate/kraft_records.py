@@ -1,15 +1,15 @@
-"""Records of Kafka's metadata log (KRaft): a frame around one message each.
+"""Records of Kafka's metadata log (KRaft): each holds one message in a frame.
 
-The value of a record; integers are unsigned varints:
+The value of a record has these parts; the integers are unsigned varints:
 
     frame version   1
     type            which message, `KEY` of the classes in protocol/messages/metadata_records.py
     version         of the message
     message
 
-Control records, in batches of their own with the control bit set, have a key of version (int16, 0) and type
-(int16); the value is the message of version 0. Snapshots begin with a SnapshotHeaderRecord, then, where
-voters can be changed (kraft.version 1, KIP-853), KRaftVersionRecord and VotersRecord; they end with a
+Control records are in batches of their own, with the control bit set. The key holds the version (int16, 0)
+and the type (int16); the value is a message in version 0. A snapshot begins with a SnapshotHeaderRecord. If
+voters can be changed (kraft.version 1, KIP-853), KRaftVersionRecord and VotersRecord follow. It ends with a
 SnapshotFooterRecord.
 
 Source: AbstractApiMessageSerde, MetadataRecordSerde, ControlRecordType; KIP-630.
@@ -38,28 +38,28 @@ KRAFT_VOTERS: Final = 6
 
 
 def encode_metadata_record(message: TopMessage, version: int) -> bytes:
-    """The value of the record."""
+    """Return the value of a record that holds `message`."""
     assert message.KEY is not None
     head = (encode_uvarint(number) for number in (_FRAME_VERSION, message.KEY, version))
     return b"".join(head) + encode(message, version)
 
 
 def decode_metadata_record(value: bytes | None) -> TopMessage | int:
-    """The message, or its type where that is not known here.
+    """Return the message in a record, or the number of its type if the type is unknown.
 
     Raises:
-        DecodeError: it is damaged, or of a version that is not known here.
+        DecodeError: the record is damaged, or its version is unknown.
     """
     if value is None:
         raise DecodeError("a metadata record without a value")
     try:
         frame, at = read_uvarint(value, 0)
         if frame != _FRAME_VERSION:
-            raise DecodeError(f"a metadata record in frame {frame}")
+            raise DecodeError(f"a metadata record with frame version {frame}")
         key, at = read_uvarint(value, at)
         version, at = read_uvarint(value, at)
     except IndexError:
-        raise DecodeError("a metadata record of no length") from None
+        raise DecodeError("a metadata record that is too short") from None
     message_class = _classes().get(key)
     if message_class is None:
         return key

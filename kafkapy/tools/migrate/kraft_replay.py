@@ -1,4 +1,4 @@
-"""What the records of Kafka's metadata log say in the end.
+"""The state of a cluster that follows from the records of Kafka's metadata log.
 
 Source: TopicsDelta, PartitionRegistration.merge, ConfigurationsDelta, ProducerIdsDelta, FeaturesDelta.
 """
@@ -37,10 +37,13 @@ _LEADER_UNCHANGED: Final = -2
 
 
 def replay(messages: Iterable[TopMessage | int], described_by: str) -> KnownCluster:
-    """The cluster that the records describe.
+    """Return the cluster that the records describe.
+
+    Args:
+        described_by: what the records were read from, for messages.
 
     Raises:
-        MigrationError: they contradict one another: some are missing.
+        MigrationError: the records contradict each other, so some are missing.
     """
     state = _Replay()
     for message in messages:
@@ -99,7 +102,7 @@ class _Replay:
             self._apply_security(message)
 
     def _apply_security(self, message: TopMessage) -> None:
-        """What is only counted."""
+        """Apply a record of a kind that is only counted."""
         if isinstance(message, AccessControlEntryRecord):
             self._acls.add(message.id)
         elif isinstance(message, RemoveAccessControlEntryRecord):
@@ -118,8 +121,8 @@ class _Replay:
             return self._topics[topic_id]
         except KeyError:
             raise MigrationError(
-                f"The metadata log names the topic {uuid_to_text(topic_id)} before it makes it: "
-                "a part is missing."
+                f"The metadata log refers to the topic {uuid_to_text(topic_id)} before it creates it: a part "
+                "of the log is missing."
             ) from None
 
     def _change(self, change: PartitionChangeRecord) -> None:
@@ -127,7 +130,7 @@ class _Replay:
         before = partitions.get(change.partition_id)
         if before is None:
             raise MigrationError(
-                "The metadata log changes a partition before it makes it: a part is missing."
+                "The metadata log changes a partition before it creates it: a part of the log is missing."
             )
         replicas = before.replicas if change.replicas is None else tuple(change.replicas)
         isr = before.in_sync if change.isr is None else change.isr
@@ -146,8 +149,8 @@ class _Replay:
             "access control entries (there is no access control yet)": len(self._acls),
             "SCRAM credentials (there is no authentication yet)": len(self._scram),
             "delegation tokens": len(self._tokens),
-            "client quotas of kinds that are not known here": unknown_quotas,
-            "metadata records of kinds that are not known here": self._unknown.total(),
+            "client quotas of unknown kinds": unknown_quotas,
+            "metadata records of unknown types": self._unknown.total(),
         }
         return KnownCluster(
             described_by,
@@ -161,7 +164,7 @@ class _Replay:
         )
 
     def _settings_of(self, resource_type: int) -> dict[str, dict[str, str]]:
-        """The settings of all resources of a type, by name."""
+        """Return the settings of all resources of a type, by name."""
         return {
             name: configs
             for (kind, name), configs in self._configs.items()
@@ -170,9 +173,9 @@ class _Replay:
 
 
 def _in_sync(replicas: Sequence[int], isr: Sequence[int], eligible: Sequence[int] | None) -> tuple[int, ...]:
-    """The replicas with all committed records.
+    """Return the replicas that have all committed records.
 
-    They are the in-sync ones, and those that left as the last of them and stay eligible (KIP-966). A single
-    replica has all there is.
+    These are the in-sync replicas and the eligible leader replicas (KIP-966). A single replica always has all
+    records.
     """
     return tuple(replicas) if len(replicas) == 1 else (*isr, *(eligible or ()))

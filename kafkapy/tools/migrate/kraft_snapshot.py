@@ -1,13 +1,12 @@
-"""Writing a snapshot of Kafka's metadata, with which an exported controller starts.
+"""The snapshot of Kafka's metadata with which an exported controller starts.
 
-It holds all that the controller starts with: `__cluster_metadata-0/<20-digit offset>-<10-digit
-epoch>.checkpoint`, record batches (kraft_records.py). A controller that finds a snapshot beyond the end of
-its log, which is empty here, starts its log there. A follower that was sent a snapshot goes on in the same
-way after a crash.
+The file is `__cluster_metadata-0/<20-digit offset>-<10-digit epoch>.checkpoint`; it holds record batches
+(kraft_records.py). There is no log. If a controller finds a snapshot above the end of its log, it begins its
+log at the snapshot, as a follower does that crashed after it received a snapshot.
 
-The metadata.version is that of Kafka 3.9: it opens in 3.9 and every later release, whose features are then
-switched on with `kafka-features upgrade`. Partitions have no leader: the broker is elected once it is there,
-in an epoch of its own.
+The metadata.version is that of Kafka 3.9. Every later release opens it, and `kafka-features upgrade` enables
+the later release's features. Partitions have no leader: the controller elects the broker when it registers,
+in a new leader epoch.
 
 Source: RecordsSnapshotWriter, KafkaMetadataLog, ReplicationControlManager; KIP-630, KIP-853, KIP-858.
 """
@@ -43,6 +42,7 @@ from kafkapy.protocol.messages.metadata_records import (
 )
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.storage.disk.file_names import kraft_snapshot_name
 from kafkapy.tools.migrate.cluster import Cluster
 from kafkapy.tools.migrate.kraft_records import (
     KRAFT_VERSION,
@@ -54,16 +54,12 @@ from kafkapy.tools.migrate.kraft_records import (
 )
 
 METADATA_VERSION: Final = 21
-"""3.9-IV0, of which partition records are version 1."""
+"""3.9-IV0; its PartitionRecord has version 1."""
 
 _PARTITION_RECORD_VERSION: Final = 1
 _EPOCH: Final = 1
 _RECORDS_PER_BATCH: Final = 1000
-"""Well below the 8 MiB that a batch may have."""
-
-
-def snapshot_name(records: int) -> str:
-    return f"{records:020d}-{_EPOCH:010d}.checkpoint"
+"""So a batch is far smaller than Kafka's limit of 8 MiB."""
 
 
 def snapshot(
@@ -71,11 +67,11 @@ def snapshot(
     directories: Mapping[TopicPartition, Uuid],
     voter_directory: Uuid,
 ) -> tuple[str, bytes]:
-    """Name and content of the snapshot.
+    """Return the name and the content of the snapshot.
 
     Args:
         directories: the id of the log directory of each partition.
-        voter_directory: the id of the one with the metadata.
+        voter_directory: the id of the log directory that has the metadata.
     """
     now = int(time.time() * 1000)
     records = [
@@ -89,14 +85,14 @@ def snapshot(
         out += build_batch(part, base_offset=offset, leader_epoch=_EPOCH)
         offset += len(part)
     out += _control_batch(offset, now, [(SNAPSHOT_FOOTER, SnapshotFooterRecord())])
-    return snapshot_name(len(records)), bytes(out)
+    return kraft_snapshot_name(len(records), _EPOCH), bytes(out)
 
 
 def _head(node_id: int, voter_directory: Uuid, now: int) -> list[tuple[int, TopMessage]]:
     voter = VotersRecordVoter(
         voter_id=node_id,
         voter_directory_id=voter_directory,
-        # A leader that listens elsewhere says so in its first record.
+        # If the leader listens elsewhere, its first record says so.
         endpoints=[Endpoint(name="CONTROLLER", host="localhost", port=9093)],
         kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
     )
@@ -115,7 +111,7 @@ def _control_batch(base_offset: int, now: int, messages: list[tuple[int, TopMess
 def _records(
     cluster: Cluster, directories: Mapping[TopicPartition, Uuid]
 ) -> Iterator[tuple[TopMessage, int]]:
-    """The metadata records with their versions."""
+    """Yield the metadata records with their versions."""
     image, node_id = cluster.image, cluster.node_id
     yield FeatureLevelRecord(name="metadata.version", feature_level=METADATA_VERSION), 0
     for topic in image.topics.values():

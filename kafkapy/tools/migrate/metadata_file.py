@@ -1,32 +1,30 @@
-"""This broker's own metadata, `metadata.db`: read without a change to it, and written anew."""
+"""This broker's own metadata, `metadata.db`: how an export reads it and an import makes it."""
 
 from __future__ import annotations
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import read_image
-from kafkapy.metadata.sqlite_tree import SqliteTree
+from kafkapy.metadata.sqlite_tree import SHM_SUFFIX, WAL_SUFFIX, SqliteTree
 from kafkapy.metadata.store import Create, MetadataStoreError
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.migrate.cluster import Cluster, cluster_nodes
 from kafkapy.tools.migrate.migration_error import MigrationError
 
-_WAL_SUFFIX = "-wal"
-
 
 def read_metadata(files: FileSystem, path: str, scratch: str, node_id: int) -> Cluster:
-    """The cluster that a metadata.db describes.
+    """Return the cluster that a metadata.db describes, without topics that are being deleted.
 
-    It is read from a copy below `scratch`, which is deleted again: opening the file itself would put its
-    write-ahead log in order.
+    A copy is read, because SQLite changes a file with a write-ahead log when it opens it.
 
-    Topics that are being deleted are left out.
+    Args:
+        scratch: the directory for the copy, which is deleted afterwards.
 
     Raises:
-        MigrationError: it is damaged.
-        OSError: it cannot be copied.
+        MigrationError: the file is damaged.
+        OSError: the file cannot be copied.
     """
     copies = []
-    for suffix in ("", _WAL_SUFFIX):
+    for suffix in ("", WAL_SUFFIX):
         if files.exists(path + suffix):
             copies.append(f"{scratch}/metadata.db.read{suffix}")
             files.copy(path + suffix, copies[-1])
@@ -37,26 +35,25 @@ def read_metadata(files: FileSystem, path: str, scratch: str, node_id: int) -> C
         finally:
             tree.close()
         image = read_image(nodes)
-        deleted = [
-            name for name in image.topics if znodes.delete_topic_path(name) in nodes
-        ]  # a deletion that the last stop interrupted
+        # The broker stopped before it had deleted these.
+        deleted = [name for name in image.topics if znodes.delete_topic_path(name) in nodes]
         block = nodes[znodes.PRODUCER_ID_BLOCK].data
         next_producer_id = znodes.decode_producer_id_block(block).last + 1 if block else 0
     except (MetadataStoreError, KeyError) as error:
-        raise MigrationError(f"{path} cannot be understood: {error}") from None
+        raise MigrationError(f"{path} cannot be read: {error}") from None
     finally:
         for copy in copies:
             files.unlink(copy)
-            files.unlink(copy + "-shm")
-        files.unlink(f"{scratch}/metadata.db.read{_WAL_SUFFIX}")
+            files.unlink(copy + SHM_SUFFIX)
+        files.unlink(f"{scratch}/metadata.db.read{WAL_SUFFIX}")
     return Cluster(node_id, image.with_topics(deleted=deleted), next_producer_id)
 
 
 def write_metadata(path: str, cluster: Cluster) -> None:
-    """Make a metadata.db, on disk when this returns.
+    """Make a metadata.db; it is on disk when this returns.
 
     Raises:
-        MigrationError: it cannot be written.
+        MigrationError: the file cannot be written.
     """
     try:
         tree = SqliteTree(path, sync=True)

@@ -17,6 +17,6 @@ class MigrationError(UserError):
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first ten names, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

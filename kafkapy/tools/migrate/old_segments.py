@@ -1,12 +1,12 @@
-"""Segments of brokers before Kafka 0.11: their messages are written anew as record batches.
+"""The conversion of segments from before Kafka 0.11: their messages become record batches.
 
-The messages have magic 0 and 1. The log reads record batches alone, so an import converts such segments.
-Offsets, keys, values, timestamps and their type stay as they are, and a wrapper keeps its codec. Messages
-without one are put together in batches of up to `_BATCH_BYTES`. Indexes are left out: the broker builds those
-that are missing when it starts.
+The messages have magic 0 or 1. Logs of this broker hold record batches only, so an import converts such
+segments. Offsets, keys, values, timestamps and their types stay the same. A compressed message becomes a
+batch with the same codec. Uncompressed messages are collected into batches of up to `_BATCH_BYTES`. Indexes
+are not written: the broker builds missing ones when it starts.
 
-What cannot be read, such as the torn end that a crash left, is copied as it is, with all that lies after it.
-Recovery judges it as it would have judged it there.
+If something cannot be read, such as a torn end after a crash, it is copied unchanged, with everything after
+it. Recovery then treats it like any torn or damaged end.
 
 Source: AbstractLegacyRecordBatch; KIP-98 (record batches), KIP-724 (the end of the old formats).
 """
@@ -31,7 +31,7 @@ _WRITE_BYTES = 1 << 20
 
 
 def begins_with_message(files: ReadOnlyFiles, path: str) -> bool:
-    """Whether a segment's file begins with a message of magic 0 or 1.
+    """Return whether a segment's file begins with a message of magic 0 or 1.
 
     Raises:
         OSError: the disk failed.
@@ -45,7 +45,7 @@ def begins_with_message(files: ReadOnlyFiles, path: str) -> bool:
 
 
 def convert_segment(source_files: ReadOnlyFiles, source: str, files: FileSystem, target: str) -> int:
-    """Write the segment `source` to the new file `target`; return how many bytes.
+    """Convert the segment `source` into the new file `target`; return how many bytes it has.
 
     The file is on disk when this returns.
 
@@ -55,7 +55,7 @@ def convert_segment(source_files: ReadOnlyFiles, source: str, files: FileSystem,
     reading, writing = source_files.open(source), files.open(target, create=True)
     try:
         written, waiting = 0, bytearray()
-        for piece in _pieces(source_files, reading):
+        for piece in _pieces(source_files, reading, source):
             waiting += piece
             if len(waiting) >= _WRITE_BYTES:
                 written += files.write_at(writing, [waiting], written)
@@ -68,8 +68,8 @@ def convert_segment(source_files: ReadOnlyFiles, source: str, files: FileSystem,
         writing.release()
 
 
-def _pieces(files: ReadOnlyFiles, file: File) -> Iterator[bytes | bytearray]:
-    """What the new file holds."""
+def _pieces(files: ReadOnlyFiles, file: File, path: str) -> Iterator[bytes | bytearray]:
+    """Yield the bytes of the new file."""
     size, done = files.size_of(file), 0
     group: list[Message] = []
     nbytes = 0
@@ -90,7 +90,7 @@ def _pieces(files: ReadOnlyFiles, file: File) -> Iterator[bytes | bytearray]:
                 yield _batch(list(unwrap(message)), message)
             done += len(batch)
     except (BadBatchError, DecodeError) as error:
-        logger.warning("Not converted from byte %d on: %s", done, error)
+        logger.warning("%s is not converted from byte %d on: %s", path, done, error)
     if group:
         yield _batch(group)
     if done < size:
@@ -98,7 +98,7 @@ def _pieces(files: ReadOnlyFiles, file: File) -> Iterator[bytes | bytearray]:
 
 
 def _message(batch: memoryview) -> Message | None:
-    """What lies where a batch is expected; None for a record batch.
+    """Return the message in `batch`; None if it is a record batch.
 
     Raises:
         DecodeError: the message cannot be read.
@@ -107,17 +107,17 @@ def _message(batch: memoryview) -> Message | None:
 
 
 def _go_together(one: Message, other: Message | None) -> bool:
-    """A batch has one timestamp type, and with LogAppendTime one timestamp."""
+    """Return whether a batch may hold both: it has one timestamp type, and one LogAppendTime."""
     if other is None or one.timestamp_type is not other.timestamp_type:
         return False
     return one.timestamp_type is TimestampType.CREATE_TIME or one.timestamp == other.timestamp
 
 
 def _batch(messages: list[Message], wrapper: Message | None = None) -> bytearray:
-    """One batch of messages; those of a wrapper with its codec and its timestamp type.
+    """Return a batch with the messages; `wrapper` is the compressed message that held them.
 
     Raises:
-        DecodeError: there are none, or their offsets do not rise.
+        DecodeError: there are no messages, or their offsets do not rise.
     """
     described = wrapper or messages[0]
     records = [Record(each.offset, each.timestamp, each.key, each.value) for each in messages]

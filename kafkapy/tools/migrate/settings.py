@@ -1,7 +1,7 @@
-"""Apache Kafka's settings as this broker takes them, and guesses for those not found.
+"""Apache Kafka's settings as this broker keeps them, and settings for topics without any.
 
-Topics whose settings nobody can tell get those of logs that are found without metadata. A topic that Kafka's
-cleaner has worked on (its `cleaner-offset-checkpoint` names it) is a compacted one.
+If a topic's settings are unknown, it gets those of a log that is found without metadata. A topic is compacted
+if Kafka's `cleaner-offset-checkpoint` names it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from kafkapy.metadata.topic_names import is_internal
 
 _TIERED: Final = "remote.storage.enable"
 _INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
-"""What Kafka gives its internal topics, as far as it matters to files."""
+"""The settings that Kafka gives its internal topics, if they concern log files."""
 
 
 def topic_settings(name: str, found: Mapping[str, str], not_carried: list[str]) -> dict[str, str]:
-    """The settings of a topic that it can have here.
+    """Return the settings of a topic that this broker supports.
 
     The others are added to `not_carried`, in words.
     """
@@ -43,7 +43,7 @@ def topic_settings(name: str, found: Mapping[str, str], not_carried: list[str]) 
     for key, value in found.items():
         if key == _TIERED and value == "true":
             not_carried.append(
-                f"what {name} has in tiered storage: only what is in the directory is taken over"
+                f"records of {name} in tiered storage: only those in the directory are imported"
             )
         elif key == _TIERED:
             continue
@@ -57,14 +57,14 @@ def topic_settings(name: str, found: Mapping[str, str], not_carried: list[str]) 
 def group_settings(
     found: Mapping[str, Mapping[str, str]], not_carried: list[str]
 ) -> dict[str, dict[str, str]]:
-    """The settings of groups that they can have here. `not_carried` gets the others."""
+    """Return the settings of groups that this broker supports; add the others to `not_carried`."""
     return _settings_of("group", group_keys(), found, not_carried)
 
 
 def client_metrics_settings(
     found: Mapping[str, Mapping[str, str]], not_carried: list[str]
 ) -> dict[str, dict[str, str]]:
-    """The same for subscriptions to metrics of clients."""
+    """Return the settings of subscriptions to metrics of clients, as `group_settings` does."""
     return _settings_of("client metrics", client_metrics_keys(), found, not_carried)
 
 
@@ -85,7 +85,7 @@ def _settings_of(
 
 
 def kept_quotas(found: Mapping[QuotaEntity, Mapping[str, float]]) -> tuple[ClientQuotas, int]:
-    """Quotas as this broker keeps them, and how many are of kinds that are not known here."""
+    """Return the quotas that this broker supports, and how many others there are."""
     nodes: dict[QuotaEntity, Mapping[str, str] | None] = {}
     unknown = 0
     for entity, values in found.items():
@@ -100,9 +100,10 @@ def kept_quotas(found: Mapping[QuotaEntity, Mapping[str, float]]) -> tuple[Clien
 
 
 def exported_image(image: MetadataImage, left: list[str], *, zookeeper: bool) -> MetadataImage:
-    """`image` with the settings that Apache Kafka 3.9 knows; `left` gets the others, in words.
+    """Return `image` with the settings that Kafka 3.9 has; add the others to `left`, in words.
 
-    A default of min.insync.replicas stays here: there it would hide what the server.properties says.
+    min.insync.replicas is left out if it has the default value: Kafka would prefer it to the value in
+    server.properties.
     """
     if image.group_configs:
         left.append(f"settings of groups ({len(image.group_configs)})")
@@ -121,7 +122,7 @@ def exported_image(image: MetadataImage, left: list[str], *, zookeeper: bool) ->
 def broker_settings(
     found: Mapping[str, Mapping[str, str]], node_id: int, not_carried: list[str]
 ) -> dict[str, dict[str, str]]:
-    """The dynamic settings of all brokers ("") and of this one that it can have here."""
+    """Return the dynamic settings of all brokers ("") and of this one that it supports."""
     taken: dict[str, dict[str, str]] = {}
     for name, configs in found.items():
         if name not in ("", str(node_id)):
@@ -130,7 +131,7 @@ def broker_settings(
             setting = broker_key(key)
             fixed = key in broker_keys() and not setting.dynamic
             if fixed or (setting.sensitive and setting.type != UNKNOWN):
-                not_carried.append(f"broker setting {key} (set it in the file)")
+                not_carried.append(f"broker setting {key} (set it in server.properties)")
             elif reason := _refusal(setting, value):
                 not_carried.append(f"broker setting {key}={value} ({reason})")
             else:
@@ -139,7 +140,7 @@ def broker_settings(
 
 
 def unknown_settings(name: str, cleaned: Iterable[str]) -> dict[str, str]:
-    """Settings for a topic whose own settings cannot be known.
+    """Return settings for a topic whose own settings are unknown.
 
     `cleaned` are the topics that Kafka compacted.
     """
@@ -147,9 +148,9 @@ def unknown_settings(name: str, cleaned: Iterable[str]) -> dict[str, str]:
 
 
 def _refusal(key: ConfigKey | None, value: str) -> str | None:
-    """Why a setting cannot be had here."""
+    """Return why this broker does not take a setting; None if it does."""
     if key is None:
-        return "not known here"
+        return "unknown setting"
     try:
         key.parse(value)
         check_supported(key, value)

@@ -1,18 +1,15 @@
-"""The log directories of one stopped broker: whose they are, and their partitions.
+"""The log directories of one stopped broker: their identity and their partitions.
 
-They are named in the broker's `log.dirs`. They are locked while they are read (the lock that brokers take on
-`.lock`), so that no broker starts meanwhile. A directory without `.lock` was never used by a broker, or is a
-copy.
+While they are read, they are locked with the lock that brokers take on `.lock`, so that no broker starts. A
+directory without `.lock` was never used by a broker, or is a copy.
 
-Some names are no partitions: `…-delete` (a deleted partition), `…-future` (a copy on its way to another log
-directory), `…-stray` (a partition that the broker should not have), and Kafka's own `__cluster_metadata-0`.
-These directories stay where they are.
+Some directories are not partitions: `…-delete` (a deleted log), `…-future` (a future log), `…-stray` (a log
+that was set aside), and Kafka's own `__cluster_metadata-0`. They are neither exported nor imported.
 """
 
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +18,7 @@ from typing import Final, NamedTuple, Self
 
 from kafkapy.metadata.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition, Uuid, uuid_to_text
-from kafkapy.storage.directories.siblings import DIRECTORY_KEY
+from kafkapy.storage.directories.identity import DIRECTORY_KEY, SHARED_KEY
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCHS,
@@ -35,19 +32,21 @@ from kafkapy.storage.disk.checkpoints import (
     read_offsets,
     read_partition_metadata,
 )
+from kafkapy.storage.disk.directory_names import (
+    METADATA_FILE,
+    DirectoryKind,
+    parse_directory_name,
+    stops_kafka,
+)
 from kafkapy.storage.disk.files import File, FileSystem, release_all
 from kafkapy.storage.disk.log_directory import LOCK_FILE
-from kafkapy.storage.offline.data_directory import METADATA_FILE
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.migrate.migration_error import MigrationError
 
 CLUSTER_METADATA: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 
 PARTIAL_SUFFIX: Final = ".partial"
-"""What is being written, or was when a run was killed."""
-
-_PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
-_OTHER = re.compile(r"\S+-\S+\.\S+-(delete|future|stray)")
+"""The suffix of what is being written; it stays if the run is killed."""
 
 
 class PartitionFolder(NamedTuple):
@@ -56,10 +55,10 @@ class PartitionFolder(NamedTuple):
     topic_partition: TopicPartition
     path: str
     directory: int
-    """Which of the log directories it lies in."""
+    """The index of its log directory."""
     topic_id: Uuid | None
     leader_epoch: int
-    """The latest that wrote to it, -1 where none is noted."""
+    """The latest leader epoch in its checkpoint, -1 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +68,32 @@ class LogDir:
     path: str
     meta: MetaProperties
     clean: bool
-    """Its broker stopped in order."""
+    """Whether its broker was stopped cleanly."""
     recovery_points: dict[TopicPartition, int]
     unknown: tuple[str, ...]
-    """Directories in it that Apache Kafka would not know what to do with."""
+    """The names of directories in it with which Apache Kafka does not start."""
 
     @property
     def identity(self) -> MetaProperties:
-        """Its `meta.properties` without the paths of the other log directories.
+        """Its `meta.properties` without what a copy need not have.
 
-        They may be elsewhere when the directory was moved.
+        These are the paths of the other log directories, and the mark of a cluster's broker.
         """
         others = self.meta.others.items()
-        kept = {key: value for key, value in others if not key.startswith(DIRECTORY_KEY)}
+        kept = {
+            key: value for key, value in others if not key.startswith(DIRECTORY_KEY) and key != SHARED_KEY
+        }
         return replace(self.meta, others=kept)
 
 
 class Source:
-    """Log directories, locked until `close`."""
+    """The log directories, locked until `close`."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        """Lock and read them.
+        """Lock and read the directories.
 
         Raises:
-            MigrationError: one is not there, in use, damaged, or not that of a broker.
+            MigrationError: a directory is missing, in use, damaged, or not a data directory of a broker.
         """
         self.files = ReadOnlyFiles()
         self._locks: list[File] = []
@@ -102,7 +103,7 @@ class Source:
             for index, path in enumerate(paths):
                 self._read(index, str(path.absolute()))
             self._check_identity()
-            self._check_siblings()
+            self._check_all_are_named()
         except OSError as error:
             self.close()
             raise MigrationError(f"{error.filename or paths[0]} cannot be read: {error.strerror}.") from None
@@ -120,12 +121,12 @@ class Source:
 
     @property
     def clean(self) -> bool:
-        """The broker stopped in order."""
+        """Whether the broker was stopped cleanly."""
         return all(each.clean for each in self.log_dirs)
 
     @property
     def is_kafkapy(self) -> bool:
-        """It is this broker's: its metadata lies in it."""
+        """Whether it is a data directory of this broker, with its metadata."""
         return self.metadata_file is not None
 
     @property
@@ -140,14 +141,14 @@ class Source:
         return next((path for path in paths if self.files.exists(path)), None)
 
     def topics(self) -> dict[str, dict[int, PartitionFolder]]:
-        """The partitions by topic and number."""
+        """Return the partitions by topic and number."""
         topics: dict[str, dict[int, PartitionFolder]] = {}
         for (topic, partition), folder in sorted(self.folders.items()):
             topics.setdefault(topic, {})[partition] = folder
         return topics
 
     def close(self) -> None:
-        """Let a broker use the directories."""
+        """Release the locks."""
         release_all(self._locks)
         self._locks.clear()
 
@@ -170,7 +171,7 @@ class Source:
         try:
             meta = read_meta_properties(self.files, f"{path}/{META_PROPERTIES}")
         except CorruptCheckpointError as error:
-            raise MigrationError(f"It cannot be told whose directory this is: {error}.") from None
+            raise MigrationError(f"The owner of this directory is unknown: {error}.") from None
         if meta is None:
             raise MigrationError(
                 f"{path} has no {META_PROPERTIES}: name the data directory of a broker (its log.dirs)."
@@ -178,16 +179,17 @@ class Source:
         try:
             recovery_points = read_offsets(self.files, f"{path}/{RECOVERY_POINTS}")
         except CorruptCheckpointError:
-            recovery_points = {}  # as brokers do, which then look at all of each log
+            recovery_points = {}  # brokers do so too, and recover each log from its start
         unknown = []
         for entry in entries:
-            if not entry.is_dir() or _OTHER.fullmatch(entry.name):
+            if not entry.is_dir():
                 continue
-            match = _PARTITION.fullmatch(entry.name)
-            if match is None and not entry.name.endswith(PARTIAL_SUFFIX):
-                unknown.append(entry.name)
-            elif match is not None and match[1] != CLUSTER_METADATA_TOPIC:
-                self._add(index, TopicPartition(match[1], int(match[2])), entry.path)
+            name = parse_directory_name(entry.name)
+            if name is None:
+                if stops_kafka(entry.name) and not entry.name.endswith(PARTIAL_SUFFIX):
+                    unknown.append(entry.name)
+            elif name.kind is DirectoryKind.LOG and name.topic_partition.topic != CLUSTER_METADATA_TOPIC:
+                self._add(index, name.topic_partition, entry.path)
         clean = self.files.exists(f"{path}/{CLEAN_SHUTDOWN}")
         self.log_dirs.append(LogDir(path, meta, clean, recovery_points, tuple(unknown)))
 
@@ -224,16 +226,16 @@ class Source:
                 f"{topic_partition} is in both {other.path} and {path}: remove the one that is out of date."
             )
 
-    def _check_siblings(self) -> None:
-        """All log directories must be named that this broker had at its last start (siblings.py)."""
+    def _check_all_are_named(self) -> None:
+        """Refuse a source that lacks a log directory of the broker's last start (identity.py)."""
         present = {uuid_to_text(each.meta.directory_id) for each in self.log_dirs if each.meta.directory_id}
         for log_dir in self.log_dirs:
             for key, path in log_dir.meta.others.items():
                 if key.startswith(DIRECTORY_KEY) and key.removeprefix(DIRECTORY_KEY) not in present:
                     raise MigrationError(
-                        f"{path} is missing, which this broker had as a log directory at its last start: "
-                        "name all of its log.dirs, separated by commas. To give up what is in it, remove "
-                        f"{key} from {log_dir.path}/{META_PROPERTIES}."
+                        f"{path} is missing, but was a log directory of this broker at its last start: name "
+                        "all of its log.dirs, separated by commas. To go on without the partitions in it, "
+                        f"remove {key} from {log_dir.path}/{META_PROPERTIES}."
                     )
 
     def _check_identity(self) -> None:
@@ -244,9 +246,9 @@ class Source:
             known = sorted(str(each) for each in ids if each is not None)
             if len(known) > 1:
                 raise MigrationError(
-                    f"The directories belong to {what} {' and '.join(known)}: name those of one broker."
+                    f"The directories belong to {what} {' and '.join(known)}: name those of one broker only."
                 )
         if self.node_id < 0:
             raise MigrationError(
-                f"{self.log_dirs[0].path}/{META_PROPERTIES} names no broker id: write it there."
+                f"{self.log_dirs[0].path}/{META_PROPERTIES} has no broker id: add broker.id to it."
             )

@@ -1,8 +1,8 @@
-"""The directories that are made: written under a name of their own, then renamed.
+"""The directories that an export or import makes: first `<target>.partial`, then renamed.
 
-A run that is killed leaves `<target>.partial`. The next run with this target removes it: it knows it by what
-its `.lock` says. The target itself is there completely or not at all. With several targets, all are written
-before the first is renamed, and the one with the metadata comes last.
+A run that is killed leaves `<target>.partial`. The next run with this target removes it, if the text in its
+`.lock` shows that an export or import wrote it. So a target is complete or does not exist. Several targets
+are all written before the first is renamed; the one with the metadata is renamed last.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.source import PARTIAL_SUFFIX
 
 _MARK: Final = b"written by kafkapy export or import\n"
-"""In `.lock`, of which brokers do not read what it says."""
+"""The text in `.lock`; brokers do not read it."""
 
 
 class Target:
-    """New directories; in a `with` block, whose failure removes what was written."""
+    """New directories, for a `with` block; if it ends without `commit`, they are removed."""
 
     def __init__(self, paths: Sequence[Path], files: FileSystem) -> None:
-        """Make the directories to write into.
+        """Make the partial directories.
 
         Raises:
             MigrationError: a target exists, or cannot be made.
@@ -37,9 +37,9 @@ class Target:
         self._locks: list[File] = []
         for path in self.final:
             if not self._is_free(path):
-                raise MigrationError(f"{path} exists: name a directory that is yet to be made.")
+                raise MigrationError(f"{path} exists: name a directory that does not exist yet.")
         self.paths = [path + PARTIAL_SUFFIX for path in self.final]
-        """Where to write."""
+        """The partial directories, to write into."""
         try:
             for path in self.paths:
                 self._make(path)
@@ -51,7 +51,7 @@ class Target:
             raise
 
     def commit(self) -> None:
-        """Give the directories, whose files are on disk, their names.
+        """Rename the directories; their files must be on disk.
 
         Raises:
             OSError: the disk failed.
@@ -60,7 +60,7 @@ class Target:
             self._files.sync_directory(path)
             self._files.rename(path, final)
             self._files.sync_directory(os.path.dirname(final))
-        with contextlib.suppress(OSError):  # it is only for tidiness
+        with contextlib.suppress(OSError):  # the text does no harm
             for lock in self._locks:
                 self._files.truncate(lock, 0)
         release_all(self._locks)
@@ -75,7 +75,7 @@ class Target:
         self._discard()
 
     def _is_free(self, path: str) -> bool:
-        """Nothing is there, or an empty directory."""
+        """Return whether nothing, or an empty directory, has the path."""
         try:
             return not self._files.scan(path)
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class Target:
         self._files.make_directories(parent)
         if self._files.exists(path):
             if not self._is_ours(path):
-                raise MigrationError(f"{path} is in the way, and not left from an earlier run: move it away.")
+                raise MigrationError(f"{path} is in the way, and no earlier run wrote it: move it away.")
             self._lock(path)
             self._files.remove(path)
             release_all([self._locks.pop()])
@@ -99,7 +99,7 @@ class Target:
         self._files.write_at(self._locks[-1], [_MARK], 0)
 
     def _is_ours(self, path: str) -> bool:
-        """An earlier run made it, and may have been killed before it wrote anything."""
+        """Return whether an earlier run made it; a killed run may have written nothing into it."""
         try:
             names = {entry.name for entry in self._files.scan(path)}
         except NotADirectoryError:
@@ -111,7 +111,7 @@ class Target:
         try:
             self._locks.append(self._files.lock(f"{path}/{LOCK_FILE}"))
         except BlockingIOError:
-            raise MigrationError(f"{path} is being written by another run: wait for that.") from None
+            raise MigrationError(f"Another run is writing {path}: wait until it ends.") from None
 
     def _discard(self) -> None:
         """Remove what was not committed."""

@@ -1,17 +1,16 @@
-"""Bringing the files of partitions into another directory, at the least cost that is safe.
+"""The copy of partitions to another directory; what is safe to share on disk is not copied.
 
-A file whose blocks the file system can share (reflink: btrfs, XFS) is cloned. Where that is not possible, the
-`.log` file of a segment that is closed and known to be on disk gets a second name (a hard link). Nothing ever
-writes into such a file again; brokers only delete it or put another in its place. So both directories live on
-independently. All others are copied: active segments, indexes, checkpoints, and what a crash may have left
-torn. So a copy costs about two segments and the indexes (0.2 % of the data) for each partition on one file
-system, and everything on another.
+If the file system can share blocks between files (reflink: btrfs, XFS), files are cloned. Otherwise the
+`.log` file of a segment that is closed and known to be on disk gets a second name (a hard link). Brokers
+never write into such a file again: they delete or replace it. So the two directories are independent. All
+other files are copied: active segments, indexes, checkpoints, and segments that a crash may have left torn.
+On the same file system, this writes about two segments and the indexes (0.2 % of the data) for each
+partition. To another file system, everything is copied.
 """
 
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -20,17 +19,24 @@ from itertools import pairwise
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.damage.damage import DAMAGED_OFFSETS
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
+from kafkapy.storage.disk.file_names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    file_name,
+    find_logs,
+    parse_file_name,
+)
 from kafkapy.storage.disk.files import FileSystem, is_disk_full
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.old_segments import begins_with_message, convert_segment
 from kafkapy.tools.migrate.source import PartitionFolder, Source
 
-_SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.swap|\.cleaned)?")
 Progress = Callable[[int, int], None]
-"""Is told how many partitions are done, of how many."""
+"""Called with the number of partitions that are done, and of all partitions."""
 
 _THREADS = 8
-"""Most of the work is waiting for the disk to sync small files; those that wait together share a sync."""
+"""Threads mostly wait for syncs of small files; those that wait at the same time share a sync."""
 
 _OTHER_FILES = frozenset({LEADER_EPOCHS, PARTITION_METADATA, DAMAGED_OFFSETS})
 _CANNOT_LINK = frozenset(
@@ -40,15 +46,15 @@ _CANNOT_LINK = frozenset(
 
 @dataclass(slots=True)
 class Transfer:
-    """What was brought over."""
+    """How much was copied."""
 
     written: int = 0
-    """Bytes."""
+    """Bytes that were written."""
     shared: int = 0
-    """Bytes that are there once for both directories."""
+    """Bytes that both directories share on disk."""
 
     def bring(self, files: FileSystem, source: str, target: str, *, closed: bool = False) -> None:
-        """Bring one file over; `closed`: nothing writes into it any more.
+        """Copy or share one file; a file that is `closed` is never written again.
 
         Raises:
             OSError: the disk is full, or failed.
@@ -88,13 +94,13 @@ def bring_partitions(
     *,
     convert: Collection[PartitionFolder] = (),
 ) -> Transfer:
-    """Bring the partitions into `targets`, one for each of the source's directories.
+    """Copy the partitions into `targets`, one for each of the source's directories.
 
     Args:
-        convert: those with segments to write anew (old_segments.py).
+        convert: the folders with segments to convert (old_segments.py).
 
     Raises:
-        MigrationError: there is no room, or a disk failed; what was written stays for the caller to remove.
+        MigrationError: the disk is full, or failed; the caller removes what was written.
     """
     transfer = Transfer()
     with ThreadPoolExecutor(_THREADS, "kafkapy-copy") as pool:
@@ -124,8 +130,8 @@ def bring_partitions(
 def _explained(error: OSError, folder: PartitionFolder, target: str) -> MigrationError:
     if is_disk_full(error):
         return MigrationError(
-            f"There is no room for {folder.path} in {target}: free space, or name a target on the same file "
-            "system."
+            f"There is not enough space for {folder.path} in {target}: free some space, or name a target on "
+            "the same file system."
         )
     return MigrationError(f"{error.filename or folder.path} cannot be copied: {error.strerror}.")
 
@@ -137,31 +143,41 @@ def _bring_partition(source: Source, folder: PartitionFolder, target: str, files
     names = [entry.name for entry in files.scan(folder.path)]
     closed = _closed_segments(names, source.log_dirs[folder.directory].recovery_points, folder)
     for name in names:
-        if _SEGMENT_FILE.fullmatch(name) or name in _OTHER_FILES:
+        if _is_brought(name):
             transfer.bring(files, f"{folder.path}/{name}", f"{path}/{name}", closed=name in closed)
     files.sync_directory(path)
     return transfer
 
 
+def _is_brought(name: str) -> bool:
+    parsed = parse_file_name(name)
+    return name in _OTHER_FILES or (parsed is not None and parsed.mark != DELETED_SUFFIX)
+
+
 def _convert_partition(source: Source, folder: PartitionFolder, target: str, files: FileSystem) -> Transfer:
-    """Bring a partition of which some segments hold messages of before Kafka 0.11."""
+    """Copy a partition, and convert its segments that hold messages from before Kafka 0.11."""
     transfer = Transfer()
     path = f"{target}/{folder.topic_partition}"
     files.make_directory(path)
     names = [entry.name for entry in files.scan(folder.path)]
     old = {
-        name[:20]
-        for name in names
-        if name.endswith(".log") and begins_with_message(source.files, f"{folder.path}/{name}")
+        name: base_offset
+        for base_offset, name in find_logs(names)
+        if begins_with_message(source.files, f"{folder.path}/{name}")
+    }
+    positions = {
+        file_name(base_offset, suffix)
+        for base_offset in old.values()
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
     }
     for name in names:
-        if name[:20] in old and name.endswith(".log"):
+        if name in old:
             transfer.written += convert_segment(
                 source.files, f"{folder.path}/{name}", files, f"{path}/{name}"
             )
-        elif name[:20] in old and name.endswith((".index", ".timeindex")):
-            continue  # Positions are others now.
-        elif _SEGMENT_FILE.fullmatch(name) or name in _OTHER_FILES:
+        elif name in positions:
+            continue  # positions have changed
+        elif _is_brought(name):
             transfer.bring(files, f"{folder.path}/{name}", f"{path}/{name}")
     files.sync_directory(path)
     return transfer
@@ -170,12 +186,11 @@ def _convert_partition(source: Source, folder: PartitionFolder, target: str, fil
 def _closed_segments(
     names: Iterable[str], recovery_points: Mapping[TopicPartition, int], folder: PartitionFolder
 ) -> set[str]:
-    """The `.log` files that nothing will ever write into.
+    """Return the `.log` files that are never written again.
 
-    They hold only what is known to be on disk. The last segment is not among them, nor is the last of those
-    on disk: recovery looks at these, and may truncate them and append to them.
+    They are known to be on disk. The last file of which that is known is left out too: recovery may truncate
+    it, and records are then appended to it.
     """
     point = recovery_points.get(folder.topic_partition, 0)
-    logs = sorted(name for name in names if name.endswith(".log"))
-    on_disk = [name for name, following in pairwise(logs) if int(following[:20]) <= point]
+    on_disk = [name for (_, name), (end_offset, _) in pairwise(find_logs(names)) if end_offset <= point]
     return set(on_disk[:-1])

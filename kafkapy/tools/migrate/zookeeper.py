@@ -1,9 +1,9 @@
-"""A cluster's tree in ZooKeeper: written for Apache Kafka, read from it.
+"""A cluster's tree in ZooKeeper: an export writes it for Apache Kafka, an import reads it.
 
-Kafka's brokers find their topics there (znodes.py has the paths). `/cluster/id` is written last. A broker
-that starts on a tree without it gives the cluster another id. It then refuses the directory, whose
-`meta.properties` names its own id, so that a half-written tree is never used. Writing the tree again where it
-is there already changes nothing.
+Kafka's brokers find their topics in the tree (znodes.py has the paths). `/cluster/id` is written last. If a
+broker starts on a tree without it, it makes a new cluster id, which differs from that in the directory's
+`meta.properties`. So it does not start, and an incomplete tree is never used. If the tree is written again,
+nothing changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROOTS: Final = (
     znodes.IP_CONFIGS,
     znodes.PRODUCER_ID_BLOCK,
 )
-"""What makes a tree that of a cluster."""
+"""The paths of a cluster's tree."""
 
 _NOT_CARRIED: Final = {
     "/kafka-acl": "access control entries (there is no access control yet)",
@@ -46,7 +46,7 @@ _NOT_CARRIED: Final = {
 
 
 class Found(NamedTuple):
-    """What a tree in ZooKeeper says."""
+    """What a tree in ZooKeeper holds."""
 
     image: MetadataImage
     next_producer_id: int
@@ -55,10 +55,10 @@ class Found(NamedTuple):
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """A session with the ZooKeeper at HOST:PORT[,HOST:PORT…][/chroot].
+    """Open a session with the ZooKeeper at HOST:PORT[,HOST:PORT…][/chroot], and close it.
 
     Raises:
-        MigrationError: kazoo is not installed, or nothing answers.
+        MigrationError: kazoo is not installed, or ZooKeeper does not answer or fails.
     """
     try:
         from kazoo.client import KazooClient
@@ -66,13 +66,13 @@ def connected(address: str) -> Iterator[Any]:
         from kazoo.handlers.threading import KazooTimeoutError
     except ModuleNotFoundError:
         raise MigrationError("kazoo is not installed: pip install 'kafkapy-broker[zookeeper]'") from None
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what matters is said in the error
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # the error says what matters
     hosts, _, chroot = address.partition("/")
     try:
         client = KazooClient(hosts=hosts, timeout=_SECONDS)
     except ValueError:
         raise MigrationError(
-            f"{address} is no address of a ZooKeeper: say HOST:PORT or HOST:PORT/PATH."
+            f"{address} is not the address of a ZooKeeper: give HOST:PORT or HOST:PORT/PATH."
         ) from None
     try:
         client.start(timeout=_SECONDS)
@@ -93,31 +93,33 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def check_is_free(client: Any, cluster: Cluster) -> None:
-    """See that the tree can become that of `cluster`.
+    """Check that the tree of `cluster` can be written.
 
-    It can if it is empty, or is what an earlier run wrote.
+    The tree must be empty, or have been written by an earlier run.
 
     Raises:
-        MigrationError: it is that of another cluster, or a broker uses it.
+        MigrationError: the tree belongs to another cluster, or a broker uses it.
     """
     if client.exists(znodes.BROKER_IDS) and client.get_children(znodes.BROKER_IDS):
-        raise MigrationError("A broker is registered in that ZooKeeper: stop it, or name another chroot.")
+        raise MigrationError(
+            "A broker is registered in that ZooKeeper: stop the broker, or name another chroot."
+        )
     ours = dict(cluster_nodes(cluster, epochs_on=1))
     for root in _ROOTS:
         for path, data, _ in _subtree(client, root):
-            # A node without data is one that Kafka and ZooKeeper make for those below.
+            # A node without data is only the parent of others.
             if data and ours.get(path) != data:
                 raise MigrationError(
-                    f"That ZooKeeper has a cluster already ({path} is there): name a chroot that is free, "
-                    "as in HOST:PORT/kafka."
+                    f"That ZooKeeper already has a cluster ({path} exists): name an unused chroot, such as "
+                    "HOST:PORT/kafka."
                 )
 
 
 def write_tree(client: Any, cluster: Cluster) -> int:
-    """Make the cluster's nodes; return how many there are.
+    """Write the cluster's nodes that are missing; return how many nodes it has.
 
     Raises:
-        KazooException: ZooKeeper failed; the tree is not one that a broker takes.
+        KazooException: ZooKeeper failed; no broker uses the incomplete tree.
     """
     client.ensure_path("/")
     *nodes, last = cluster_nodes(cluster, epochs_on=1)
@@ -141,10 +143,10 @@ def write_tree(client: Any, cluster: Cluster) -> int:
 
 
 def read_tree(client: Any) -> Found:
-    """What a cluster's tree says.
+    """Return what a cluster's tree holds.
 
     Raises:
-        MigrationError: there is none, or it is damaged.
+        MigrationError: there is no tree, or it is damaged.
         KazooException: ZooKeeper failed.
     """
     tree: dict[str, Node] = {}
@@ -153,18 +155,23 @@ def read_tree(client: Any) -> Found:
             tree[path] = Node(data, NodeStat(version, 0, 0))
     if znodes.CLUSTER_ID not in tree:
         raise MigrationError(
-            "There is no Kafka cluster in that ZooKeeper: is a chroot missing (HOST:PORT/kafka)?"
+            "There is no Kafka cluster in that ZooKeeper: name its chroot, such as HOST:PORT/kafka."
         )
     try:
         image = read_image(tree)
         block = tree.get(znodes.PRODUCER_ID_BLOCK)
         next_id = znodes.decode_producer_id_block(block.data).last + 1 if block and block.data else 0
     except MetadataStoreError as error:
-        raise MigrationError(f"ZooKeeper's tree cannot be understood: {error}") from None
+        raise MigrationError(f"The tree in ZooKeeper cannot be read: {error}") from None
     if nameless := image.unfinished - image.topics.keys():
         raise MigrationError(
-            f"These topics have no id yet: {listed(sorted(nameless))}. A controller of Kafka 2.8 or later"
-            " gives them one."
+            f"These topics have no id yet: {listed(sorted(nameless))}. Start Kafka 2.8 or later once: its "
+            "controller gives them ids."
+        )
+    if gaps := [name for name, topic in image.topics.items() if not all(p.exists for p in topic.partitions)]:
+        raise MigrationError(
+            f"The numbers of the partitions of these topics have gaps, which cannot be carried: "
+            f"{listed(sorted(gaps))}. Copy their records to other topics, and delete them."
         )
     deleted = [name for name in image.topics if znodes.delete_topic_path(name) in tree]
     not_carried = []
@@ -175,13 +182,13 @@ def read_tree(client: Any) -> Found:
     values = {entity: quotas(configs) for entity, configs in image.client_quotas.configs.items()}
     kept, _ = kept_quotas(values)
     if others := sum(map(len, image.client_quotas.configs.values())) - sum(map(len, values.values())):
-        not_carried.append(f"{others} SCRAM credentials or settings of users that are not known here")
+        not_carried.append(f"{others} SCRAM credentials or unknown settings of users")
     image = image.with_topics(deleted=deleted).with_client_quotas(kept)
     return Found(image, next_id, not_carried)
 
 
 def _subtree(client: Any, root: str) -> Iterator[tuple[str, bytes, int]]:
-    """The nodes from `root` down, parents first, with data and version."""
+    """Yield `root` and the nodes below it, parents first, with data and version."""
     from kazoo.exceptions import NoNodeError
 
     try:
