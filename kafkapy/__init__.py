@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kafkapy.cluster import Cluster
     from kafkapy.inprocess import AsyncBroker, Broker
 
     __version__: str
 
-__all__ = ["AsyncBroker", "Broker", "__version__"]
+__all__ = ["AsyncBroker", "Broker", "Cluster", "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    # On first use: the command line and the layers below import the package without its broker.
+    # Imported on first use: the command line and the layers below need the package without its broker.
     if name == "__version__":
         from importlib.metadata import version
 
@@ -22,4 +23,8 @@ def __getattr__(name: str) -> object:
         from kafkapy import inprocess
 
         return getattr(inprocess, name)
+    if name == "Cluster":
+        from kafkapy.cluster import Cluster
+
+        return Cluster
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

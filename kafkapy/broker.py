@@ -1,23 +1,23 @@
-"""The broker: what it is made of, and the order in which the parts start and stop.
+"""The broker: its parts, and the order in which they start and stop.
 
-Everything runs on one event loop. What blocks goes to a thread, in one of three ways and no other. Syncs go
-to the threads of their log directory (replicas/flusher.py). Validation that takes long goes to threads that
-connections share fairly (process/validation.py). All else goes to the pool that `blocking` uses. So an
-acknowledgement waits for its disk, and for nothing else that blocks.
+Everything runs on one event loop. Blocking work runs in threads, in one of three ways. Syncs use the threads
+of their log directory (replicas/flusher.py). Long validation uses threads that connections share fairly
+(process/validation.py). All other work uses the pool of `blocking`. So an acknowledgement waits for its own
+disk, and for no other blocking work.
 
-Each step of the start registers how it is undone; a start that fails half-way undoes what it had done:
+Each step of the start registers its reversal. A start that fails reverses the steps that it has taken:
 
-1. worker threads, timers, waiters
-2. the listeners are bound: a port in use is the commonest mistake, found before anything is touched, and
-   ephemeral ports are known from here on; clients queue
-3. the directories, locked; the metadata; the logs, recovered where the last stop was not clean
-4. the followers of the metadata, then the metadata itself: this broker registers, replicas open what it says
-5. what works on the logs: groups, housekeeping
-6. clients are accepted
+1. Start worker threads, timers and waiters.
+2. Bind the listeners. A port in use is the most common mistake, and is found before anything is changed.
+   Ephemeral ports are known from here on. Clients queue.
+3. Lock the directories, open the metadata, load the logs, and recover them if the last stop was not clean.
+4. Attach the followers of the metadata, then publish it: this broker registers, and replicas open their logs.
+5. Start groups and housekeeping.
+6. Accept clients.
 
-A stop is the same backwards: no new clients and no new requests; requests in flight are answered, those that
-wait with what there is; housekeeping and groups end; the last flush; the logs are closed and marked clean;
-the session with the metadata store ends, and with it the registration.
+A stop is the reverse. New clients and requests are refused. Requests in flight are answered; those that wait
+are answered with what they have. Housekeeping and groups end. The logs are flushed, closed and marked clean.
+The session with the metadata store ends, and with it the registration.
 """
 
 from __future__ import annotations
@@ -25,60 +25,83 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
+from kafkapy.cluster_member import ClusterMember
 from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, hints
 from kafkapy.configs.changes import put_in_effect
 from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.listeners import WILDCARDS
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.adoption import FoundLog
+from kafkapy.controller.automatic_topics import AutomaticTopics
+from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.coordination.local_log import LocalTopicLog
 from kafkapy.fetch.sessions import FetchSessionCache
 from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.consumer.target import UnusableAssignorError
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.dispatch import Dispatcher
+from kafkapy.machine import Machine
 from kafkapy.metadata.cache import MetadataCache, open_cluster
-from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.metadata.store import MetadataStoreError
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
+from kafkapy.metadata.registration import require_own_place
+from kafkapy.metadata.shared_tree import choose_broker_id, open_zookeeper, require_others_in_sync
+from kafkapy.metadata.store import MetadataStore, MetadataStoreError
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
+from kafkapy.network.inter_broker import InterBroker
+from kafkapy.network.peers import Peers
 from kafkapy.network.server import ListenError, Server
-from kafkapy.process.clock import Clock
+from kafkapy.process.cold_reads import THREADS, ColdReads
+from kafkapy.process.policy_calls import Policies, PolicyError
 from kafkapy.process.timers import Timers
 from kafkapy.process.turns import Turns
 from kafkapy.process.validation import Validation, validation_threads
 from kafkapy.process.waiters import Waiters
-from kafkapy.protocol.types import TopicPartition
+from kafkapy.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+from kafkapy.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kafkapy.protocol.types import ApiKey, TopicPartition
+from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.housekeeping import Housekeeping
 from kafkapy.replicas.log_cleaner import LogCleaner
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.replicas.replication_quota import QuotaParts, ReplicationQuotas
+from kafkapy.storage.directories.identity import require_not_shared
 from kafkapy.storage.directories.log_manager import LogManager
+from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import ExhaustedError, StorageError, is_exhausted, what_is_lacking
 from kafkapy.storage.disk.log_directory import LogDirectory, LogDirectoryError
 from kafkapy.storage.disk.open_files import share_descriptors
 from kafkapy.storage.log.log_config import NEVER, LogConfig
+from kafkapy.transactions.config import TransactionConfig
+from kafkapy.transactions.coordinator import TransactionCoordinator
+from kafkapy.transactions.markers import MarkerSender
+from kafkapy.transactions.metadata import EPOCH_AT_EACH_END
+from kafkapy.transactions.verifier import Verifier
 
 DRAIN_SECONDS: Final = 5.0
-"""How long requests in flight have to be answered when the broker stops."""
+"""The seconds that a stop of the broker waits for requests in flight."""
 
 DEFAULT_NODE_ID: Final = 1
-"""The id of a broker that is given none and whose directories name none."""
+"""The id of a broker if neither its settings nor its directories have one."""
 
 CONVERSIONS_AT_ONCE: Final = 2
 """Each keeps a thread busy for long."""
-
-METADATA_FILE: Final = "metadata.db"
-"""In the first log directory."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,29 +109,94 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
+START_ERRORS: Final = (
+    UnusableAssignorError,
+    ListenError,
+    LogDirectoryError,
+    MetadataStoreError,
+    PolicyError,
+    StorageError,
+)
+"""The errors that end a start with their message, which is for the operator."""
+
+
 class StartError(Exception):
     """The broker cannot start; the message is one line for the operator."""
 
 
 class BrokerCore:
-    """One broker of a cluster. Handlers reach everything through it."""
+    """One broker of a cluster.
 
-    def __init__(self, config: BrokerConfig, clock: Clock | None = None) -> None:
+    Handlers reach everything through it.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        machine: Machine | None = None,
+        *,
+        cluster_store: Callable[[], Awaitable[MetadataStore]] | None = None,
+    ) -> None:
+        """A broker with these settings, which is not started.
+
+        Args:
+            machine: what it runs on.
+            cluster_store: opens the metadata that it shares with other brokers. If None, the broker shares
+                those of zookeeper.connect; without that, it is alone.
+        """
+        if config.clustered and cluster_store is None:
+            cluster_store = partial(open_zookeeper, config)
+        elif cluster_store is not None and not config.clustered:
+            config = BrokerConfig(config.originals, clustered=True)
         self.config = config
-        self.clock = clock or Clock()
+        self._machine = machine or Machine()
+        self._cluster_store = cluster_store
+        self.clock = self._machine.clock
         self.node_id = config.node_id
+        self.clustered = cluster_store is not None
+        """Whether other brokers may be in the cluster."""
         self.cluster_id = ""
         self.metadata = MetadataCache()
         self.conversions = asyncio.Semaphore(CONVERSIONS_AT_ONCE)
-        """Taken by requests that keep a worker thread busy with converting records of other formats."""
+        """Limits the requests that occupy a worker thread with the conversion of records."""
         self.failed = asyncio.Event()
-        """No log directory is left: the broker serves nobody any more and is to be stopped."""
+        """Set when no log directory is left: the broker cannot serve requests and must be stopped."""
+        # The parts, in the order in which the start makes them.
+        self.validation: Validation
+        self.turns: Turns
+        self.timers: Timers
+        self.waiters: Waiters
+        self.fetch_sessions: FetchSessionCache
+        self.cold_reads: ColdReads
+        self.server: Server
+        self.logs: LogManager
+        self.group_commit: GroupCommit
+        self.log_mover: LogMover
+        self.replicas: ReplicaManager
+        self.controller_requests: ControllerRequests
+        self.inter_broker: InterBroker
+        self.log_starts: LogStartSaves
+        self.admin: ClusterAdmin
+        self.automatic_topics: AutomaticTopics
+        self.groups: GroupCoordinator
+        self.transactions: TransactionCoordinator
+        self.verifier: Verifier
+        self.zookeeper_offsets: ZooKeeperOffsets | None = None
+        self.producer_ids: ProducerIds
+        self._store: MetadataStore
+        self._changes: TreeChanges
+        self._executor: Executor
+        self._background_threads: int
+        self._member: ClusterMember | None = None
+        """What it has in a cluster only."""
         self._keep_data = True
         self._started = AsyncExitStack()
-        """What has been started, to be stopped in reverse order."""
+        """The parts that have been started, which are stopped in reverse order."""
 
     async def start(self) -> None:
-        """Start to serve; when it returns, clients are answered.
+        """Start the broker.
+
+        When it returns, clients are served.
 
         Raises:
             StartError: an address or a directory cannot be used.
@@ -117,27 +205,36 @@ class BrokerCore:
             await self._start()
         except BaseException as error:
             await self._started.aclose()
-            known = (ListenError, LogDirectoryError, MetadataStoreError, StorageError)
-            if isinstance(error, known) or is_exhausted(error):
+            if isinstance(error, START_ERRORS) or is_exhausted(error):
                 raise StartError(self._why_not(error)) from None
             raise
 
     async def stop(self, *, keep_data: bool = True) -> None:
         """Stop in order; requests in flight have DRAIN_SECONDS to be answered.
 
-        Without `keep_data` the logs are not synced and not marked clean: nobody will open them again.
+        Without `keep_data`, the logs are neither synced nor marked clean, since they will not be opened
+        again.
         """
         self._keep_data = keep_data
+        if self._member is not None:
+            await self._member.hand_over()
         self.server.stop_accepting()
         draining = asyncio.ensure_future(self.server.drain(DRAIN_SECONDS))
         await asyncio.sleep(0)
-        # No new requests from here on. What is on its way to the disk is acknowledged before those who still
-        # wait are sent away: a producer that is told nothing would send its records again.
+        # No new requests from here on. Records that are being synced are acknowledged before the waiting
+        # requests are ended: a producer without an answer would send its records again.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.group_commit.drain(), DRAIN_SECONDS)
         self.waiters.expire_all()
         self.groups.runtime.close_topic()
+        self.transactions.runtime.close_topic()
         await draining
+        await self._started.aclose()
+
+    async def kill(self) -> None:
+        """End nearly as after SIGKILL: nothing is handed over, answered, synced or marked as clean."""
+        self._keep_data = False
+        self.server.stop_accepting()
         await self._started.aclose()
 
     async def blocking(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -158,29 +255,35 @@ class BrokerCore:
 
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
-        self._background_threads: int = self.config["background.threads"]
-        self._executor = _running_threads(self._background_threads)
+        self._background_threads = self.config["background.threads"]
+        self._executor = self._machine.running_pool(self._background_threads, "kafkapy")
         self._started.callback(lambda: self._executor.shutdown())
         self.config.on_change(self._resize_executor)
         threads = validation_threads()
-        self.validation = Validation(_running_threads(threads, "kafkapy-validation"), threads)
+        self.validation = Validation(self._machine.running_pool(threads, "kafkapy-validation"), threads)
         self._started.callback(self.validation.close)
         self.turns = Turns(loop)
         self.timers = Timers(loop)
         self._started.callback(self.timers.close)
         self.waiters = Waiters(loop, self.timers)
         self.fetch_sessions = FetchSessionCache(
-            self.config["max.incremental.fetch.session.cache.slots"], now_ms=self.clock.now_ms
+            self.config["max.incremental.fetch.session.cache.slots"],
+            now_ms=self.clock.now_ms,
+            wake=self.waiters.wake,
         )
-        self.server = Server(self.config, loop, self.validation)
+        self.cold_reads = ColdReads(loop, self._machine.pool(THREADS, "kafkapy-reader"))
+        self._started.callback(self.cold_reads.close)
+        self.server = self._machine.server(self.config, loop, self.validation, self.cold_reads)
         self._started.callback(self.server.close)
         self.server.bind(self.config.listeners)
         self.config.on_change(self.server.configure)
+        policies = await self.blocking(Policies.load, self.config.originals)
+        self._started.push_async_callback(policies.close)
         self._warn_of_idle_settings()
         self._warn_of_relaxed_syncs()
         self._report_descriptors()
         image = await self._open_data()
-        self.group_commit = GroupCommit()
+        self.group_commit = GroupCommit(self._machine.flush_threads)
         self._started.callback(self.group_commit.close)
         if self._durable:
             for directory in self.logs.directories:
@@ -200,50 +303,92 @@ class BrokerCore:
             node_id=self.node_id,
             defaults=self.config.topic_defaults(),
             sync=self._durable,
+            clustered=self.clustered,
+            quotas=ReplicationQuotas(
+                self.config["replication.quota.window.num"],
+                self.config["replication.quota.window.size.seconds"],
+                QuotaParts(self.config.__getitem__, self._topic_configs, loop.time, self.node_id),
+            ),
         )
         self.log_starts = LogStartSaves(self.logs, self.blocking)
         self.logs.on_directory_failure = self._log_directory_failed
         self._started.push_async_callback(self._close_replicas)
         self._started.push_async_callback(self.log_mover.stop)
+        member, peers = self._join_cluster()
+        self.inter_broker = InterBroker(
+            self.metadata, node_id=self.node_id, listener=self.config.inter_broker_listener, peers=peers
+        )
+        self._started.callback(self.inter_broker.close)
         self.admin = ClusterAdmin(
-            self._store, self.metadata, self.config, self._changes, node_id=self.node_id, clock=self.clock
-        )
-        offsets_log = LocalTopicLog(
-            GROUP_METADATA_TOPIC,
+            self._store,
+            self.metadata,
+            self.config,
+            self._changes,
+            node_id=self.node_id,
             clock=self.clock,
-            metadata=self.metadata,
-            replicas=self.replicas,
-            blocking=self.blocking,
-            create=self.admin.ensure_internal_topic,
+            own_broker=None if member is None else member.requests,
+            peers=peers,
+            policies=policies,
         )
+        self.automatic_topics = AutomaticTopics(
+            self.admin.topics,
+            self.metadata,
+            self.config,
+            node_id=self.node_id,
+            ask_controller=None if member is None else member.controller.ask,
+        )
+        self._started.push_async_callback(self.automatic_topics.stop)
+        self.producer_ids = self.admin.producer_ids
         self.groups = GroupCoordinator(
             GroupConfig.from_broker(self.config),
             self.clock,
             self.timers,
-            offsets_log,
+            self._internal_log(GROUP_METADATA_TOPIC),
             blocking=self.blocking,
+            clustered=self.clustered,
         )
-        self.producer_ids = self.admin.producer_ids
+        self.transactions = self._transaction_coordinator()
+        self.verifier = Verifier(
+            self.metadata,
+            self.inter_broker,
+            is_enabled=lambda: self.config["transaction.partition.verification.enable"],
+            seconds=self.config["request.timeout.ms"] / 1000,
+            retry_seconds=self.config["add.partitions.to.txn.retry.backoff.ms"] / 1000,
+            most_retry_seconds=self.config["add.partitions.to.txn.retry.backoff.max.ms"] / 1000,
+        )
+        self._started.push_async_callback(self.verifier.stop)
+        if member is not None:
+            self.zookeeper_offsets = ZooKeeperOffsets(self._store)
+            self.replicas.on_leadership(self.groups.leadership_changed)
+            self.replicas.on_leadership(self.transactions.leadership_changed)
+            member.start(self.admin)
+            self._started.push_async_callback(member.stop)
         self.metadata.follow(self.replicas.apply)
         self.metadata.prepare_with(self.replicas.prepare)
         self.metadata.settle_with(self.replicas.settle)
         self._started.push_async_callback(self.admin.stop)
         await self.admin.start(image, self._endpoints(), self._found_logs())
+        if self.clustered:
+            self.producer_ids.reserve_ahead()
         self.replicas.drop_stray_copies()
         self.replicas.report_orphans()
         self._warn_of_missing_brokers()
         self._warn_of_min_insync_replicas()
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
-        self.groups.start()
+        self.groups.start(self.metadata.image)
         self.metadata.follow(self.groups.metadata_changed)
         self._started.push_async_callback(self.groups.stop)
+        self.transactions.start()
+        self.metadata.follow(self.transactions.metadata_changed)
+        self._started.push_async_callback(self.transactions.stop)
         cleaner = LogCleaner(
             config=self.config,
             clock=self.clock,
             logs=self.logs,
             replicas=self.replicas,
             group_commit=self.group_commit,
+            new_pool=self._machine.pool,
         )
         cleaner.start()
         self._started.push_async_callback(cleaner.stop)
@@ -259,12 +404,86 @@ class BrokerCore:
         self._started.push_async_callback(housekeeping.stop)
         self.server.accept(Dispatcher(self))
 
+    def _join_cluster(self) -> tuple[ClusterMember | None, Peers | None]:
+        """The parts that only a broker of a cluster has."""
+        if not self.clustered:
+            return None, None
+        peers = self._machine.peers(self.node_id)
+        self._member = ClusterMember(
+            self.config,
+            self.clock,
+            node_id=self.node_id,
+            store=self._store,
+            cache=self.metadata,
+            replicas=self.replicas,
+            peers=peers,
+        )
+        self.controller_requests = self._member.requests
+        return self._member, peers
+
+    def _internal_log(self, topic: str) -> LocalTopicLog:
+        return LocalTopicLog(
+            topic,
+            clock=self.clock,
+            metadata=self.metadata,
+            replicas=self.replicas,
+            blocking=self.blocking,
+            create=self.automatic_topics.ensure_internal_topic,
+        )
+
+    def _transaction_coordinator(self) -> TransactionCoordinator:
+        config = TransactionConfig.from_broker(self.config)
+        self.inter_broker.answer(ApiKey.ADD_PARTITIONS_TO_TXN, self._add_partitions)
+        self.inter_broker.answer(ApiKey.WRITE_TXN_MARKERS, self._write_markers)
+        markers = MarkerSender(
+            self._leader_of,
+            partial(self.inter_broker.ask, seconds=config.request_timeout_ms / 1000),
+            self.timers,
+        )
+        return TransactionCoordinator(
+            config,
+            self.clock,
+            self.timers,
+            self._internal_log(TRANSACTION_STATE_TOPIC),
+            markers,
+            new_producer_id=self.producer_ids.next_producer_id,
+            blocking=self.blocking,
+            version=0 if self.clustered else EPOCH_AT_EACH_END,
+            clustered=self.clustered,
+        )
+
+    async def _add_partitions(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+        """Add partitions of this broker to transactions that it coordinates."""
+        from kafkapy.handlers.add_partitions_to_txn import answer_own
+
+        return await answer_own(self, request)
+
+    async def _write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        """Write the markers of transactions that this broker coordinates to its own partitions."""
+        from kafkapy.handlers.write_txn_markers import write_markers
+
+        return await write_markers(self, request)
+
+    def _leader_of(self, partition: TopicPartition) -> int | None:
+        """The leader of a partition, which may be NO_LEADER; None if there is no such partition."""
+        state = self.metadata.image.partition(*partition)
+        return None if state is None else state.leader
+
+    @property
+    def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:
+        """The brokers of each partition whose replicas are offline, as the controller reports them."""
+        return {} if self._member is None else self._member.requests.offline_replicas
+
+    def _topic_configs(self, topic: str) -> Mapping[str, str]:
+        found = self.metadata.image.topics.get(topic)
+        return {} if found is None else found.configs
+
     @property
     def _durable(self) -> bool:
         return bool(self.config["durability"] == "fsync")
 
     def _warn_of_idle_settings(self) -> None:
-        """Log the settings that the broker was given and does nothing with."""
+        """Log the given settings that have no effect."""
         if unknown := self.config.unknown():
             logger.warning("These settings are not known and have no effect: %s", hints(unknown))
         if idle := self.config.without_effect():
@@ -281,7 +500,7 @@ class BrokerCore:
                 )
 
     def _report_descriptors(self) -> None:
-        """Say what the limit of open files leaves of settings that ask for more."""
+        """Log the numbers of files and connections that the limit of open files allows."""
         shares = share_descriptors(self.config["log.max.open.files"])
         logger.info(
             "The limit of open files leaves room for %s files of logs and %s connections",
@@ -303,30 +522,64 @@ class BrokerCore:
             defaults=LogConfig.from_mapping(config.topic_defaults()),
             clock=self.clock,
             durability=config["durability"],
+            files=self._machine.files,
             producer_expiration_ms=config["producer.id.expiration.ms"],
             check_on_first_read=config["log.check.on.first.read"],
             max_open_files=config["log.max.open.files"],
+            new_pool=self._machine.pool,
         )
         self._started.push_async_callback(self._close_logs)
         self.server.lacks_files = lambda: self.logs.files.open_files.crowded
         config.on_change(lambda: self.logs.remember_producers(config["producer.id.expiration.ms"]))
         identity = await self.blocking(self.logs.open)
-        if self.node_id < 0:
-            self.node_id = DEFAULT_NODE_ID if identity.node_id is None else identity.node_id
-        file = self._metadata_file()
-        self._store = await EmbeddedStore.open(
-            file, sync=self._durable, directory=self.logs.directory_of(file)
-        )
+        self._store = await self._open_store()
         self._started.push_async_callback(self._store.close)
         self._changes = TreeChanges(self._store)
         await self._changes.watch()
-        image = await open_cluster(self._store, identity.cluster_id)
+        image = await open_cluster(self._store, identity.cluster_id, shared=self.clustered)
         self.cluster_id = image.cluster_id
-        # Before the logs are loaded: how, and which producers are remembered, depends on them.
+        if self.clustered:
+            await self._find_place(image, identity.node_id)
+        elif self.node_id < 0:
+            self.node_id = DEFAULT_NODE_ID if identity.node_id is None else identity.node_id
+        # Before the logs are loaded, which depends on these settings.
         put_in_effect(config, image, self.node_id)
         self.logs.recovery_threads_per_dir = config["num.recovery.threads.per.data.dir"]
-        await self.blocking(self.logs.load, self.cluster_id, self.node_id)
+        await self.blocking(self.logs.load, self.cluster_id, self.node_id, shared=self.clustered)
         return image
+
+    async def _find_place(self, image: MetadataImage, stored: int | None) -> None:
+        """Find the broker's id in its cluster, before its directories are claimed by it.
+
+        Raises:
+            MetadataStoreError: it cannot have the id, its address, or its replicas.
+        """
+        self.node_id = await choose_broker_id(self._store, self.config, self.node_id, stored)
+        require_own_place(image, self.node_id, self._endpoints())
+        if self.logs.were_empty:
+            paths = " and ".join(str(path) for path in self.config.log_dirs)
+            await require_others_in_sync(self._store, image, self.node_id, paths)
+
+    async def _open_store(self) -> MetadataStore:
+        if self._cluster_store is not None:
+            self._require_no_metadata()
+            return await self._cluster_store()
+        file = self._metadata_file()
+        if not file.exists():
+            require_not_shared(self.logs.directories)
+        return await self._machine.open_store(
+            file, sync=self._durable, directory=self.logs.directory_of(file)
+        )
+
+    def _require_no_metadata(self) -> None:
+        """Raise LogDirectoryError if a log directory has metadata of its own: its broker was alone."""
+        for path in self.config.log_dirs:
+            if (path / METADATA_FILE).exists():
+                raise LogDirectoryError(
+                    f"{path} has metadata of its own ({METADATA_FILE}), and this broker takes those of"
+                    " zookeeper.connect. Choose another directory, or write the metadata to ZooKeeper first"
+                    " (kafkapy export)."
+                )
 
     def _metadata_file(self) -> Path:
         """The metadata.db in one of the log directories; a new one in the first."""
@@ -344,7 +597,7 @@ class BrokerCore:
         return found[0] if found else self.config.log_dirs[0] / METADATA_FILE
 
     def _found_logs(self) -> dict[TopicPartition, FoundLog]:
-        """The logs that were in the directories before the metadata was looked at."""
+        """The logs that were in the directories before the metadata was read."""
         return {
             topic_partition: FoundLog(
                 log.topic_id,
@@ -356,20 +609,27 @@ class BrokerCore:
         }
 
     def _endpoints(self) -> list[Endpoint]:
-        """What this broker registers: what is advertised, else where it listens.
+        """The endpoints that this broker registers: its advertised listeners, or its listeners.
 
-        There is no host where clients of any address are told the one by which they came.
+        An endpoint has no host if each client is told the address by which it reached the broker.
         """
         advertised = {listener.name: listener for listener in self.config.advertised_listeners}
         endpoints = []
         for listener in self.server.listening:
             shown = advertised.get(listener.name)
             host, port = ("", listener.port) if shown is None else (shown.host, shown.port or listener.port)
+            if self.clustered and not host:
+                host = socket.getfqdn() if listener.host in ("", *WILDCARDS) else listener.host
             endpoints.append(Endpoint(listener.name, host, port, "PLAINTEXT"))
         return endpoints
 
     def _warn_of_missing_brokers(self) -> None:
-        """Say what a production cluster's settings would only show as clients that retry for ever."""
+        """Warn of replication factors above the number of brokers.
+
+        Clients would otherwise retry for ever without an explanation.
+        """
+        if self.clustered:  # others may come
+            return
         for name, what in (
             ("default.replication.factor", "topics without a replication factor of their own"),
             ("offsets.topic.replication.factor", "__consumer_offsets, and so any consumer group,"),
@@ -386,7 +646,9 @@ class BrokerCore:
                 )
 
     def _warn_of_min_insync_replicas(self) -> None:
-        """Warn where the file has another value than the cluster, whose value counts."""
+        """Warn if the file's value differs from the cluster's, which counts."""
+        if self.clustered:
+            return
         given, in_effect = self.config.originals.get(MIN_INSYNC_REPLICAS), self.config[MIN_INSYNC_REPLICAS]
         if given is not None and given.strip() != str(in_effect):
             logger.warning(
@@ -396,16 +658,16 @@ class BrokerCore:
             )
 
     def _resize_executor(self) -> None:
-        """Have new work done by as many threads as background.threads says, if they can be had."""
+        """Use background.threads threads for new work, if they can be started."""
         wanted: int = self.config["background.threads"]
         if wanted == self._background_threads:
             return
         try:
-            executor = _running_threads(wanted)
+            executor = self._machine.running_pool(wanted, "kafkapy")
         except RuntimeError as error:
             logger.error("background.threads stays %d: %s", self._background_threads, error)
             return
-        # What runs in the old threads, or waits for them, is done there.
+        # The old threads finish their present and queued work.
         self._executor.shutdown(wait=False)
         self._executor, self._background_threads = executor, wanted
 
@@ -413,13 +675,17 @@ class BrokerCore:
         self.replicas.set_defaults(self.config.topic_defaults(), self.metadata.image)
 
     def _log_directory_failed(self, error: StorageError) -> None:
-        """Called by whichever thread touched the disk."""
+        """Handle the failure of a log directory.
+
+        Any thread may call it.
+        """
         for directory in self.logs.directories:
             if Path(directory.path) == error.log_dir:
                 self.server.loop.call_soon_threadsafe(self._take_offline, directory, error)
 
     def _take_offline(self, directory: LogDirectory, error: StorageError) -> None:
         self.replicas.log_directory_failed(directory, error)
+        self.admin.log_directory_failed()
         if all(each.error is not None for each in self.logs.directories):
             logger.critical("No log directory is left: the broker stops.")
             self.failed.set()
@@ -432,22 +698,3 @@ class BrokerCore:
         registered = self.metadata.image.brokers.get(self.node_id)
         epoch = -1 if registered is None else registered.epoch
         await self.blocking(self.logs.close, clean=self._keep_data, broker_epoch=epoch)
-
-
-def _running_threads(count: int, name: str = "kafkapy") -> ThreadPoolExecutor:
-    """Worker threads that all run already: these go on where no new one can be started.
-
-    Raises:
-        RuntimeError: so many cannot be started.
-    """
-    pool = ThreadPoolExecutor(count, name)
-    together = threading.Barrier(count + 1)
-    try:
-        for _ in range(count):
-            pool.submit(together.wait)
-        together.wait()
-    except BaseException:
-        together.abort()
-        pool.shutdown()
-        raise
-    return pool

@@ -1,8 +1,8 @@
 """The command line: `kafkapy serve`, and the groups `kafkapy pipeline` and `kafkapy spark`.
 
-Exit codes: 0 done, or a broker stopped by a signal; 1 it cannot be done; 2 wrong usage or settings; 130
-interrupted. Errors are one line on standard error; wrong usage too, for which click would print three. The
-groups live with their packages and are imported when they are asked for, so that `kafkapy serve` starts
+Exit codes: 0 success, or a broker was stopped by a signal; 1 failure; 2 wrong usage or settings; 130
+interrupted. Errors are one line on standard error; so is wrong usage, for which click would print three
+lines. The groups are in their packages and are imported when they are used, so that `kafkapy serve` starts
 without them.
 """
 
@@ -16,6 +16,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -74,7 +75,7 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Without importing the groups, which may need what is not installed."""
+        """List the commands without importing the groups: their extras may be missing."""
         own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
         rows = sorted({**own, **{name: line for name, (_, _, line) in _GROUPS.items()}}.items())
         with formatter.section("Commands"):
@@ -153,8 +154,41 @@ def serve(
         errors.flush(EXIT_SECONDS)
 
 
+@main.command()
+@click.option("--brokers", type=click.IntRange(min=1), default=3, show_default=True, help="How many.")
+@click.option("--data", metavar="DIR", type=click.Path(), help="Keep the data in DIR.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
+def cluster(brokers: int, data: str | None, settings: tuple[str, ...], log_level: str) -> None:
+    """Run a cluster of brokers in this process until SIGTERM or SIGINT, to try things out.
+
+    Without --data, its data is deleted at the end. Brokers on machines of their own use `kafkapy serve` with
+    --set zookeeper.connect=HOST:PORT.
+    """
+    from kafkapy.broker import StartError
+    from kafkapy.cluster import Cluster
+
+    errors, output = setup_logging(log_level, "text"), LineWriter(sys.stdout)
+    _raise_open_files_limit()
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    try:
+        with Cluster(brokers, config=_overrides(None, None, settings), data_dir=data) as started:
+            output.write(f"Listening on {started.bootstrap_servers}")
+            stopping.wait()
+            output.write("Stopping")
+    except ConfigError as error:
+        _fail(str(error), code=2)
+    except StartError as error:
+        _fail(str(error), code=1)
+    finally:
+        output.flush(EXIT_SECONDS)
+        errors.flush(EXIT_SECONDS)
+
+
 async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -> str | None:
-    """Run a broker until it is told to stop; why it failed, if it did."""
+    """Run a broker until it is stopped; return the reason if it failed, else None."""
     from kafkapy.broker import BrokerCore, StartError
 
     stopping = asyncio.Event()
@@ -166,8 +200,8 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
     stop, start = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(broker.start())
     await asyncio.wait((stop, start), return_when=asyncio.FIRST_COMPLETED)
     if not start.done():
-        # Recovery may have long to go, in threads that cannot be stopped. Nobody is served yet, so an end as
-        # by SIGKILL takes nothing from anybody; the next start recovers what this one has not.
+        # Recovery may take long, in threads that cannot be stopped. No client is served yet, so an end as by
+        # SIGKILL does no harm; the next start recovers the rest.
         logger.info("Stopping in the middle of the start; the next start recovers the logs")
         output.flush(EXIT_SECONDS)
         errors.flush(EXIT_SECONDS)
@@ -183,7 +217,7 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
         loop.time() - started,
         len(broker.logs.logs),
     )
-    # Whoever waits for the next lines may look into the log then.
+    # A program that waits for the next lines may read the log then.
     await broker.blocking(errors.flush, EXIT_SECONDS)
     for listener in broker.server.listening:
         output.write(f"Listening on {listener}")
@@ -202,7 +236,7 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
 def _overrides(data: str | None, listen: str | None, settings: tuple[str, ...]) -> dict[str, str]:
     """The settings given as options.
 
-    Each is given by one option only: which one was meant is not guessed.
+    Raises ConfigError if --set and another option give the same setting.
     """
     overrides = {}
     for setting in settings:

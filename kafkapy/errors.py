@@ -1,8 +1,8 @@
-"""The errors that a person is meant to read."""
+"""The base class of errors whose messages are for users."""
 
 
 class UserError(Exception):
-    """What was asked for cannot be done; one line that names the mistake and the remedy.
+    """Something that a user asked for cannot be done; the message is for the user.
 
-    The command line prints it as it is and exits with status 1; a program catches it.
+    The command line prints the message and exits with status 1.
     """

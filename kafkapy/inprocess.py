@@ -1,11 +1,11 @@
-"""A broker inside the process that uses it: tests, notebooks, examples.
+"""A broker inside the process that uses it, for tests, notebooks and examples.
 
     with kafkapy.Broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-It runs on an event loop of its own in a thread of its own, so that neither blocking clients nor a busy test
-loop starve it. Its data is in a temporary directory that is deleted with it, unless `data_dir` names one that
-stays. `TEST_DEFAULTS` are its settings where `config` says nothing else.
+It runs on an event loop of its own, in a thread of its own, so that neither a blocking client nor a busy test
+loop stops it. Its data is in a temporary directory that is deleted when it stops, unless `data_dir` names a
+directory. `config` overrides the settings in `TEST_DEFAULTS`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 if TYPE_CHECKING:
     from kafkapy.broker import BrokerCore
+    from kafkapy.configs.config import BrokerConfig
 
 TEST_DEFAULTS: Final[Mapping[str, str]] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -30,6 +31,7 @@ TEST_DEFAULTS: Final[Mapping[str, str]] = {
     # A test's consumers should get their partitions at once.
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
 }
 
 T = TypeVar("T")
@@ -40,7 +42,7 @@ class Broker:
 
     Args:
         config: Kafka's settings; values may be str, int, float or bool.
-        data_dir: keep the data there; the broker finds it again when it is started anew.
+        data_dir: the directory to keep the data in, for later starts.
     """
 
     def __init__(
@@ -53,10 +55,11 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._core: BrokerCore | None = None
         self._stopping: asyncio.Event | None = None
+        self._is_killed = False
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of the first listener, as clients want it."""
+        """`host:port` of the first listener, for clients."""
         from kafkapy.configs.listeners import format_address
 
         listener = self.core.server.listening[0]
@@ -64,16 +67,20 @@ class Broker:
 
     @property
     def core(self) -> BrokerCore:
-        """The broker itself, only to be touched on its own loop (`call`). Raises RuntimeError."""
+        """The broker itself, which only code on its own loop may use (`call`).
+
+        Raises:
+            RuntimeError: the broker is not running.
+        """
         if self._core is None:
             raise RuntimeError("the broker is not running; use it in a with statement or call start()")
         return self._core
 
     def start(self) -> None:
-        """Start to serve.
+        """Start the broker, and return when it serves clients.
 
         Raises:
-            ConfigError: a setting is unknown or wrong.
+            ConfigError: a setting is wrong, or its name looks misspelt.
             StartError: a port or a directory cannot be used.
         """
         if self._thread is not None:
@@ -88,12 +95,18 @@ class Broker:
             raise
 
     def stop(self) -> None:
-        """Stop as on SIGTERM; harmless if it does not run."""
+        """Stop the broker as SIGTERM does; do nothing if it is not running."""
         if self._thread is None:
             return
         if self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._join()
+
+    def kill(self) -> None:
+        """End the broker nearly as SIGKILL does: nothing is answered, synced or marked as clean."""
+        self._is_killed = True
+        self.stop()
+        self._is_killed = False
 
     def call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
         """Run `function(core)` on the broker's loop and return its result."""
@@ -124,13 +137,12 @@ class Broker:
             runner.run(self._serve(started))
 
     async def _serve(self, started: Future[None]) -> None:
-        from kafkapy.broker import BrokerCore
         from kafkapy.configs.config import BrokerConfig
 
         try:
             defaults = {**TEST_DEFAULTS, "log.dirs": str(self._directory())}
             config = BrokerConfig.from_properties(defaults, self._config)
-            core = BrokerCore(config)
+            core = self._new_core(config)
             await core.start()
         except BaseException as error:
             started.set_exception(error)
@@ -142,7 +154,12 @@ class Broker:
         finally:
             self._core = self._loop = self._stopping = None
             temporary = self._temporary is not None and Path(self._temporary) in config.log_dirs
-            await core.stop(keep_data=not temporary)
+            await (core.kill() if self._is_killed else core.stop(keep_data=not temporary))
+
+    def _new_core(self, config: BrokerConfig) -> BrokerCore:
+        from kafkapy.broker import BrokerCore
+
+        return BrokerCore(config)
 
     def _directory(self) -> Path:
         if self._data_dir is not None:
@@ -152,9 +169,9 @@ class Broker:
 
 
 class AsyncBroker:
-    """The same for asyncio: `async with kafkapy.AsyncBroker() as broker`.
+    """A `Broker` for asyncio: `async with kafkapy.AsyncBroker() as broker`.
 
-    It too has a thread and a loop of its own: a test that blocks its loop does not stop its broker.
+    It too has a thread and a loop of its own, so that a test that blocks its loop does not block the broker.
     """
 
     def __init__(
@@ -164,15 +181,15 @@ class AsyncBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of the first listener, as clients want it."""
+        """`host:port` of the first listener, for clients."""
         return self._broker.bootstrap_servers
 
     async def start(self) -> None:
-        """Start to serve; raises what `Broker.start` does."""
+        """Start the broker, and return when it serves clients; raises what `Broker.start` does."""
         await asyncio.to_thread(self._broker.start)
 
     async def stop(self) -> None:
-        """Stop as on SIGTERM; harmless if it does not run."""
+        """Stop the broker as SIGTERM does; do nothing if it is not running."""
         await asyncio.to_thread(self._broker.stop)
 
     async def __aenter__(self) -> Self:

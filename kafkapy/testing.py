@@ -1,11 +1,12 @@
-"""The pytest plugin: a `kafka_broker` fixture for any test that talks to Kafka.
+"""The pytest plugin: the fixtures `kafka_broker` and `kafka_cluster` for tests.
 
     def test_orders(kafka_broker):
         producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
 
-Each test has a broker of its own: starting one takes less than a tenth of a second, and no test sees
-another's topics. `kafka_broker_scope = session` (or module, class, package) in pytest's configuration
-shares one. For other settings override the fixture `kafka_broker_config`, which returns a dict of them.
+Each test has a broker of its own, so that no test sees another's topics. A broker starts in less than a tenth
+of a second. A `kafka_cluster` has three, which a test may stop, kill and start. To share them, set
+`kafka_broker_scope = session` (or module, class, package) in pytest's configuration. To change the settings
+of brokers, override the fixture `kafka_broker_config`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import pytest
 
 if TYPE_CHECKING:
+    from kafkapy.cluster import Cluster
     from kafkapy.inprocess import Broker
 
 Scope = Literal["session", "package", "module", "class", "function"]
@@ -40,8 +42,17 @@ def _scope(fixture_name: str, config: pytest.Config) -> Scope:
 
 @pytest.fixture(scope="session")
 def kafka_broker_config() -> Mapping[str, object]:
-    """Settings of the `kafka_broker`, over those fit for tests; override it to change them."""
+    """Settings of the `kafka_broker`, which override its defaults for tests; empty by default."""
     return {}
+
+
+@pytest.fixture(scope=_scope)
+def kafka_cluster(kafka_broker_config: Mapping[str, object]) -> Iterator[Cluster]:
+    """A running `kafkapy.Cluster` of three brokers, with the settings of `kafka_broker_config`."""
+    from kafkapy.cluster import Cluster
+
+    with Cluster(brokers=3, config=kafka_broker_config) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope=_scope)

@@ -1,0 +1,247 @@
+"""A cluster of brokers inside the process that uses it, for tests in which brokers go away.
+
+    with kafkapy.Cluster(brokers=3) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        cluster.kill(1)
+
+Each broker has a thread and an event loop of its own. They share one metadata tree, elect a controller and
+replicate over TCP, as on machines of their own. Their data is in a temporary directory that is deleted at the
+end, unless `data_dir` names a directory.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from kafkapy.inprocess import Broker
+
+if TYPE_CHECKING:
+    from kafkapy.broker import BrokerCore
+    from kafkapy.configs.config import BrokerConfig
+    from kafkapy.machine import Machine
+    from kafkapy.network.peers import Peer, PeerAddress, Peers
+
+_METADATA: Final = "metadata.db"
+MOST_REPLICAS: Final = 3
+
+
+class Cluster:
+    """Brokers 1, 2, 3 … in threads of this process; a context manager.
+
+    Args:
+        brokers: how many.
+        config: Kafka's settings for all of them; values may be str, int, float or bool.
+        data_dir: the directory to keep the data in, for later starts.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        config: Mapping[str, object] | None = None,
+        data_dir: str | Path | None = None,
+    ) -> None:
+        if brokers < 1:
+            raise ValueError(f"a cluster of {brokers} brokers: expected 1 or more")
+        replicas = min(brokers, MOST_REPLICAS)
+        self._config: dict[str, object] = {
+            "default.replication.factor": replicas,
+            "min.insync.replicas": (replicas + 1) // 2,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": (replicas + 1) // 2,
+            **(config or {}),
+        }
+        self._numbers = range(1, brokers + 1)
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        self._temporary: str | None = None
+        self._brokers: dict[int, _ClusterBroker] = {}
+        self._ports: dict[int, int] = {}
+        """The ports of brokers that have run: they come back to them."""
+        self._cuts: set[frozenset[int]] = set()
+        """The pairs of brokers that cannot reach each other."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of each broker, running or not, for clients."""
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+
+    def __iter__(self) -> Iterator[int]:
+        """The ids of the brokers that are running."""
+        return iter(list(self._brokers))
+
+    def __getitem__(self, broker: int) -> Broker:
+        """A broker that is running; KeyError for any other."""
+        return self._brokers[broker]
+
+    @property
+    def controller(self) -> int:
+        """The id of the controller; -1 while there is none."""
+        for broker in self._brokers.values():
+            return broker.core.metadata.image.controller_id
+        return -1
+
+    def start(self, broker: int | None = None) -> None:
+        """Start a broker, or all that are not running; return when they serve clients.
+
+        Raises:
+            ConfigError, StartError: as `kafkapy.Broker.start`.
+        """
+        for number in self._numbers if broker is None else [self._known(broker)]:
+            if number not in self._brokers:
+                self._start(number)
+
+    def stop(self, broker: int | None = None) -> None:
+        """Stop a broker, or all, as SIGTERM does: first other brokers take over what it leads."""
+        for number in self._running(broker):
+            self._brokers.pop(number).stop()
+        if broker is None and self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+    def kill(self, broker: int) -> None:
+        """End a broker as SIGKILL does: nothing is handed over, synced or marked as clean.
+
+        The other brokers know at once that its session with the metadata is over.
+        """
+        for number in self._running(broker):
+            self._brokers.pop(number).kill()
+
+    def partition(self, broker: int, other: int) -> None:
+        """Let requests between two brokers fail, in both directions.
+
+        Clients and the metadata reach both.
+        """
+        self._cuts.add(frozenset((self._known(broker), self._known(other))))
+
+    def heal(self) -> None:
+        """Let all brokers reach each other again."""
+        self._cuts.clear()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as started:
+            started.callback(self.stop)
+            self.start()
+            started.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _known(self, broker: int) -> int:
+        if broker not in self._numbers:
+            raise ValueError(f"there is no broker {broker}: expected 1 to {self._numbers[-1]}")
+        return broker
+
+    def _running(self, broker: int | None) -> Iterable[int]:
+        if broker is None:
+            return list(self._brokers)
+        return [broker] if self._known(broker) in self._brokers else []
+
+    def _start(self, number: int) -> None:
+        folder = self._folder()
+        config = {
+            **self._config,
+            "broker.id": number,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(number, 0)}",
+        }
+        broker = _ClusterBroker(config, folder / f"broker-{number}", folder / _METADATA, self._cuts)
+        broker.start()
+        self._brokers[number] = broker
+        self._ports[number] = broker.core.server.listening[0].port
+
+    def _folder(self) -> Path:
+        if self._data_dir is not None:
+            self._data_dir.mkdir(parents=True, exist_ok=True)
+            return self._data_dir
+        if self._temporary is None:
+            self._temporary = tempfile.mkdtemp(prefix="kafkapy-")
+        return Path(self._temporary)
+
+
+class _ClusterBroker(Broker):
+    """A broker of a cluster."""
+
+    def __init__(
+        self,
+        config: Mapping[str, object],
+        data_dir: Path,
+        metadata: Path,
+        cuts: set[frozenset[int]],
+    ) -> None:
+        super().__init__(config=config, data_dir=data_dir)
+        self._metadata = metadata
+        self._cuts = cuts
+
+    def _new_core(self, config: BrokerConfig) -> BrokerCore:
+        from kafkapy.broker import BrokerCore
+        from kafkapy.metadata.embedded import EmbeddedStore
+
+        async def open_store() -> EmbeddedStore:
+            return await EmbeddedStore.open(self._metadata, sync=False)
+
+        return BrokerCore(config, _cut_machine(self._cuts), cluster_store=open_store)
+
+
+def _cut_machine(cuts: set[frozenset[int]]) -> Machine:
+    """A machine whose connections to other brokers may be cut."""
+    from kafkapy.machine import Machine
+
+    class CutMachine(Machine):
+        def peers(self, node_id: int) -> Peers:
+            return _CutPeers(super().peers(node_id), node_id, cuts)
+
+    return CutMachine()
+
+
+class _CutPeers:
+    """Connections to other brokers, some of which cannot be reached."""
+
+    def __init__(self, peers: Peers, node_id: int, cuts: set[frozenset[int]]) -> None:
+        self._peers = peers
+        self._node_id = node_id
+        self._cuts = cuts
+
+    def connect(self, address: PeerAddress, purpose: str) -> Peer:
+        pair = frozenset((self._node_id, address.id))
+        return _CutPeer(self._peers.connect(address, purpose), pair, self._cuts)
+
+
+class _CutPeer:
+    """A connection to another broker, which fails while the two cannot reach each other."""
+
+    def __init__(self, peer: Peer, pair: frozenset[int], cuts: set[frozenset[int]]) -> None:
+        self._peer = peer
+        self._pair = pair
+        self._cuts = cuts
+
+    @property
+    def address(self) -> PeerAddress:
+        return self._peer.address
+
+    async def version(self, api_key: int) -> int:
+        self._require_uncut()
+        return await self._peer.version(api_key)
+
+    async def ask(self, request: Any, *, seconds: float) -> Any:
+        self._require_uncut()
+        response = await self._peer.ask(request, seconds=seconds)
+        self._require_uncut()
+        return response
+
+    def close(self) -> None:
+        self._peer.close()
+
+    def _require_uncut(self) -> None:
+        from kafkapy.network.peers import PeerError
+
+        if self._pair in self._cuts:
+            raise PeerError(f"broker {self.address.id} cannot be reached: the network is partitioned")
