@@ -19,7 +19,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_handlecrashitem(crashitem: str, sched: Any) -> None:
-    """Let a file go on after the test that ended its worker: xdist would start with that test again."""
-    for tests in sched.workqueue.values():
+    """Let a file go on after the test that ended its worker: xdist would start with that test again.
+
+    It would also give other workers the files that this worker had finished, and a worker that gets nothing
+    to run stands still.
+    """
+    for file, tests in list(sched.workqueue.items()):
         if crashitem in tests:
             tests[crashitem] = True
+        if all(tests.values()):
+            del sched.workqueue[file]

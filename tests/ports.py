@@ -1,4 +1,4 @@
-"""Ports for brokers that are told theirs, since they are stopped and started again."""
+"""Free ports for brokers that must have the same port after a restart."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import socket
 def free_ports(count: int) -> list[int]:
     """Ports of 127.0.0.1 that nobody listens on at this moment.
 
-    They lie below those that the kernel gives to outgoing connections: none of these takes one before the
-    broker does, or while it is away.
+    They are below the ports that the kernel gives to outgoing connections, so no connection takes one before
+    the broker starts, or while it is stopped.
     """
     with contextlib.ExitStack() as stack:
         ports: list[int] = []

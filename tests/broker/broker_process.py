@@ -31,15 +31,17 @@ class BrokerProcess:
         return memory
 
     def terminate(self, number: int = signal.SIGTERM) -> int:
-        """Stop it; its exit code."""
+        """Stop it, and return its exit code."""
         self.process.send_signal(number)
         return self.process.wait(20)
 
 
 @contextmanager
 def running(directory: Path, *settings: str, prefix: Sequence[str] = ()) -> Iterator[BrokerProcess]:
-    """`kafkapy serve` on a free port, its data in `directory`, with `settings` as KEY=VALUE; `prefix` is a
-    command that runs it, as itself."""
+    """Run `kafkapy serve` on a free port, with its data in `directory`.
+
+    `settings` are KEY=VALUE. `prefix` is a command that replaces itself by the broker, such as `prlimit`.
+    """
     directory.mkdir(exist_ok=True)
     log = directory / "stderr"
     options = [option for setting in settings for option in ("--set", setting)]

@@ -1,4 +1,4 @@
-"""Settings that a running broker is given, and those that it cannot do anything with."""
+"""Settings that change in a running broker, and settings that have no effect."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 import kafkapy
 from kafkapy.broker import BrokerCore
+from kafkapy.machine import Machine
 from kafkapy.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -51,11 +52,11 @@ def test_a_changed_number_of_background_threads_is_in_effect_at_once_and_after_a
 def test_background_threads_that_cannot_be_had_leave_those_there_are(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(count: int) -> NoReturn:
+    def refuse(self: Machine, threads: int, name: str) -> NoReturn:
         raise RuntimeError("can't start new thread")
 
     with kafkapy.Broker(config={"background.threads": 2}) as broker:
-        monkeypatch.setattr("kafkapy.broker._running_threads", refuse)
+        monkeypatch.setattr(Machine, "running_pool", refuse)
         change(broker, "1", "background.threads", "4")
         broker.call(lambda core: work_side_by_side(core, 2))
     assert "background.threads stays 2: can't start new thread" in caplog.text

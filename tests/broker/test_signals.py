@@ -1,4 +1,4 @@
-"""A broker that is told to stop while it starts, or while nobody reads what it says."""
+"""A broker that is stopped while it starts, or while nobody reads its output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ main()
 
 @contextlib.contextmanager
 def started(*command: str, merged: bool = False) -> Iterator[subprocess.Popen[bytes]]:
-    """A Python process whose output nobody reads but the test."""
+    """A Python process whose output only the test reads."""
     errors = subprocess.STDOUT if merged else subprocess.PIPE
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=errors)
     try:

@@ -1,4 +1,4 @@
-"""A broker that may start no thread: it says so, or goes on with those that it has."""
+"""A broker that cannot start a thread says so, or continues with the threads it has."""
 
 from __future__ import annotations
 

@@ -176,11 +176,6 @@ def test_topic_defaults_follow_the_broker_settings_they_are_synonyms_of() -> Non
         ("durability", "maybe", "expected one of fsync, os"),
         ("listeners", "localhost:9092", "expected NAME://HOST:PORT, such as PLAINTEXT://localhost:9092"),
         ("listeners", "A://h:70000", "expected NAME://HOST:PORT, such as PLAINTEXT://localhost:9092"),
-        (
-            "zookeeper.connect",
-            "zk:2181",
-            "this broker keeps its metadata in its data directory; remove the setting",
-        ),
         ("queued.max.request.bytes", "1000", "must be -1 or at least socket.request.max.bytes"),
         ("log.roll.ms", "0", "must be at least 1"),
         ("log.roll.ms", "-1", "must be at least 1"),
@@ -225,7 +220,7 @@ def test_a_wrong_value_is_refused_in_one_line(name: str, text: str, reason: str)
         (
             "listeners",
             "PLAINTEXT://:1,PLAINTEXT://:2",
-            "listeners: the listener name PLAINTEXT comes twice; give each listener its own",
+            "listeners: the listener name PLAINTEXT is given twice; give each listener its own",
         ),
         ("listeners", "", "listeners: name at least one, such as PLAINTEXT://localhost:9092"),
         (

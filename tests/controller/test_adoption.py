@@ -74,4 +74,4 @@ def test_logs_that_do_not_belong_together_are_left_alone(
         {("t", 0): FoundLog(random_uuid(), 0), second: FoundLog(other, 0), ("u", 0): FoundLog(None, 0)}
     )
     assert list(topics) == ["u"]
-    assert "The logs of t in the data directories are not those of one whole topic" in caplog.text
+    assert "The logs of t in the data directories are not those of one complete topic" in caplog.text

@@ -25,7 +25,7 @@ async def alter(
     *alterations: tuple[Sequence[tuple[str, str | None]], Mapping[str, float | None]],
     **options: bool,
 ) -> list[str | None]:
-    """Why each is refused, or None."""
+    """The error of each change, or None."""
     wanted = [
         Alteration(entity, [QuotaChange(name, value) for name, value in changes.items()])
         for entity, changes in alterations

@@ -125,7 +125,7 @@ async def test_a_deletion_that_was_interrupted_goes_on_at_the_next_start(start_c
     await cluster.store.multi([Create("/admin/delete_topics/t"), Create("/admin/delete_topics/unknown")])
     cluster = await start_cluster()
     assert not cluster.image.topics
-    # The image that still has the topic comes first: only then do followers know what to delete.
+    # The first image still has the topic: otherwise followers would not know what to delete.
     assert [list(new.topics) for _, new in cluster.published] == [["t"], []]
     assert await cluster.store.children("/brokers/topics") == []
     assert await cluster.store.children("/admin/delete_topics") == []

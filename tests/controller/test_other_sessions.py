@@ -1,4 +1,4 @@
-"""Others write the tree, too: what they change is published, and nothing that they wrote is lost."""
+"""Changes of the tree by other sessions are published, and never lost."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from kafkapy.metadata.image import MetadataImage, Topic, read_image
 from kafkapy.metadata.store import (
     Create,
     Delete,
+    EventType,
     MetadataStore,
     MetadataStoreError,
     Operation,
@@ -34,7 +35,7 @@ from kafkapy.metadata.store import (
 )
 from kafkapy.metadata.tree_changes import PARTITIONS_AT_ONCE
 from kafkapy.metadata.writer import ATTEMPTS
-from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
+from kafkapy.metadata.znodes import BrokerInfo, LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import random_uuid
 
@@ -81,7 +82,7 @@ async def alter(cluster: Any, kind: int, name: str, setting: str, operator: Oper
 
 
 async def shown(cluster: Any) -> MetadataImage:
-    """What the tree says, once the broker has published it."""
+    """The contents of the tree, after the broker has published them."""
     image = read_image(await cluster.store.subtree("/"))
     await cluster.until(lambda published: published == image)
     return image
@@ -90,7 +91,7 @@ async def shown(cluster: Any) -> MetadataImage:
 def overtake(
     cluster: Any, monkeypatch: pytest.MonkeyPatch, write: Callable[[], Awaitable[object]], times: int = 1
 ) -> None:
-    """Have `write` come between what the broker checks next and what it commits."""
+    """Run `write` between the broker's next check and its commit."""
     multi = cluster.store.multi
     left = times
 
@@ -197,7 +198,7 @@ async def test_a_topic_whose_nodes_somebody_removes_is_gone(cluster: Any, hand: 
     await create(cluster, NewTopic("t", 2), NewTopic("u"))
     await remove(hand, "/brokers/topics/t")
     await cluster.until(lambda image: "t" not in image.topics)
-    # The node of its settings is left, and in nobody's way.
+    # The node of its settings is left, and does no harm.
     assert isinstance((await create(cluster, NewTopic("t", configs={"retention.ms": "1"})))["t"], Topic)
     assert settled[:1] == [["u"]]
     await shown(cluster)
@@ -216,7 +217,7 @@ async def test_a_topic_that_somebody_marks_is_deleted(cluster: Any, hand: Any) -
     await create(cluster, NewTopic("t", 2))
     await hand.create("/admin/delete_topics/t")
     await cluster.until(lambda image: "t" not in image.topics)
-    await create(cluster, NewTopic("u"))  # takes its turn once the deletion is done
+    await create(cluster, NewTopic("u"))  # waits for the end of the deletion
     assert await hand.children("/admin/delete_topics") == []
     assert await hand.children("/brokers/topics") == ["u"]
 
@@ -262,11 +263,117 @@ async def test_settings_that_somebody_writes_are_in_effect(cluster: Any, hand: A
     assert not image.client_quotas.configs
 
 
+async def test_everything_is_read_again_when_anything_may_have_changed(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(cluster, NewTopic("gone"), NewTopic("grown"), NewTopic("same"), NewTopic("damaged"))
+    before = cluster.image
+    with monkeypatch.context() as blind:
+        blind.setattr(cluster.changes, "add", lambda paths: None)
+        await remove(hand, "/brokers/topics/gone")
+        data = znodes.encode_topic(before.topics["grown"].id, [ReplicaAssignment((1,))] * 2)
+        await hand.set("/brokers/topics/grown", data)
+        await hand.set("/brokers/topics/damaged", b"{")
+        await hand.multi(topic_nodes("new", 1, **{"retention.ms": "5"}))
+        await hand.multi([*topic_nodes("marked"), Create("/admin/delete_topics/marked")])
+        await hand.set("/config/topics/same", znodes.encode_config({"retention.ms": "7"}))
+        await hand.create("/config/brokers/1", znodes.encode_config({"log.retention.ms": "9"}))
+        await hand.create("/brokers/ids/2", znodes.encode_broker(BrokerInfo((), "r"), 0), ephemeral=True)
+    cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/brokers/topics")])
+    await cluster.until(lambda image: "new" in image.topics and not image.unfinished)
+    image = cluster.image
+    assert set(image.topics) == {"grown", "same", "damaged", "new"}
+    assert [state.leader for state in image.topics["grown"].partitions] == [1, 1]
+    assert image.topics["same"].configs == {"retention.ms": "7"}
+    assert image.topics["damaged"] is before.topics["damaged"]
+    assert image.brokers[2].rack == "r"
+    assert image.topics["grown"].id in image.topics_by_id
+    assert cluster.config["log.retention.ms"] == 9
+    await emptied(hand, "/admin/delete_topics")
+
+
+async def test_after_a_loss_the_tree_is_read_until_that_succeeds(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.0)
+    subtree, failures = cluster.store.subtree, 2
+
+    async def fail(path: str) -> Any:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise MetadataStoreError("no connection")
+        return await subtree(path)
+
+    monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
+    await hand.multi(topic_nodes("t"))
+    monkeypatch.setattr(cluster.store, "subtree", fail)
+    cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/")])
+    await cluster.until(lambda image: "t" in image.topics)
+    assert failures == 0
+
+
+@pytest.mark.parametrize("found", ["no cluster", "cluster another"])
+async def test_the_tree_of_another_cluster_is_not_taken_for_this_ones(
+    cluster: Any,
+    hand: Any,
+    found: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.0)
+    await create(cluster, NewTopic("t"))
+    monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
+    own = (await hand.get("/cluster/id")).data
+    await remove(hand, "/brokers/topics/t")
+    if found == "no cluster":
+        await hand.multi([Delete("/cluster/id", 0)])
+    else:
+        await hand.set("/cluster/id", znodes.encode_cluster_id("another"))
+    attempts, read, third = 0, cluster.changes.read, asyncio.Event()
+
+    def counted(image: MetadataImage) -> Any:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 3:
+            third.set()
+        return read(image)
+
+    monkeypatch.setattr(cluster.changes, "read", counted)
+    cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/")])
+    await asyncio.wait_for(third.wait(), 30)
+    assert list(cluster.image.topics) == ["t"]
+    assert caplog.text.count(f"ZooKeeper has {found} at zookeeper.connect, where cluster") == 1
+    if found == "no cluster":
+        await hand.create("/cluster/id", own)
+    else:
+        await hand.set("/cluster/id", own)
+    await cluster.until(lambda image: not image.topics)
+
+
+async def test_a_topic_may_lack_a_partition_between_others(cluster: Any, hand: Any) -> None:
+    node = {"version": 1, "partitions": {"0": [1], "3": [1], "1": [1]}}
+    await hand.create("/brokers/topics/t", json.dumps(node).encode())
+    await cluster.until(lambda image: "t" in image.topics and not image.unfinished)
+    partitions = cluster.image.topics["t"].partitions
+    assert [state.exists for state in partitions] == [True, True, False, True]
+    assert cluster.image.partition("t", 3) is partitions[3]
+    assert cluster.image.partition("t", 2) is None
+    assert await hand.children("/brokers/topics/t/partitions") == ["0", "1", "3"]
+    assert json.loads((await hand.get("/brokers/topics/t")).data)["partitions"] == node["partitions"]
+    await shown(cluster)
+    await cluster.admin.topics.create_partitions([MorePartitions("t", 6)])
+    assert await hand.children("/brokers/topics/t/partitions") == ["0", "1", "3", "4", "5"]
+    await shown(cluster)
+    await cluster.admin.topics.delete_topics([cluster.image.topics["t"].id])
+    assert await hand.children("/brokers/topics") == []
+
+
 async def test_what_changes_between_the_first_read_and_the_start_is_not_missed(
     cluster: Any, start_broker: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def read_and_go_on(store: MetadataStore) -> MetadataImage:
-        image = await open_cluster(store)
+    async def read_and_go_on(store: MetadataStore, *, shared: bool) -> MetadataImage:
+        image = await open_cluster(store, shared=shared)
         await hand.multi(topic_nodes("t"))
         return image
 
@@ -314,7 +421,7 @@ async def test_a_change_of_its_own_that_a_broker_is_told_of_makes_no_other_image
     await alter(cluster, ResourceType.BROKER, "", "log.retention.ms", Operator.SET, "5")
     published = len(cluster.published)
     cluster.changes.add(await cluster.store.subtree("/"))
-    await create(cluster, NewTopic("u"))  # after the turn of who reads them
+    await create(cluster, NewTopic("u"))  # waits until the changes are read
     assert len(cluster.published) == published + 1
 
 
@@ -339,6 +446,26 @@ async def test_what_the_controller_does_is_in_the_image_of_every_broker(start_br
     with pytest.raises(KafkaError) as caught:
         await create(two, NewTopic("u"))
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
+    assert await shown(two) == await shown(one)
+
+
+async def test_every_broker_changes_settings_and_quotas(start_broker: Any) -> None:
+    one, two = await start_broker(1), await start_broker(2)
+    await create(one, NewTopic("t"))
+    await two.until(lambda image: "t" in image.topics)
+    await alter(two, ResourceType.TOPIC, "t", "retention.ms", Operator.SET, "5")
+    await alter(two, ResourceType.BROKER, "", "log.retention.ms", Operator.SET, "6")
+    await alter(two, ResourceType.BROKER, "2", "log.retention.ms", Operator.SET, "7")
+    with pytest.raises(KafkaError) as refused:
+        await alter(two, ResourceType.BROKER, "1", "log.retention.ms", Operator.SET, "8")
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    alteration = Alteration([("user", "u")], [QuotaChange("producer_byte_rate", 5.0)])
+    assert await two.admin.quotas.alter([alteration]) == [None]
+    assert await shown(one) == await shown(two)
+    assert two.image.topics["t"].configs == {"retention.ms": "5"}
+    assert one.image.broker_configs["2"] == {"log.retention.ms": "7"}
+    # The controller changes the same settings again.
+    await alter(one, ResourceType.TOPIC, "t", "retention.ms", Operator.SET, "9")
     assert await shown(two) == await shown(one)
 
 
@@ -372,7 +499,7 @@ async def test_a_controller_of_an_earlier_epoch_changes_nothing(cluster: Any, ha
     results = await create(cluster, NewTopic("t"))
     assert results["t"].code is ErrorCode.NOT_CONTROLLER
     assert await hand.children("/brokers/topics") == []
-    # It gives /controller back and is elected as any broker is.
+    # It gives up /controller and is elected like any broker.
     async with asyncio.timeout(60):
         await elected.wait()
     assert (await hand.get("/controller_epoch")).data == b"8"
@@ -500,7 +627,7 @@ async def test_whoever_writes_what_every_broker_ends_with_the_image_of_the_tree(
                     case 4:
                         await hand.create(f"/admin/delete_topics/{name}")
             except MetadataStoreError:
-                continue  # it is not there, or already
+                continue  # it does not exist, or exists already
 
     async def by_request() -> None:
         admin = brokers[0].admin

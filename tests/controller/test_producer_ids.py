@@ -1,4 +1,4 @@
-"""A producer id is given once."""
+"""A producer id is assigned once."""
 
 from __future__ import annotations
 
@@ -63,6 +63,32 @@ async def test_when_all_ids_are_used_up_nothing_is_given_twice(cluster: Any) -> 
         await cluster.admin.producer_ids.next_producer_id()
 
 
-async def test_ids_begin_behind_those_of_logs_that_were_found(cluster: Any) -> None:
-    await cluster.admin.producer_ids.begin_behind(4321)
+async def test_ids_begin_after_those_of_logs_that_were_found(cluster: Any) -> None:
+    await cluster.admin.producer_ids.begin_after(4321)
     assert await cluster.admin.producer_ids.next_producer_id() > 4321
+
+
+async def test_ids_are_left_while_the_store_is_away(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reserved = asyncio.Event()
+    write = cluster.store.set
+
+    async def report(*args: Any) -> None:
+        await write(*args)
+        reserved.set()
+
+    async def fail(*args: object) -> None:
+        raise MetadataStoreError("away")
+
+    monkeypatch.setattr(cluster.store, "set", report)
+    ids = ProducerIds(cluster.store, 1)
+    ids.reserve_ahead()
+    await reserved.wait()
+    reserved.clear()
+    for _ in range(950):
+        await ids.next_producer_id()
+    await reserved.wait()
+    monkeypatch.setattr(cluster.store, "set", fail)
+    assert [await ids.next_producer_id() for _ in range(1050)] == list(range(950, 2000))
+    with pytest.raises(KafkaError, match="away"):
+        await ids.next_producer_id()
+    await ids.stop()

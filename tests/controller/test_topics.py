@@ -22,7 +22,7 @@ async def create(cluster: Any, *topics: NewTopic) -> dict[str, Any]:
 
 
 async def refusal(cluster: Any, new: NewTopic) -> tuple[ErrorCode, str | None]:
-    """Why a topic is refused; nothing may have changed."""
+    """The error of a refused topic, which must have changed nothing."""
     before = cluster.image
     error = (await create(cluster, new))[new.name]
     assert isinstance(error, KafkaError), error
@@ -210,7 +210,7 @@ async def test_a_manual_assignment_gives_the_partitions(cluster: Any) -> None:
     assert [state.replicas for state in topic.partitions] == [(1,), (1,)]
 
 
-async def test_a_request_beyond_all_measure_is_refused_as_a_whole(cluster: Any) -> None:
+async def test_a_request_with_too_many_partitions_is_refused(cluster: Any) -> None:
     with pytest.raises(KafkaError) as caught:
         await create(cluster, NewTopic("t"), NewTopic("huge", 2**31 - 1))
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
@@ -252,7 +252,7 @@ async def test_the_topics_of_one_request_share_the_commits_of_the_store(
             results = await create(cluster, *(NewTopic(f"t{i}", 4) for i in range(500)))
     finally:
         go_on.set()
-    assert commits == 2  # of what was there when the thread came, and of the rest
+    assert commits == 2  # one of the requests that waited for the thread, one of the others
     assert list(results) == list(cluster.image.topics)
 
 
@@ -296,7 +296,7 @@ async def grow(cluster: Any, *more: MorePartitions, validate_only: bool = False)
     return results
 
 
-async def test_partitions_are_added_behind_the_ones_there_are(start_cluster: Any) -> None:
+async def test_partitions_are_added_after_the_existing_ones(start_cluster: Any) -> None:
     cluster = await start_cluster()
     before = (await create(cluster, NewTopic("t", 1)))["t"]
     assert await grow(cluster, MorePartitions("t", 3)) == {"t": None}
@@ -378,29 +378,7 @@ async def test_an_unknown_topic_id_cannot_be_deleted(cluster: Any) -> None:
     assert results[topic.id] is None
 
 
-# --- topics that make themselves ------------------------------------------------------------------
-
-
-async def test_the_offsets_topic_has_the_settings_of_its_kind(start_cluster: Any) -> None:
-    cluster = await start_cluster(
-        **{"offsets.topic.num.partitions": "7", "offsets.topic.replication.factor": "3"}
-    )
-    topic = await cluster.admin.ensure_internal_topic("__consumer_offsets")
-    assert len(topic.partitions) == 7
-    assert {state.replicas for state in topic.partitions} == {(1,)}
-    assert topic.configs == {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": "104857600",
-    }
-    assert await cluster.admin.ensure_internal_topic("__consumer_offsets") is topic
-
-
-async def test_an_internal_topic_asked_for_by_many_is_created_once(cluster: Any) -> None:
-    topics = await asyncio.gather(
-        *(cluster.admin.ensure_internal_topic("__consumer_offsets") for _ in range(5))
-    )
-    assert len({topic.id for topic in topics}) == 1
+# --- automatic creation ---------------------------------------------------------------------------
 
 
 async def test_an_automatic_topic_takes_the_brokers_defaults(start_cluster: Any) -> None:

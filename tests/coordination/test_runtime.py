@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import decode_records, iter_headers
 from tests.groups.group_world import TurnedClock, TurnedTimers
-from tests.groups.memory_log import MemoryLog, run_here
+from tests.groups.memory_log import MemoryLog
 
 PARTITIONS = 4
 KEYS = [
@@ -43,14 +44,23 @@ class Count:
 class Counting:
     """How many records of each key are committed; a record's key is what decides where it lives."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clustered: bool = False) -> None:
         self.log = MemoryLog(PARTITIONS)
         self.clock = TurnedClock()
         self.timers = TurnedTimers(self.clock)
-        self.runtime = CoordinatorRuntime(self, self.log, self.clock, self.timers, blocking=run_here)
+        self.runtime = CoordinatorRuntime(
+            self, self.log, self.clock, self.timers, blocking=self.call, clustered=clustered
+        )
+        self.pause: asyncio.Event | None = None
+        """What blocking calls wait for, if anything."""
         self.image = MetadataImage()
         self.log.created = self.appears
         self.counts: Counter[str] = Counter()
+
+    async def call(self, call: Callable[..., Any], *args: Any) -> Any:
+        if self.pause is not None:
+            await self.pause.wait()
+        return call(*args)
 
     def replay(self, name: str) -> Count:
         return Count()
@@ -72,6 +82,12 @@ class Counting:
         old, self.image = self.image, MetadataImage()
         self.log.batches = []
         self.runtime.metadata_changed(old, self.image)
+
+    def leads(self, partition: int, epoch: int) -> None:
+        self.runtime.leadership_changed(partition, leads=True, leader_epoch=epoch)
+
+    def follows(self, partition: int, epoch: int) -> None:
+        self.runtime.leadership_changed(partition, leads=False, leader_epoch=epoch)
 
     def write(self, key: str) -> list[ErrorCode]:
         answers: list[ErrorCode] = []
@@ -237,3 +253,160 @@ async def test_stopping_keeps_no_timer_and_no_task(counting: Counting) -> None:
     assert counting.timers.pending == 0
     assert not counting.runtime._loading
     assert not counting.counts
+
+
+class TestInACluster:
+    @pytest.fixture
+    async def counting(self) -> Counting:
+        """A partition 0 that this broker leads in epoch 5."""
+        counting = Counting(clustered=True)
+        await counting.runtime.ensure_topic()
+        counting.leads(0, 5)
+        return counting
+
+    async def test_a_broker_coordinates_the_partitions_that_it_leads(self, counting: Counting) -> None:
+        assert counting.runtime.is_active(KEYS[0])
+        assert counting.error_of(KEYS[1]) is ErrorCode.NOT_COORDINATOR
+        assert not counting.runtime.is_loading
+
+    async def test_a_broker_may_lead_before_it_sees_the_topic(self) -> None:
+        counting = Counting(clustered=True)
+        counting.leads(2, 0)
+        assert counting.error_of(KEYS[2]) is ErrorCode.NOT_COORDINATOR
+        await counting.runtime.ensure_topic()
+        assert counting.runtime.is_active(KEYS[2])
+        assert not counting.runtime.is_active(KEYS[0])
+
+    async def test_a_new_leader_loads_what_is_in_the_log(self, counting: Counting) -> None:
+        counting.write(KEYS[0])
+        counting.follows(0, 6)
+        counting.leads(0, 7)
+        assert counting.error_of(KEYS[0]) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert not counting.counts, "what was there is dropped before anything is loaded"
+        await counting.time_passes(0)
+        assert counting.counts == {KEYS[0]: 1}
+
+    async def test_the_state_of_a_lost_partition_is_dropped(self, counting: Counting) -> None:
+        counting.leads(1, 3)
+        counting.write(KEYS[0])
+        counting.write(KEYS[1])
+        counting.follows(0, 6)
+        assert counting.error_of(KEYS[0]) is ErrorCode.NOT_COORDINATOR
+        counting.timers.advance(0)
+        assert counting.counts == {KEYS[1]: 1}
+        assert counting.timers.pending == 0
+
+    async def test_many_lost_partitions_are_dropped_one_after_another(self, counting: Counting) -> None:
+        dropped: list[int] = []
+        unload = counting.unload
+        counting.unload = lambda partitions: (dropped.extend(partitions), unload(partitions))  # type: ignore
+        for partition in range(1, 4):
+            counting.leads(partition, 3)
+        for partition in range(4):
+            counting.write(KEYS[partition])
+            counting.follows(partition, 6)
+        assert not dropped
+        counting.leads(2, 7)
+        assert dropped == [2], "before it is loaded again"
+        await counting.time_passes(0)
+        assert sorted(dropped) == [0, 1, 2, 3]
+        assert counting.counts == {KEYS[2]: 1}
+        assert counting.timers.pending == 0
+
+    async def test_appends_that_wait_fail_and_are_not_applied(self, counting: Counting) -> None:
+        counting.log.hold = True
+        answers = counting.write(KEYS[0])
+        undone: list[str] = []
+        counting.runtime.write(KEYS[0], [(b"k", b"")], answers.append, undone=lambda: undone.append("undone"))
+        counting.follows(0, 6)
+        counting.timers.advance(0)
+        assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+        assert not undone
+        assert not counting.counts
+        assert counting.error_of(KEYS[0]) is ErrorCode.NOT_COORDINATOR
+        assert counting.timers.pending == 0, "nothing is read again: another broker coordinates"
+
+    async def test_what_a_load_of_an_older_epoch_found_is_dropped(self, counting: Counting) -> None:
+        counting.write(KEYS[0])
+        counting.follows(0, 6)
+        counting.pause = asyncio.Event()
+        counting.leads(0, 7)
+        await asyncio.sleep(0)
+        assert counting.log.reads == 1
+        counting.follows(0, 8)
+        counting.pause.set()
+        await counting.time_passes(0)
+        assert not counting.counts
+        assert counting.error_of(KEYS[0]) is ErrorCode.NOT_COORDINATOR
+
+    async def test_a_load_begins_anew_in_a_new_epoch(self, counting: Counting) -> None:
+        counting.write(KEYS[0])
+        counting.follows(0, 6)
+        counting.pause = asyncio.Event()
+        counting.leads(0, 7)
+        await asyncio.sleep(0)
+        counting.leads(0, 8)
+        await asyncio.sleep(0)
+        assert counting.log.reads == 2
+        counting.pause.set()
+        await counting.time_passes(0)
+        assert counting.counts == {KEYS[0]: 1}, "once"
+
+    async def test_a_new_epoch_of_the_same_leader_changes_nothing(self, counting: Counting) -> None:
+        counting.log.hold = True
+        answers = counting.write(KEYS[0])
+        counting.leads(0, 6)
+        assert counting.runtime.is_active(KEYS[0])
+        counting.log.release()
+        assert answers == [ErrorCode.NONE]
+        assert counting.counts == {KEYS[0]: 1}
+
+    @pytest.mark.parametrize("leads", [True, False])
+    async def test_news_of_an_older_epoch_changes_nothing(self, counting: Counting, leads: bool) -> None:
+        counting.write(KEYS[0])
+        counting.runtime.leadership_changed(0, leads=leads, leader_epoch=4)
+        assert counting.runtime.is_active(KEYS[0])
+        counting.timers.advance(0)
+        assert counting.counts == {KEYS[0]: 1}
+
+    async def test_a_partition_that_was_deleted_may_begin_with_a_lower_epoch(
+        self, counting: Counting
+    ) -> None:
+        counting.follows(0, -2)
+        counting.leads(0, 0)
+        assert counting.runtime.is_active(KEYS[0])
+
+    async def test_a_partition_that_failed_is_left_to_its_new_leader(self, counting: Counting) -> None:
+        counting.log.error = ErrorCode.KAFKA_STORAGE_ERROR
+        counting.write(KEYS[0])
+        counting.timers.advance(0)
+        counting.follows(0, 6)
+        await counting.time_passes(60)
+        assert counting.log.reads == 0
+        assert counting.error_of(KEYS[0]) is ErrorCode.NOT_COORDINATOR
+
+    async def test_a_write_after_the_leadership_was_lost_reads_nothing_again(
+        self, counting: Counting
+    ) -> None:
+        counting.follows(0, 6)
+        counting.log.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert counting.write(KEYS[0]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        counting.timers.advance(0)
+        assert counting.timers.pending == 0
+
+    async def test_a_topic_that_was_created_again_is_loaded(self, counting: Counting) -> None:
+        counting.write(KEYS[0])
+        counting.disappears()
+        assert not counting.counts
+        assert counting.error_of(KEYS[0]) is ErrorCode.NOT_COORDINATOR
+        await counting.log.create()
+        assert counting.runtime.is_active(KEYS[0]), "this broker has been told that it leads"
+        assert not counting.runtime.is_active(KEYS[1])
+
+    async def test_stopping_drops_what_was_lost_too(self, counting: Counting) -> None:
+        counting.log.hold = True
+        answers = counting.write(KEYS[0])
+        counting.follows(0, 6)
+        await counting.runtime.stop()
+        assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert counting.timers.pending == 0

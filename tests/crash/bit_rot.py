@@ -1,4 +1,4 @@
-"""A log directory with every kind of file, what is in it, and ways to spoil it.
+"""A log directory with every kind of file, its contents, and ways to damage it.
 
 `Original.make` writes the directory: logs with several segments, all codecs, transactions, idempotent
 producers, deleted records. `spoil` damages one file as a disk may: a bit, a field, bytes twice, cut short,
@@ -24,6 +24,7 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.txn_index import AbortedTxn
 from tests.crash.storage_workload import NOW, StoppedClock
+from tests.storage.log_harness import search
 
 CLUSTER = "bHVzdGVyLW9mLWJpdC1yb3"
 CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=400, segment_index_bytes=2000)
@@ -58,7 +59,7 @@ class Original:
 
     @classmethod
     def make(cls, path: Path, *, clean: bool) -> Original:
-        """Write the directory; `clean`: stopped in order, else killed, all of it flushed and checkpointed."""
+        """Write the directory; if not `clean`, the broker is killed after a flush."""
         manager = _manager(path)
         for tp in (PLAIN, TRANSACTIONAL):
             log = manager.create(tp, TOPIC_IDS[tp], CONFIG, new=True)
@@ -80,10 +81,10 @@ class Original:
             made.ends[tp] = log.log_end_offset
             made.times[tp] = {}
             for number in range(0, BATCHES, 3):
-                found = log.offset_for_timestamp(NOW + number * 10 + 1)
+                found = search(log, NOW + number * 10 + 1)
                 assert found is not None
                 made.times[tp][NOW + number * 10 + 1] = found.offset
-        _close(manager, clean=clean)
+        manager.close(clean=clean)
         if clean:
             made.indexes = {
                 str(file.relative_to(path)): file.read_bytes()
@@ -109,14 +110,8 @@ def _manager(path: Path) -> LogManager:
     return manager
 
 
-def _close(manager: LogManager, *, clean: bool) -> None:
-    manager.close(clean=clean)
-    for log in manager.logs.values():
-        log.close_files()
-
-
 def _fill(log: PartitionLog, chance: random.Random, *, transactional: bool) -> None:
-    """As a follower does, which takes transactions from its leader without a coordinator."""
+    """Append as a follower does, which gets transactions from its leader without a coordinator."""
     sequence = 0
     for number in range(BATCHES):
         values = [
@@ -149,7 +144,7 @@ def _fill(log: PartitionLog, chance: random.Random, *, transactional: bool) -> N
 
 
 def _served(log: PartitionLog) -> tuple[Served, set[int]]:
-    """What a consumer gets that goes on behind every offset it is refused; and those."""
+    """Return the records that a consumer gets if it skips refused offsets, and those offsets."""
     served: Served = {}
     refused: set[int] = set()
     offset = log.log_start_offset
@@ -181,7 +176,7 @@ def _served(log: PartitionLog) -> tuple[Served, set[int]]:
 
 
 def spoil(path: Path, chance: random.Random) -> str:
-    """Damage a file; what was done."""
+    """Damage a file, and return how."""
     data = bytearray(path.read_bytes())
     ways: list[Callable[[Path, bytearray, random.Random], str]] = [_flip, _flip, _flip, _zero, _double, _cut]
     if not data:
@@ -243,12 +238,12 @@ def _field(path: Path, data: bytearray, chance: random.Random) -> tuple[int, int
 
 @dataclass(slots=True)
 class Verdict:
-    """What became of a spoiled directory."""
+    """The result of loading a damaged directory."""
 
     wrong: list[str] = field(default_factory=list)
-    """Served as right, and is not what was written."""
+    """Records that are served and are not those that were written."""
     silent: list[str] = field(default_factory=list)
-    """Lost, and nobody is told."""
+    """Records that are lost without an error."""
     refused: int = 0
     offline: int = 0
     other_beginnings: int = 0
@@ -279,7 +274,7 @@ def examine(spoiled: Path, original: Original) -> Verdict:
                 continue
             log.advance_high_watermark(log.log_end_offset)
             if DELETED_BELOW < log.log_start_offset <= log.log_end_offset and tp == PLAIN:
-                # Nothing in Kafka's file tells a wrong digit of the log start offset from a right one.
+                # Kafka's file does not show that a digit of the log start offset is wrong.
                 verdict.other_beginnings += 1
                 continue
             served, refused = _served(log)
@@ -298,12 +293,12 @@ def examine(spoiled: Path, original: Original) -> Verdict:
             _judge_times(log, tp, original, refused, verdict)
         manager.checkpoint_recovery_points()()
     finally:
-        _close(manager, clean=True)
+        manager.close(clean=True)
     return verdict
 
 
 def _is_in_the_next_epoch(offset: int, record: tuple[bytes, int], records: Served) -> bool:
-    """Whether a record is right but for its leader epoch, which became that of the batch beside it."""
+    """Return whether only a record's leader epoch is wrong: it is that of a batch next to it."""
     facts, epoch = records[offset]
     around = range(offset - RECORDS_IN_A_BATCH, offset + RECORDS_IN_A_BATCH + 1)
     return (
@@ -332,7 +327,7 @@ def _judge_times(
 ) -> None:
     for timestamp, offset in original.times[tp].items():
         try:
-            found = log.offset_for_timestamp(timestamp)
+            found = search(log, timestamp)
         except KafkaError:
             assert refused, "a log without damage cannot be searched"
             continue
@@ -343,7 +338,7 @@ def _judge_times(
 
 
 def newest_times(path: Path) -> dict[str, int]:
-    """The highest timestamp of each segment, by the file's name, as retention by time asks for it.
+    """Return the highest timestamp of each segment, by file name, as retention reads it.
 
     An index that does not fit is rebuilt for that: a search by time does without it.
     """
@@ -356,7 +351,7 @@ def newest_times(path: Path) -> dict[str, int]:
             for segment in log.segments
         }
     finally:
-        _close(manager, clean=True)
+        manager.close(clean=True)
 
 
 def copy(original: Original, target: Path) -> Path:

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, to be killed and started again on the same directory and port."""
+"""A broker process that tests kill and start again on the same directory and port."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from tests.ports import free_ports
 START_DEADLINE = 60.0
 FREEZE_DEADLINE = 30.0
 STOPPED = set("TZX")
-"""States of threads that compute nothing: stopped, or over."""
+"""The states of threads that do not run: stopped, or ended."""
 FROZEN = STOPPED | {"D"}
-"""And in a system call that no signal ends."""
+"""These states, and that of a system call that no signal interrupts."""
 SERVE = ("-m", "kafkapy", "serve")
 
 
 class BrokerProcess:
-    """Runs `python -m kafkapy serve`, or another script that takes the same options; `prefix` is a command
-    that runs it, as itself."""
+    """Runs `python -m kafkapy serve`, or another script with the same options.
+
+    `prefix` is a command that replaces itself by the broker, such as `prlimit`.
+    """
 
     def __init__(
         self,
@@ -43,9 +45,9 @@ class BrokerProcess:
         self.data = data
         self.port = free_ports(1)[0]
         self.log = log or data.parent / f"{data.name}.log"
-        """What the broker writes, of all its runs."""
+        """The output of all runs of the broker."""
         self.dies = program != SERVE
-        """It will not serve for long: start it again, as `kafkapy serve`, to go on."""
+        """Whether the script will end itself: start the broker again as `kafkapy serve` then."""
         self._settings = settings or {}
         self._program = program
         self._prefix = prefix
@@ -82,13 +84,13 @@ class BrokerProcess:
 
     @property
     def cpu_seconds(self) -> float:
-        """What the process has computed so far: how long a start takes, whatever else the machine does."""
+        """The CPU time of the process so far, which does not depend on the load of the machine."""
         assert self._process is not None
         times = psutil.Process(self._process.pid).cpu_times()
         return float(times.user + times.system)
 
     def restart_as_itself(self) -> float:
-        """Start `kafkapy serve` on this directory, whatever ran on it before; the seconds that took."""
+        """Start `kafkapy serve` on this directory instead of the script; return the seconds."""
         self._program, self._prefix, self._environment, self.dies = SERVE, (), {}, False
         return self.start()
 

@@ -1,4 +1,4 @@
-"""`kafkapy serve` that kills itself right before or after the n-th change of a file, or whose disk fails.
+"""`kafkapy serve` that kills itself at the n-th file change, or whose disk fails.
 
     python -m tests.crash.crash_driver [options of kafkapy serve]
 
@@ -15,14 +15,14 @@ import signal
 import sys
 from pathlib import Path
 
-import kafkapy.storage.directories.log_manager
+import kafkapy.machine
 from kafkapy.cli import main
 from tests.crash.disk_trace import Op
 from tests.crash.hooked_files import HookedFiles
 
 
 class DyingFiles(HookedFiles):
-    """Ends the process at its time. Keeps no trace."""
+    """Ends the process at the given change; keeps no trace."""
 
     def __init__(self, root: Path, moment: str, operation: str, number: int, counter: Path) -> None:
         super().__init__(root, before=self._count, after=self._done)
@@ -57,7 +57,7 @@ def run() -> None:
     moment, operation, number = os.environ["KAFKAPY_CRASH_AT"].split(":")
     root = Path(sys.argv[sys.argv.index("--data") + 1]).absolute().parent
     files = DyingFiles(root, moment, operation, int(number), Path(os.environ["KAFKAPY_CRASH_COUNT"]))
-    setattr(kafkapy.storage.directories.log_manager, "FileSystem", lambda: files)  # noqa: B010
+    setattr(kafkapy.machine, "FileSystem", lambda: files)  # noqa: B010
     sys.argv.insert(1, "serve")
     main()
 

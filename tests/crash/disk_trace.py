@@ -1,18 +1,18 @@
-"""A file system that writes down every change, and a disk on which the changes can be taken back.
+"""A file system that records every change, and a disk that can lose unsynced changes.
 
 `TracingFiles` does what the real file system does and keeps the trace. `Disk` plays a trace again in memory
 and knows what is certain to survive a power cut: a file's content up to its last sync, a directory's names up
 to its last sync. `Disk.lose_power` writes down one of the states in which the disk may be found. Of unsynced
 writes any may be missing, in any order, torn at a sector, or have reached the size of the file and not its
-content. Unsynced names are missing from some change on: the usual file systems keep those of a directory in
-order. That a synced file has its name, which most of them see to as well, is not taken for granted.
+content. Unsynced names are missing from some change on: the usual file systems keep the order of changes to
+a directory. Most also keep the name of a synced file; the simulation does not rely on that.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kafkapy.storage.disk.files import Buffer, File, FileSystem
@@ -33,7 +33,7 @@ class TracingFiles(FileSystem):
         self._open: dict[int, int] = {}
         """Descriptor to inode."""
         self._last_inode = 0
-        for path, _, names in os.walk(root):
+        for path, _, names in _walk(root):
             for name in names:
                 self._inodes[f"{path}/{name}"] = self._new_inode()
 
@@ -116,7 +116,7 @@ class TracingFiles(FileSystem):
         self._note("sync_all")
 
     def total_bytes(self, path: str) -> int:
-        # The space that the broker keeps for itself is a part of the disk: here a small one.
+        # The broker's reserve is small here, since it takes space on the disk.
         return 4 * 1024 * 1024
 
     def _note(self, *op: object) -> None:
@@ -132,6 +132,13 @@ class TracingFiles(FileSystem):
 
     def _name(self, path: str) -> str:
         return path[len(self.root) :].strip("/")
+
+
+def _walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As os.walk, in an order that does not depend on the file system."""
+    for path, directories, names in os.walk(root):
+        directories.sort()
+        yield path, directories, sorted(names)
 
 
 class _File:
@@ -165,7 +172,7 @@ class _File:
 
 
 def _damage(change: tuple[int, bytes | None], chance: random.Random) -> tuple[int, bytes | None]:
-    """A change as it may have reached the disk."""
+    """A change as a power cut may leave it on disk."""
     position, data = change
     if data is None or chance.random() < 0.8:
         return change
@@ -183,7 +190,7 @@ class _Directory:
         self.changes: list[dict[str, _File | _Directory | None]] = []
 
     def change(self, names: dict[str, _File | _Directory | None]) -> None:
-        """All of `names` change at once; None is a name that goes."""
+        """Change all of `names` at once; None removes a name."""
         self.changes.append(names)
         self.names = _changed(self.names, names)
 
@@ -229,7 +236,7 @@ class Disk:
         self._root = _Directory()
         self._files: dict[int, _File] = {}
         if root is not None:
-            for path, directories, names in os.walk(root):
+            for path, directories, names in _walk(root):
                 here = self._directory(os.path.relpath(path, root).removeprefix("."))
                 here.synced = {name: _Directory() for name in directories}
                 for name in names:
@@ -238,7 +245,7 @@ class Disk:
                 here.names = dict(here.synced)
 
     def play(self, trace: Sequence[Op]) -> None:
-        """Do the changes of a trace."""
+        """Apply the changes of a trace."""
         for name, *arguments in trace:
             getattr(self, str(name))(*arguments)
 

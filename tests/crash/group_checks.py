@@ -1,4 +1,4 @@
-"""What Kafka promises of committed offsets and of assignments."""
+"""Checks Kafka's guarantees for committed offsets and assignments."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class _Commits:
                 return
 
     def allowed(self) -> set[int]:
-        """What a fetch may answer."""
+        """The offsets that a fetch may return."""
         if self.arrived is None:
             return {NONE, *self.sent}
         return {self.arrived, *self.sent[self.settled :]}
 
 
 def check_commits(history: History) -> Iterator[Finding]:
-    """A fetch answers the newest commit that was acknowledged or fetched, or one that was sent since."""
+    """A fetch returns the newest commit that is known, or one that was sent after it."""
     groups: dict[Key, _Commits] = {}
     for event in history:
         if not isinstance(event, (CommitSent, CommitAcked, CommitFetched)):
@@ -77,7 +77,7 @@ def check_commits(history: History) -> Iterator[Finding]:
 
 
 def check_commits_against_ends(history: History) -> Iterator[Finding]:
-    """Nobody commits what does not exist: a committed offset behind the end speaks of lost records."""
+    """A committed offset is never above the end of the partition: records were lost then."""
     fetched: dict[Partition, CommitFetched] = {}
     for event in history:
         if isinstance(event, CommitFetched):

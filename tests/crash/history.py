@@ -1,4 +1,4 @@
-"""What producers, readers, groups and transactions saw, and what of it cannot be.
+"""The history of what clients saw, and a checker that finds anomalies in it.
 
 A history is a list of events in the order in which they were observed: a list index is a time. A test that
 drives a broker writes one down; `check` names every anomaly in it. The checker knows nothing of how the
@@ -7,7 +7,8 @@ broker works, only what Kafka promises:
     an acknowledged record stays, at its offset, unchanged, once, in the order of its producer
     what was read stays, and every reader reads the same
     offsets, committed ones too, do not go back
-    a transaction is read whole or not at all, and only once it is committed
+    a transaction is read whole or not at all, in all its partitions, and only once it is committed
+    what is copied in transactions, with the offsets of what was read, is copied once, in order
 
 A record is known by its producer and number. Numbers rise with each record a producer sends, to whichever
 partition. No event about a record that was sent means: unknown, it may be there or not.
@@ -34,8 +35,8 @@ class Anomaly(StrEnum):
     READ_THEN_VANISHED = "a record that was read is gone"
     NONMONOTONIC_READ = "a reader was given offsets that do not rise"
     END_OFFSET_WENT_BACK = "the end of a partition went back"
-    READ_BEYOND_END = "a record was read that lies behind the end"
-    ACK_BEYOND_END = "a record was acknowledged that lies behind the end"
+    READ_BEYOND_END = "a record was read that lies beyond the end"
+    ACK_BEYOND_END = "a record was acknowledged that lies beyond the end"
     START_OFFSET_WENT_BACK = "the start of a partition went back"
     DELETED_READ = "a deleted record was read"
     FAILED_READ = "a record was read whose producer was told that it failed"
@@ -50,7 +51,7 @@ class Anomaly(StrEnum):
     COMMIT_LOST = "an acknowledged offset commit is gone"
     COMMIT_WENT_BACK = "a committed offset that was fetched is gone"
     PHANTOM_COMMIT = "a committed offset was fetched that nobody committed"
-    COMMIT_BEYOND_END = "a committed offset lies behind the end of its partition"
+    COMMIT_BEYOND_END = "a committed offset lies beyond the end of its partition"
     DOUBLE_ASSIGNMENT = "two members of a group own a partition in one generation"
     GENERATION_WENT_BACK = "a member was told a generation older than one it knows"
     ABORTED_READ = "a read_committed reader was given a record of an aborted transaction"
@@ -60,10 +61,26 @@ class Anomaly(StrEnum):
     TORN_TRANSACTION = "a read_committed reader was given a part of a transaction"
     LOST_TRANSACTION = "nothing is left of a committed transaction"
     STABLE_OFFSET_WENT_BACK = "the last stable offset went back"
+    COPY_OF_NOTHING = "a copy was made of a record that no read_committed reader may be given"
+    DOUBLED_COPY = "a record was copied twice"
+    LOST_COPY = "a record has no copy, although its offset was committed or a later one has a copy"
+    COPIES_REORDERED = "copies of one partition's records are not in their order"
+    COPY_WITHOUT_OFFSET = "a copy is committed, but not the offset of its transaction"
+
+
+class Source(NamedTuple):
+    """What a record is a copy of, and the group that read it."""
+
+    group: str
+    partition: Partition
+    offset: int
 
 
 class Sent(NamedTuple):
-    """A producer hands a record over. `idempotent`: its order and uniqueness are promised."""
+    """A producer hands a record over. `idempotent`: its order and uniqueness are promised.
+
+    A copy names the group that reads, and the `source`: a place of which that group commits the offset.
+    """
 
     producer: str
     number: int
@@ -71,6 +88,7 @@ class Sent(NamedTuple):
     checksum: int
     idempotent: bool = True
     transaction: str | None = None
+    source: Source | None = None
 
 
 class Acked(NamedTuple):
@@ -89,7 +107,7 @@ class Failed(NamedTuple):
 
 
 class ReadFrom(NamedTuple):
-    """A reader begins a pass over a partition at `offset`. `committed`: it skips what is not committed."""
+    """A reader begins a pass at `offset`; if `committed`, it reads only what is committed."""
 
     reader: str
     partition: Partition
@@ -109,7 +127,10 @@ class Read(NamedTuple):
 
 
 class ReadTo(NamedTuple):
-    """A reader was given everything below `offset`, the end as it saw it."""
+    """A reader was given everything below `offset`, the end as it saw it.
+
+    To a read_committed reader that is the last stable offset.
+    """
 
     reader: str
     partition: Partition
@@ -232,11 +253,12 @@ Check = Callable[[History], Iterable[Finding]]
 
 def check(history: History) -> list[Finding]:
     """Every anomaly of the history, none twice."""
+    from tests.crash.copy_checks import COPY_CHECKS
     from tests.crash.group_checks import GROUP_CHECKS
     from tests.crash.log_checks import LOG_CHECKS
     from tests.crash.transaction_checks import TRANSACTION_CHECKS
 
     found: dict[Finding, None] = {}
-    for one in (*LOG_CHECKS, *GROUP_CHECKS, *TRANSACTION_CHECKS):
+    for one in (*LOG_CHECKS, *GROUP_CHECKS, *TRANSACTION_CHECKS, *COPY_CHECKS):
         found.update(dict.fromkeys(one(history)))
     return list(found)

@@ -9,7 +9,10 @@ from kafkapy.storage.disk.files import Buffer, File
 from tests.crash.disk_trace import TracingFiles
 
 Hook = Callable[[str], None]
-"""Is told which: open, create, write, truncate, allocate, sync, sync_directory, rename, unlink or make."""
+"""Called with the operation.
+
+It is open, create, write, truncate, allocate, sync, sync_directory, rename, unlink or make.
+"""
 
 
 def _nothing(_: str) -> None:
@@ -17,8 +20,10 @@ def _nothing(_: str) -> None:
 
 
 class HookedFiles(TracingFiles):
-    """The file system below `root`, with hooks. What the storage layer does in one call is taken apart as far
-    as a process can die or a disk fail in between."""
+    """The file system below `root`, with hooks.
+
+    A call of the storage layer is divided into the steps between which a process may die or a disk may fail.
+    """
 
     def __init__(self, root: Path, *, before: Hook = _nothing, after: Hook = _nothing) -> None:
         super().__init__(root)

@@ -1,4 +1,4 @@
-"""Ends a broker under load, again and again, and judges what its clients saw.
+"""Ends a broker under load again and again, and checks what its clients saw.
 
 Each round: producers send, a group commits, and at some moment the broker is ended: by SIGKILL, or by a cut
 of its disk's power (power_scenes.py). The moment is random, or that at which files of a certain name appear:
@@ -34,7 +34,7 @@ TOPICS = {
 }
 PARTITIONS = 2
 MOMENTS = {"rolling": (".log",), "compacted": (".cleaned", ".swap", ".deleted")}
-"""What a round may wait for: files with such an end, new in a directory of that topic."""
+"""The suffixes of new files in a topic's directory that a round may wait for."""
 MOMENT_SECONDS = 2.0
 SETTINGS = {"log.cleaner.backoff.ms": "50"}
 ROUNDS_PER_TOPICS = 25
@@ -43,7 +43,7 @@ ROUNDS_PER_TOPICS = 25
 
 @dataclass(slots=True)
 class Result:
-    """What came of a run."""
+    """The result of a run."""
 
     seed: int
     ends: int = 0
@@ -67,8 +67,10 @@ class Result:
 def run(
     broker: BrokerProcess, *, ends: int, seed: int, end: Callable[[], None], also_twice: bool = True
 ) -> Result:
-    """End a broker `ends` times by calling `end`. Whatever is random follows from `seed`, but for the moment
-    within the broker. `also_twice`: now and then it is ended again as soon as it serves."""
+    """End a broker `ends` times by calling `end`.
+
+    All random choices follow from `seed`, except the moment within the broker. With `also_twice`, the broker
+    is sometimes ended again as soon as it serves."""
     chance = random.Random(seed)
     result = Result(seed)
     began = time.monotonic()
@@ -119,7 +121,7 @@ class _Campaign:
         self._committer = Committer(f"group-{self._suffix}", servers, history)
 
     def run(self, rounds: int) -> None:
-        """End the broker at least `rounds` times, then let everything come to rest and read it all."""
+        """End the broker at least `rounds` times, then wait for all producers and read everything."""
         for number in range(rounds):
             topic = self._chance.choice([None, None, *MOMENTS])
             if topic is None:
@@ -150,7 +152,7 @@ class _Campaign:
         return lambda: time.monotonic() >= deadline
 
     def _when_files_appear(self, topic: str) -> Callable[[], bool]:
-        """Whether a file came that was not there; or the time is over."""
+        """Return whether there is a new file, or the time is over."""
         deadline = time.monotonic() + MOMENT_SECONDS
         directory = self._broker.data / f"{topic}-{self._suffix}-{self._chance.randrange(PARTITIONS)}"
         known = _names(directory)

@@ -1,4 +1,4 @@
-"""Producers and readers that write a history down (history.py), by confluent-kafka.
+"""Producers and readers with confluent-kafka that record a history (history.py).
 
 Everything runs in the caller's thread: deliveries are noted when `poll` calls back, so the order of events is
 the order in which a client learned of them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -26,6 +26,7 @@ from tests.crash.history import (
     ReadFrom,
     ReadTo,
     Sent,
+    StableOffset,
 )
 
 DEADLINE = 60.0
@@ -33,7 +34,7 @@ RECONNECT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_l
 
 
 class LoadError(AssertionError):
-    """The broker does not do its work."""
+    """The broker gave no answer, or not the expected one."""
 
 
 class RecordingProducer:
@@ -48,7 +49,9 @@ class RecordingProducer:
         idempotent: bool,
         acks: str = "all",
         retries: bool = True,
+        more: Mapping[str, str | int | bool] | None = None,
     ) -> None:
+        """`more` are settings of the client."""
         self.name = name
         self._history = history
         self._idempotent = idempotent
@@ -57,6 +60,8 @@ class RecordingProducer:
         """When the last acknowledgement came, in seconds since 1970."""
         self.fatal: KafkaError | None = None
         """The error after which an idempotent producer gives up."""
+        self.failures: dict[str, int] = {}
+        """Why records were given up, and how many."""
         settings: dict[str, str | int | bool] = {
             "bootstrap.servers": servers,
             "enable.idempotence": idempotent,
@@ -65,6 +70,7 @@ class RecordingProducer:
             "message.timeout.ms": int(DEADLINE * 1000),
             "retry.backoff.ms": 50,
             **RECONNECT,
+            **(more or {}),
         }
         if not retries:
             settings["message.send.max.retries"] = 0
@@ -73,7 +79,7 @@ class RecordingProducer:
         self._producer = Producer(settings, error_cb=self._on_error)
 
     def send(self, partition: Partition, value: bytes) -> None:
-        """Hand a record over; waits while the client's queue is full."""
+        """Send a record; wait while the client's queue is full."""
         number, self._number = self._number, self._number + 1
         key = f"{self.name}:{number}".encode()
         self._history.append(
@@ -96,7 +102,7 @@ class RecordingProducer:
                 return
 
     def poll(self) -> None:
-        """Take note of deliveries."""
+        """Record the deliveries so far."""
         self._producer.poll(0)
 
     def flush(self) -> None:
@@ -117,7 +123,9 @@ class RecordingProducer:
     def _delivered(self, number: int, error: KafkaError | None, message: Message) -> None:
         # Any error leaves open whether the record was written: the answer may have been lost.
         offset = message.offset()
-        if error is None and offset is not None and offset >= 0:
+        if error is not None:
+            self.failures[error.str()] = self.failures.get(error.str(), 0) + 1
+        elif offset is not None and offset >= 0:
             self._history.append(Acked(self.name, number, offset))
             self.last_ack = time.time()
 
@@ -127,7 +135,7 @@ class RecordingProducer:
 
 
 def checksum_of(key: bytes, value: bytes) -> int:
-    """What a record's content is compared by."""
+    """Return the checksum by which records are compared."""
     return zlib.crc32(value, zlib.crc32(key))
 
 
@@ -138,7 +146,7 @@ def random_value(chance: random.Random, limit: int) -> bytes:
 
 
 def create_topic(servers: str, topic: str, partitions: int, config: dict[str, str]) -> None:
-    """Create a topic, or find it there."""
+    """Create a topic, unless it exists."""
     admin = AdminClient({"bootstrap.servers": servers, **RECONNECT})
     new = NewTopic(topic, partitions, 1, config=config)
     future = admin.create_topics([new], request_timeout=DEADLINE)[topic]
@@ -174,7 +182,9 @@ def read_pass(
         ends = {partition: _end_of(consumer, partition) for partition in starts}
         for partition, start in starts.items():
             history.append(ReadFrom(reader, partition, start, committed))
-            history.append(EndOffset(partition, max(ends[partition], start)))
+            # The end of what is committed is the last stable offset.
+            told = StableOffset if committed else EndOffset
+            history.append(told(partition, max(ends[partition], start)))
         left = {partition for partition, start in starts.items() if ends[partition] > start}
         consumer.assign([TopicPartition(*partition, starts[partition]) for partition in left])
         for message in _messages(consumer, left, ends):

@@ -1,4 +1,4 @@
-"""What Kafka promises of records in a partition. Each check walks the history once or sorts a part of it."""
+"""Checks of what Kafka promises about the records in a partition."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.crash.history import (
     Partition,
     Pass,
     Read,
+    ReadFrom,
     ReadTo,
     Sent,
     StartOffset,
@@ -28,7 +29,7 @@ Record = tuple[str, int]
 
 
 def sent_records(history: History) -> dict[Record, Sent]:
-    """Every record that was handed over."""
+    """Every record that was sent."""
     return {(event.producer, event.number): event for event in history if isinstance(event, Sent)}
 
 
@@ -117,7 +118,7 @@ def check_places(history: History) -> Iterator[Finding]:
 
 
 def check_passes(history: History) -> Iterator[Finding]:
-    """Offsets rise within a pass; an idempotent producer's records are in order and without gaps.
+    """Offsets rise in a pass; records of an idempotent producer are in order, without gaps.
 
     Gaps are looked for in passes from the start of the partition that reached its end.
     """
@@ -140,7 +141,7 @@ def check_passes(history: History) -> Iterator[Finding]:
             position = read.offset
             if record in sent and sent[record].idempotent and record not in seen:
                 if read.number < newest.get(read.producer, -1):
-                    where = f"{_name(record)} behind number {newest[read.producer]}"
+                    where = f"{_name(record)} after number {newest[read.producer]}"
                     yield Finding(Anomaly.REORDERED, where)
                 newest[read.producer] = max(read.number, newest.get(read.producer, -1))
             seen.add(record)
@@ -153,7 +154,7 @@ def check_passes(history: History) -> Iterator[Finding]:
 
 
 def check_presence(history: History) -> Iterator[Finding]:
-    """What was acknowledged or read before a pass began is found by the pass, unless it was deleted.
+    """A pass finds what was acknowledged or read before it began, unless that was deleted.
 
     A producer that is not idempotent may write a record several times, and compaction keeps the last copy. So
     a pass has to find the last copy that was known when it began, or a later one. One that lies at the end of
@@ -231,8 +232,13 @@ def check_bounds(history: History) -> Iterator[Finding]:
     ends: dict[Partition, int] = {}
     highest_read: dict[Partition, int] = {}
     highest_acked: dict[Partition, int] = {}
+    committed: dict[tuple[str, Partition], bool] = {}
     for event in history:
-        if isinstance(event, StartOffset):
+        if isinstance(event, ReadFrom):
+            committed[event.reader, event.partition] = event.committed
+        elif isinstance(event, ReadTo) and committed.get((event.reader, event.partition)):
+            continue
+        elif isinstance(event, StartOffset):
             if event.offset < starts.get(event.partition, 0):
                 where = f"{_place(event.partition, event.offset)} after {starts[event.partition]}"
                 yield Finding(Anomaly.START_OFFSET_WENT_BACK, where)

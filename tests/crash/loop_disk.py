@@ -1,4 +1,4 @@
-"""A file system of its own in an image file, whose power can be cut while a broker works on it.
+"""A file system in an image file, whose power can be cut while a broker uses it.
 
 The cut is EXT4_IOC_SHUTDOWN with NOLOGFLUSH (XFS has the same ioctl): from that moment nothing reaches the
 image any more, neither file contents that only the page cache has nor the journal's open transaction, and
@@ -52,7 +52,7 @@ class LoopDisk:
         self._mounted = True
 
     def cut_power(self) -> None:
-        """From now on nothing reaches the disk."""
+        """Let no further write reach the disk."""
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.ioctl(fd, _SHUTDOWN, _NO_LOG_FLUSH)
@@ -87,7 +87,7 @@ class LoopDisk:
 
 @cache
 def why_not(file_system: str = "ext4") -> str | None:
-    """Why this machine cannot have such a disk; None if it can."""
+    """The reason why this machine cannot have such a disk; None if it can."""
     if sys.platform != "linux":
         return f"power cuts need Linux's {file_system}, this is {sys.platform}"
     for program in (_MAKE[file_system][0], "mount", "umount", "losetup"):

@@ -1,5 +1,7 @@
-"""Power cuts at the moments that are hard to hit by chance under load: first start, topic creation, shutdown,
-recovery. Each scene cuts, brings the disk back, starts the broker unaided and judges what clients see."""
+"""Power cuts at moments that are hard to hit: first start, topic creation, stop, recovery.
+
+Each scene cuts the power, brings the disk back, starts the broker, and checks what clients see.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from tests.crash.load import RECONNECT, Committer, RecordingProducer, create_top
 from tests.crash.loop_disk import LoopDisk
 
 Scene = Callable[[Path, random.Random], int]
-"""Plays once in a folder; the number of records that were acknowledged."""
+"""Runs once in a folder, and returns how many records were acknowledged."""
 
 
 def broker_on(disk: LoopDisk, folder: Path, settings: dict[str, str] | None = None) -> BrokerProcess:
-    """A broker whose data is on the disk and whose output is not."""
+    """A broker with its data on the disk, and its output elsewhere."""
     return BrokerProcess(disk.path / "data", settings=settings, log=folder / "broker.log")
 
 
@@ -66,7 +68,7 @@ def topic_creation(folder: Path, chance: random.Random) -> int:
 
 
 def topic_deletion(folder: Path, chance: random.Random) -> int:
-    """Cut when the deletion of a topic is acknowledged: neither the topic nor its logs come back."""
+    """Cut when the deletion of a topic is acknowledged: the topic and its logs stay deleted."""
     with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
         broker.start()
         records = _use_and_judge(broker, [], "before")
@@ -80,7 +82,7 @@ def topic_deletion(folder: Path, chance: random.Random) -> int:
 
 
 def clean_shutdown(folder: Path, chance: random.Random) -> int:
-    """Cut while the broker stops in order, or right after it has."""
+    """Cut while the broker stops cleanly, or right after."""
     with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
         broker.start()
         history: History = []
@@ -93,7 +95,7 @@ def clean_shutdown(folder: Path, chance: random.Random) -> int:
 
 
 def recovery(folder: Path, chance: random.Random) -> int:
-    """Cut under load; cut again while the broker recovers; then again when it has just served a reader."""
+    """Cut under load, again while the broker recovers, and again after it has served a reader."""
     with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
         broker.start()
         history: History = []
@@ -110,7 +112,7 @@ def recovery(folder: Path, chance: random.Random) -> int:
 
 
 def relaxed_flush(folder: Path, chance: random.Random) -> int:
-    """With flush.messages set a cut may take the newest records of a partition, at most so many, no other."""
+    """Cut with flush.messages set: at most so many of the newest records may be lost."""
     window, partition = 50, ("relaxed", 0)
     with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
         broker.start()
@@ -146,9 +148,9 @@ SCENES: dict[str, Scene] = {
 def _use_and_judge(
     broker: BrokerProcess, history: History, name: str, *, partitions: int = 2, rest: bool = True
 ) -> int:
-    """Create the topic where it is missing, produce, commit, read all of it, judge; the records acknowledged.
+    """Produce, commit, read and check everything; return how many records were acknowledged.
 
-    Without `rest` some records are still on their way when it returns.
+    The topic is created if it is missing. Without `rest`, some records are not acknowledged yet.
     """
     chance = random.Random(f"{name} {len(history)}")
     places: list[Partition] = [("topic", index) for index in range(partitions)]

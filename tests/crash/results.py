@@ -1,5 +1,8 @@
-"""What a run of the crash tests tried and found, for scripts/torture: one JSON line for each `note`, appended
-to the file that KAFKAPY_RESULTS names. Without that nothing is written."""
+"""The results of the crash tests, for scripts/torture.
+
+Each `note` appends a JSON line to the file that KAFKAPY_RESULTS names. Without this variable nothing is
+written.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ FILE: Final = "KAFKAPY_RESULTS"
 
 
 def note(test: str, what: str, *, tried: int, acknowledged: int = 0, lost: int = 0, **more: object) -> None:
-    """`test` is the line of the scoreboard; `tried` counts crash points, states, damages or loops.
+    """Note a result; `test` is its line in the table, `tried` counts states, damages or others.
 
     A test notes what it did before it asserts: `lost` counts what it found to be lost.
     """

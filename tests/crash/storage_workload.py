@@ -1,7 +1,7 @@
-"""A log manager's life, by chance: and what of it must survive a crash at any moment.
+"""Random operations of a log manager, and what must survive a crash at any moment.
 
-`promises` says from which operation of the trace on what was promised: a flushed record is there, at its
-offset. Whatever else is found must have been appended at that offset once.
+`promises` has what was promised from which operation of the trace on: a flushed record is there, at its
+offset. Any other record that is found must have been appended at that offset at some time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOW = 1_700_000_000_000
 
 
 class StoppedClock:
-    """Time does not pass."""
+    """A clock that stands still."""
 
     def now_ms(self) -> int:
         return NOW
@@ -56,7 +56,7 @@ class Model:
 
     topic_id: Uuid
     leader_epoch: int = 0
-    """As the cluster's metadata has it: it never falls, whatever is cut off the log."""
+    """The leader epoch in the cluster's metadata; it never falls, even if the log is truncated."""
     sequence: int = 0
     boundaries: list[int] = field(default_factory=lambda: [0])
     """Where batches begin, and the end."""
@@ -77,7 +77,7 @@ class Promise:
     start: int
     end: int
     last: Batch | None
-    """The last of it, which is recognised when it is sent again."""
+    """The last batch; the log must recognize it as a duplicate if it is sent again."""
 
 
 Promises = dict[TopicPartition, Promise]
@@ -95,7 +95,7 @@ def load(manager: LogManager) -> None:
 
 
 class Workload:
-    """Does things to a log manager."""
+    """Runs random operations on a log manager."""
 
     def __init__(self, files: TracingFiles, chance: random.Random) -> None:
         self._files = files
@@ -107,15 +107,16 @@ class Workload:
         self._manager: LogManager | None = None
 
     def run(self, steps: int) -> None:
-        """Open, do `steps` random things, with a clean restart now and then."""
+        """Open, do `steps` random operations, among them clean restarts; end as a crash does."""
         self._promise()
         self._reopen()
         self._create()
         for action in self._actions(steps):
             action()
+        self._logs.close(clean=False)
 
     def run_until_offline(self, steps: int) -> None:
-        """The same on a disk that fails: go on while the log directory is online; end as a crash does."""
+        """Do the same on a disk that fails, until the log directory is offline."""
         self._promise()
         for action in [self._reopen, self._create, *self._actions(steps)]:
             try:
@@ -148,7 +149,7 @@ class Workload:
         return self._manager
 
     def _promise(self) -> None:
-        """What holds from now on."""
+        """Note what is promised from now on."""
         promises = {
             tp: Promise(model.topic_id, model.start, model.flushed, model.last_flushed)
             for tp, model in self._models.items()
@@ -160,17 +161,21 @@ class Workload:
         if not self._models:
             return None
         tp = self._chance.choice(sorted(self._models))
-        log = self._logs.get(tp)
-        assert log is not None
-        return log, self._models[tp]
+        return self._log_of(tp), self._models[tp]
+
+    def _log_of(self, tp: TopicPartition) -> PartitionLog:
+        """Return the log; create it if that failed before, because the disk was full."""
+        model, log = self._models[tp], self._logs.get(tp)
+        if log is None:
+            assert not model.sequence, f"{tp} is gone"  # an append that failed leaves no files either
+            log = self._logs.create(tp, model.topic_id, CONFIG)
+        return log
 
     def _reopen(self) -> None:
         self._manager = new_manager(self._files)
         load(self._manager)
-        for tp, model in self._models.items():
-            if self._logs.get(tp) is None:
-                assert not model.sequence, f"{tp} is gone"  # an append that failed leaves no files either
-                self._logs.create(tp, model.topic_id, CONFIG)  # a new log that never got its files
+        for tp in self._models:
+            self._log_of(tp)
 
     def _restart(self) -> None:
         self._logs.close()
@@ -296,12 +301,12 @@ class Workload:
         log.truncate_to(offset)
         model.end = log.log_end_offset
         entry = log.producers.get(PRODUCER)
-        if entry is not None:  # else it goes on: no producer begins again at 0 in the same epoch
+        if entry is not None:  # otherwise go on: a producer does not return to 0 in the same epoch
             model.sequence = entry.last_sequence + 1
 
 
 def promised_at(promises: list[tuple[int, Promises]], operations: int) -> Promises:
-    """What holds after so many operations of the trace."""
+    """Return what is promised after so many operations of the trace."""
     held: Promises = {}
     for since, promise in promises:
         if since > operations:
@@ -313,7 +318,7 @@ def promised_at(promises: list[tuple[int, Promises]], operations: int) -> Promis
 def check_recovered(
     files: TracingFiles, promises: Promises, contents: dict[Uuid, dict[int, set[bytes]]]
 ) -> dict[TopicPartition, int]:
-    """Load a log directory after a crash; the end of each log. AssertionError where a promise is broken."""
+    """Load a log directory after a crash, check all promises, and return the end of each log."""
     manager = new_manager(files)
     try:
         load(manager)
@@ -327,7 +332,7 @@ def check_recovered(
         ends = {}
         for tp, log in manager.logs.items():
             log.advance_high_watermark(log.log_end_offset)
-            # A log that was being deleted may come back in part; nobody is promised anything of it.
+            # A part of a log that was being deleted may come back; nothing is promised about it.
             if tp in promises:
                 log.check()
                 ends[tp] = log.log_end_offset
@@ -338,8 +343,6 @@ def check_recovered(
         return ends
     finally:
         manager.close(clean=False)
-        for log in manager.logs.values():
-            log.close_files()
 
 
 def _check_records(log: PartitionLog, promise: Promise, contents: dict[int, set[bytes]]) -> None:
@@ -363,7 +366,7 @@ def _check_records(log: PartitionLog, promise: Promise, contents: dict[int, set[
 
 
 def _check_retry(log: PartitionLog, batch: Batch) -> None:
-    """A client that got no answer sends its last batch again."""
+    """Check that a batch that a client sends again is recognized."""
     try:
         info = log.append(
             memoryview(bytearray(batch.data)), leader_epoch=99, origin=AppendOrigin.CLIENT, now_ms=NOW

@@ -90,8 +90,6 @@ def check_recovered(root: Path, keys: Keys) -> None:
         keys.check(log)
     finally:
         manager.close(clean=False)
-        for log in manager.logs.values():
-            log.close_files()
 
 
 @pytest.mark.slow
@@ -127,7 +125,7 @@ def test_a_power_cut_or_a_kill_at_any_moment_of_a_compaction_loses_no_key(tmp_pa
 
 
 class _Lucky(random.Random):
-    """Chance that keeps everything."""
+    """A random source with which every write survives."""
 
     def choice(self, seq):  # type: ignore[no-untyped-def]
         return seq[-1]

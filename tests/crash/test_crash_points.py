@@ -27,7 +27,7 @@ SETTINGS = {"log.cleaner.backoff.ms": "50"}
 
 
 def dying(data: Path, at: str) -> BrokerProcess:
-    """A broker that dies there."""
+    """A broker that dies at this crash point."""
     counter = data.with_suffix(".count")
     environment = {"KAFKAPY_CRASH_AT": at, "KAFKAPY_CRASH_COUNT": str(counter)}
     program = ("-m", "tests.crash.crash_driver")

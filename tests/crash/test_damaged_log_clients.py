@@ -1,5 +1,5 @@
 """Stock clients at a damaged range: they get what lies before it, an error they do not hide, and what lies
-behind it once they seek there. None skips in silence, none hangs the broker."""
+after it once they seek there. None skips in silence, none hangs the broker."""
 
 from __future__ import annotations
 

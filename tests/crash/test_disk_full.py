@@ -37,7 +37,7 @@ DEADLINE = 60.0
 
 
 class OneShotProducer:
-    """Sends a record and tells what became of it, without trying again."""
+    """Sends records without retries, and returns their results."""
 
     def __init__(self, servers: str, history: History) -> None:
         self._history = history

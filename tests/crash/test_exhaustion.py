@@ -37,7 +37,7 @@ class RealFiles(FileSystem):
 
 
 class StarvedWorkload(Workload):
-    """Half of what it does finds no descriptor left, and is done again."""
+    """A workload of which half of the operations lack descriptors, and are retried."""
 
     def __init__(self, files: RealFiles, chance: random.Random) -> None:
         super().__init__(cast("TracingFiles", files), chance)

@@ -21,6 +21,7 @@ from tests.crash.history import (
     ReadFrom,
     ReadTo,
     Sent,
+    Source,
     StableOffset,
     StartOffset,
     TransactionEnded,
@@ -67,6 +68,32 @@ def read_all(
 def in_order(count: int, start: int = 0) -> list[tuple[int, int]]:
     return [(number, number) for number in range(start, count)]
 
+
+def copies(*records: tuple[int, int], commit: bool | None = True) -> History:
+    """A transaction of (number, offset) that copies these offsets of T to U; None: it is left open."""
+    name = f"copy {records[0][0]}"
+    events: History = [
+        Sent("c", number, U, number * 7, transaction=name, source=Source("g", T, offset))
+        for number, offset in records
+    ]
+    if commit is None:
+        return events
+    return [*events, TransactionEnding(name, commit), TransactionEnded(name, commit)]
+
+
+def read_copies(*records: tuple[int, int]) -> History:
+    """A pass over U that was given (offset, number) and reached the end."""
+    reads: list[Event] = [Read("s", U, offset, "c", number, number * 7) for offset, number in records]
+    end = records[-1][0] + 1 if records else 0
+    return [ReadFrom("s", U, 0, True), *reads, ReadTo("s", U, end)]
+
+
+# Records 0 and 2 of T are committed; what is at offset 1 is not.
+LEDGER: History = [
+    sent(0, txn="x"), sent(2, txn="x"), TransactionEnding("x", True), TransactionEnded("x", True),
+    sent(1, txn="y"), TransactionEnding("y", False),
+    ReadFrom("r", T, 0, True), Read("r", T, 0, "p", 0, 0), Read("r", T, 2, "p", 2, 14), ReadTo("r", T, 4),
+]  # fmt: skip
 
 A = Anomaly
 OTHER = Read("r", T, 0, "q", 9, 63)
@@ -124,6 +151,16 @@ BAD: dict[Anomaly, History] = {
         *read_all(end=2, committed=True),
     ],
     A.STABLE_OFFSET_WENT_BACK: [StableOffset(T, 4), StableOffset(T, 3)],
+    A.COPY_OF_NOTHING: [*LEDGER, *copies((1, 1)), *read_copies()],
+    A.DOUBLED_COPY: [*LEDGER, *copies((0, 0), (1, 0)), *read_copies((0, 0), (1, 1))],
+    A.LOST_COPY: [
+        *LEDGER, *copies((0, 0), (1, 2)), CommitSent("g", T, 3), CommitFetched("g", T, 3),
+        *read_copies((0, 0)),
+    ],
+    A.COPIES_REORDERED: [*LEDGER, *copies((0, 2), (1, 0)), *read_copies((0, 0), (1, 1))],
+    A.COPY_WITHOUT_OFFSET: [
+        *LEDGER, *copies((0, 0)), *read_copies((0, 0)), CommitSent("g", T, 0), CommitFetched("g", T, 0),
+    ],
 }  # fmt: skip
 
 GOOD: dict[Anomaly, History] = {
@@ -183,7 +220,22 @@ GOOD: dict[Anomaly, History] = {
         sent(0, txn="x"), TransactionEnding("x", True), *read_all(end=2, committed=True),
         TransactionEnded("x", True),
     ],
-    A.STABLE_OFFSET_WENT_BACK: [StableOffset(T, 3), StableOffset(T, 4), StableOffset(T, 4)],
+    A.STABLE_OFFSET_WENT_BACK: [
+        StableOffset(T, 3), StableOffset(T, 4), StableOffset(U, 1), StableOffset(T, 4),
+    ],
+    A.COPY_OF_NOTHING: [*LEDGER, *copies((0, 4), commit=None), *read_copies(), StableOffset(T, 3)],
+    A.DOUBLED_COPY: [
+        *LEDGER, *copies((0, 0), commit=False), *copies((1, 0), (2, 2)), *read_copies((1, 1), (2, 2)),
+    ],
+    A.LOST_COPY: [
+        *LEDGER, *copies((0, 0), (1, 2), commit=None), CommitSent("g", T, 3), CommitFetched("g", T, -1),
+        EndOffset(U, 2), *read_copies(), CommitFetched("g", T, 3),
+    ],
+    A.COPIES_REORDERED: [*LEDGER, *copies((0, 0), (1, 2)), *read_copies((0, 0), (1, 1))],
+    A.COPY_WITHOUT_OFFSET: [
+        *LEDGER, *copies((0, 0)), CommitSent("g", T, 1), CommitFetched("g", T, -1), *read_copies((0, 0)),
+        CommitFetched("g", T, 1),
+    ],
 }  # fmt: skip
 
 
@@ -254,6 +306,52 @@ def test_a_pass_has_to_find_the_last_copy_of_a_record_unless_that_came_after_its
 def test_a_record_that_is_acknowledged_has_no_later_copy() -> None:
     history = [sent(0, idempotent=False), Acked("p", 0, 4), *read_all((6, 0), end=9)]
     assert {finding.anomaly for finding in check(history)} == {A.WRONG_OFFSET}
+
+
+# Transaction x has records 0 and 1 in T, and 2 in U; somebody else's transaction is open from offset 1 on.
+INTERLEAVED: History = [
+    sent(0, txn="x"), Acked("p", 0, 0), sent(1, txn="x"), Acked("p", 1, 2),
+    sent(2, txn="x", partition=U), Acked("p", 2, 0), TransactionEnding("x", True),
+]  # fmt: skip
+READ_IN_T: History = read_all((0, 0), (2, 1), end=3, committed=True)
+
+PARTS: dict[str, tuple[History, set[Anomaly]]] = {
+    "a pass ends where another transaction is open": (read_all((0, 0), end=1, committed=True), set()),
+    "a pass goes on, and has not come to the other records": (
+        [ReadFrom("r", T, 0, True), Read("r", T, 0, "p", 0, 0)], set(),
+    ),
+    "one partition has its marker, the other waits for it": (
+        [*READ_IN_T, ReadFrom("s", U, 0, True), ReadTo("s", U, 0)], set(),
+    ),
+    "one partition shows it, a pass over the other went past it": (
+        [*READ_IN_T, ReadFrom("s", U, 0, True), ReadTo("s", U, 2)], {A.TORN_TRANSACTION},
+    ),
+    "a pass went past one of its records": (read_all((0, 0), end=3, committed=True), {A.TORN_TRANSACTION}),
+    "a pass that goes on went past one of its records": (
+        [ReadFrom("r", T, 0, True), Read("r", T, 0, "p", 0, 0), sent(5), Read("r", T, 5, "p", 5, 35)],
+        {A.TORN_TRANSACTION},
+    ),
+    "nobody knows whether it is committed, and nobody is given it": (
+        [*read_all(end=3, committed=True), ReadFrom("s", U, 0, True), ReadTo("s", U, 2)], set(),
+    ),
+    "it is committed, and all passes went past it": (
+        [TransactionEnded("x", True), *read_all(end=3, committed=True), ReadFrom("s", U, 0, True)],
+        {A.LOST_TRANSACTION},
+    ),
+    "the last stable offset goes back to before a record that was given": (
+        [*READ_IN_T, StableOffset(T, 1)], {A.STABLE_OFFSET_WENT_BACK},
+    ),
+    "the end of a read_committed pass is no end of the partition": (
+        [EndOffset(T, 5), *READ_IN_T, EndOffset(T, 5)], set(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_a_transaction_is_whole_or_not_there_in_all_its_partitions(case: str) -> None:
+    events, expected = PARTS[case]
+    found = check([*INTERLEAVED, *events])
+    assert {finding.anomaly for finding in found} == expected, found
 
 
 def test_all_classes_have_their_histories() -> None:

@@ -10,11 +10,24 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.errors import KafkaError
+from kafkapy.protocol.records import Record, build_batch
+from kafkapy.protocol.types import TopicPartition, random_uuid
 from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.batches import BadBatchError
+from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.log.validate import AppendOrigin
 from tests.crash.disk_trace import Disk, TracingFiles
 from tests.crash.results import note
-from tests.crash.storage_workload import Promises, Workload, check_recovered, promised_at
+from tests.crash.storage_workload import (
+    CONFIG,
+    NOW,
+    Promises,
+    Workload,
+    check_recovered,
+    load,
+    new_manager,
+    promised_at,
+)
 
 STATES = int(os.environ.get("KAFKAPY_CRASH_STATES", "250"))
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
@@ -92,3 +105,59 @@ def _recover_twice(found: Path, promises: Promises, workload: Workload, chance: 
     for tp, end in ends.items():
         assert served.get(tp, 0) >= end, f"{tp} ended at {end} when it was served, later at {served.get(tp)}"
     shutil.rmtree(again)
+
+
+def test_a_log_whose_process_died_before_its_first_flush_has_its_name_after_the_next(tmp_path: Path) -> None:
+    files = TracingFiles(_made(tmp_path / "disk"))
+    disk = Disk()
+    load(manager := new_manager(files))
+    log = manager.create(TopicPartition("a", 0), random_uuid(), CONFIG, new=True)
+    _append_one(log)
+    manager.close(clean=False)  # the process dies: what it wrote stays, and is not synced
+    load(manager := new_manager(files))
+    log = manager.logs[TopicPartition("a", 0)]
+    _append_one(log)
+    ticket = log.prepare_flush()
+    assert ticket is not None
+    ticket.run()
+    log.complete_flush(ticket)
+    manager.close(clean=False)
+    disk.play(files.trace)
+    disk.lose_power(tmp_path / "found", ChanceThatKeepsNothing())
+    load(manager := new_manager(TracingFiles(tmp_path / "found")))
+    assert manager.logs[TopicPartition("a", 0)].log_end_offset == 2
+    manager.close(clean=False)
+
+
+def test_a_log_that_was_closed_while_it_was_empty_has_its_name_after_the_next_flush(tmp_path: Path) -> None:
+    files = TracingFiles(_made(tmp_path / "disk"))
+    disk = Disk()
+    load(manager := new_manager(files))
+    log = manager.create(TopicPartition("a", 0), random_uuid(), CONFIG, new=True)
+    log.make_files()  # as a follower's fetch of nothing does
+    manager.close()
+    load(manager := new_manager(files))
+    log = manager.logs[TopicPartition("a", 0)]
+    _append_one(log)
+    ticket = log.prepare_flush()
+    assert ticket is not None
+    ticket.run()
+    log.complete_flush(ticket)
+    manager.close(clean=False)
+    disk.play(files.trace)
+    disk.lose_power(tmp_path / "found", ChanceThatKeepsNothing())
+    load(manager := new_manager(TracingFiles(tmp_path / "found")))
+    assert manager.logs[TopicPartition("a", 0)].log_end_offset == 1
+    manager.close(clean=False)
+
+
+class ChanceThatKeepsNothing(random.Random):
+    """A power cut after which nothing is left that was not synced."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+def _append_one(log: PartitionLog) -> None:
+    batch = bytearray(build_batch([Record(-1, NOW, b"k", b"v")]))
+    log.append(memoryview(batch), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW)

@@ -1,4 +1,4 @@
-"""A small file system in memory (tmpfs), to be filled: a page that is written first needs room there.
+"""A small file system in memory (tmpfs) that tests fill: each new page needs space.
 
 Needs the privilege to mount, hence `why_not`.
 """
@@ -43,7 +43,7 @@ class TmpfsDisk:
 
 @cache
 def why_not() -> str | None:
-    """Why this machine cannot have such a disk; None if it can."""
+    """The reason why this machine cannot have such a disk; None if it can."""
     if sys.platform != "linux":
         return f"tmpfs needs Linux, this is {sys.platform}"
     folder = Path(tempfile.mkdtemp(prefix="kafkapy-tmpfs-"))

@@ -9,6 +9,18 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from kafkapy.policies import (
+    AlterConfigPolicy,
+    ConfigRequest,
+    ConfigResource,
+    CreateTopicPolicy,
+    PolicyViolationError,
+    TopicRequest,
+)
+from kafkapy.process.policy_calls import load_policy
+
 ROOT = Path(__file__).resolve().parents[2]
 # A block that names its file in its first line.
 _FILE = re.compile(r"^```(?:python|ini)\n# (\S+\.(?:py|ini))\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -34,6 +46,24 @@ def test_the_tests_on_the_page_about_testing_pass(tmp_path: Path) -> None:
             assert not plain.keys() & files.keys()
             plain.update(files)
     _run(tmp_path / "plain", plain)
+
+
+def test_the_policies_on_their_page_can_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs/policies.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    (tmp_path / "our_rules.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = {"our.topic.prefix": "app."}
+    names = load_policy("create.topic.policy.class.name", "our_rules:TopicNames", CreateTopicPolicy, settings)
+    names.validate(TopicRequest("app.orders", 1, 1, None))
+    with pytest.raises(PolicyViolationError):
+        names.validate(TopicRequest("orders", 1, 1, None))
+    retention = load_policy(
+        "alter.config.policy.class.name", "our_rules:ShortRetention", AlterConfigPolicy, settings
+    )
+    with pytest.raises(PolicyViolationError):
+        retention.validate(ConfigRequest(ConfigResource("TOPIC", "t"), {"retention.ms": "-1"}))
 
 
 def _run(directory: Path, files: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ from kafkapy.storage.log.validate import AppendOrigin
 from tests.handlers.produce_client import create_topic, stored
 from tests.network.raw_client import RawClient
 from tests.storage.cleaning.harness import compact
+from tests.storage.log_harness import append
 
 SEGMENTS = 30
 PER_SEGMENT = 6
@@ -56,7 +57,6 @@ async def fill(core: BrokerCore) -> None:
     sizes = [segment.size for segment in log.segments]
     assert sizes[: SEGMENTS - 2] == [HEADER_SIZE] * (SEGMENTS - 2)
     producer: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "transactional": True}
-    log.producers.verify_transaction(9)
     put(log, records[-1], base_sequence=0, **producer)
     marker = Record(-1, now_ms, control_record_key(ControlType.ABORT), end_txn_marker_value(0))
     put(log, marker, control=True, **producer)
@@ -65,7 +65,7 @@ async def fill(core: BrokerCore) -> None:
 def put(log: PartitionLog, record: Record, **options: Any) -> None:
     origin = AppendOrigin.COORDINATOR if "control" in options else AppendOrigin.CLIENT
     batch = build_batch([record], **options)
-    log.append(memoryview(batch), leader_epoch=0, origin=origin, now_ms=record.timestamp)
+    append(log, batch, origin=origin, now_ms=record.timestamp)
     log.advance_high_watermark(log.log_end_offset)
 
 

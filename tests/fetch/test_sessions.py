@@ -1,4 +1,4 @@
-"""Fetch sessions: who gets one, who has to give way."""
+"""Fetch sessions: which fetches get one, and which sessions are evicted."""
 
 from __future__ import annotations
 
@@ -33,17 +33,21 @@ class Sessions:
     def __init__(self, slots: int) -> None:
         self.now_ms = 0
         self.known = {bytes(16 * [1]): "orders"}
-        self.cache = FetchSessionCache(slots, now_ms=lambda: self.now_ms, rng=random.Random(7))
+        self.cache = FetchSessionCache(
+            slots, now_ms=lambda: self.now_ms, wake=lambda _: 0, rng=random.Random(7)
+        )
 
     def begin(
-        self, partitions: int, session_id: int = 0, epoch: int = 0, version: int = NAMES
+        self, partitions: int, session_id: int = 0, epoch: int = 0, version: int = NAMES, replica_id: int = -1
     ) -> FetchContext:
         topic = FetchTopic(
             topic="orders",
             topic_id=bytes(16 * [1]),
             partitions=[FetchPartition(partition=index) for index in range(partitions)],
         )
-        request = FetchRequest(session_id=session_id, session_epoch=epoch, topics=[topic])
+        request = FetchRequest(
+            replica_id=replica_id, session_id=session_id, session_epoch=epoch, topics=[topic]
+        )
         return result_of(self.cache.begin(request, version, self.known.get))
 
     def answer(
@@ -198,3 +202,26 @@ def test_a_small_settled_session_gives_way_to_a_larger_one_only() -> None:
 
 def test_no_slots_means_no_sessions() -> None:
     assert Sessions(0).open() == 0
+
+
+def test_the_session_of_a_follower_evicts_that_of_a_consumer_and_not_the_reverse() -> None:
+    sessions = Sessions(slots=1)
+    consumer, _ = sessions.answer(sessions.begin(10))
+    sessions.now_ms = EVICTION_MS + 1
+    sessions.begin(0, consumer, 1)  # it is used
+    follower, _ = sessions.answer(sessions.begin(1, replica_id=2))
+    assert follower > 0
+    sessions.now_ms *= 2
+    sessions.begin(0, follower, 1)
+    assert sessions.answer(sessions.begin(50)) == (0, list(range(50)))
+
+
+def test_a_high_watermark_that_comes_with_a_diverging_epoch_is_told_again() -> None:
+    sessions = Sessions(slots=1)
+    context = sessions.begin(1)
+    (target,) = context.targets
+    data = PartitionData(high_watermark=5, log_start_offset=0)
+    data.diverging_epoch.epoch = 3
+    assert target.has_news(data, 0)
+    assert target.has_news(PartitionData(high_watermark=5, log_start_offset=0), 0)
+    assert not target.has_news(PartitionData(high_watermark=5, log_start_offset=0), 0)

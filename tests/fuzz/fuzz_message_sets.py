@@ -1,4 +1,4 @@
-"""Fuzz targets: message sets of magic 0 and 1, what is stored of them, and record batches made into them.
+"""Fuzz targets: message sets of magic 0 and 1, and their conversion from and to batches.
 
 A set that is stored holds what a client would read of it; a batch that passes the walker can be converted.
 """

@@ -1,4 +1,4 @@
-"""Fuzz targets: record batches in every codec, their decompressed records, and the codecs' streams.
+"""Fuzz targets: record batches in every codec, their records, and the codecs' streams.
 
 A batch that passes the walker must decode, and the walker's twins must agree on it.
 """

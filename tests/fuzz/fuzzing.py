@@ -1,4 +1,4 @@
-"""A small fuzzer: it breaks well-formed inputs in random ways and watches what the parser does with them.
+"""A small fuzzer: it damages valid inputs at random, and watches what the parser does.
 
 A target gives well-formed inputs and a function that must take anything: it returns, or raises what the
 target itself does not catch, which is a finding. Slow units and growing memory are findings too. Everything

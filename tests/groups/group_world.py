@@ -1,4 +1,4 @@
-"""A world for groups: a clock that is turned by hand, timers on it, and a store that fails when told to."""
+"""A world for groups: a clock and timers that the test moves, and a store that fails on demand."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Store:
 
 
 class Replies:
-    """Takes answers to one request, and sees to it that there is one only."""
+    """Receives the answers to one request, and asserts that there is only one."""
 
     def __init__(self) -> None:
         self.joined: JoinGroupResponse | None = None
@@ -256,7 +256,7 @@ class World:
         return self.assign()
 
     def settle(self) -> None:
-        """Let initial delays run out."""
+        """Let the initial delays end."""
         for _ in range(100):
             if self.group.state is not GroupState.PREPARING_REBALANCE:
                 return

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` in memory: batches that are kept, and appends that wait or fail when told to."""
+"""`__consumer_offsets` in memory, with appends that wait or fail on demand."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import read_header, stamp_batch
 from kafkapy.protocol.types import random_uuid
+from kafkapy.storage.log.marker_batch import prepare_marker
+from kafkapy.storage.log.markers import TransactionMarker
+from kafkapy.storage.log.verification import Verification
 from tests.groups.group_world import TurnedClock, TurnedTimers
 
 
@@ -33,6 +36,8 @@ class MemoryLog:
         self.created: Callable[[], None] = lambda: None
         self.reads = 0
         """How often a partition was read."""
+        self.reaches_next_leader = False
+        """Whether the next leader commits the appends that wait when the leadership is lost."""
         self._held: list[tuple[int, bytes, Done]] = []
 
     def partition_count(self) -> int:
@@ -49,7 +54,12 @@ class MemoryLog:
             raise self.unreadable
         return not self.batches[partition]
 
-    def append(self, partition: int, batch: bytearray, done: Done) -> None:
+    def leader_epoch(self, partition: int) -> int:
+        return 0
+
+    def append(
+        self, partition: int, batch: bytearray, done: Done, *, verification: Verification | None = None
+    ) -> None:
         if self.error is not ErrorCode.NONE:
             done(self.error)
             return
@@ -61,12 +71,31 @@ class MemoryLog:
             self.batches[partition].append(bytes(batch))
             done(ErrorCode.NONE)
 
+    def append_marker(
+        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done
+    ) -> None:
+        (prepared,) = prepare_marker(producer_id, producer_epoch, marker).batches
+        self.append(partition, bytearray(prepared.buffer), done)
+
     def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
         """Commit the oldest append that is held, or let it fail."""
         partition, batch, done = self._held.pop(0)
         if error is ErrorCode.NONE:
             self.batches[partition].append(batch)
         done(error)
+
+    def leadership_lost_everywhere(self) -> None:
+        """Report all appends that wait as failed."""
+        for partition in range(len(self.batches)):
+            self.leadership_lost(partition)
+
+    def leadership_lost(self, partition: int) -> None:
+        lost = [held for held in self._held if held[0] == partition]
+        self._held = [held for held in self._held if held[0] != partition]
+        for _, batch, done in lost:
+            if self.reaches_next_leader:
+                self.batches[partition].append(batch)
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     async def read(self, partition: int) -> AsyncIterator[bytes]:
         self.reads += 1
@@ -93,10 +122,17 @@ async def run_here(call: Callable[..., Any], *args: Any) -> Any:
 
 
 def coordinator(
-    log: MemoryLog, clock: TurnedClock, timers: TurnedTimers, config: GroupConfig | None = None
+    log: MemoryLog,
+    clock: TurnedClock,
+    timers: TurnedTimers,
+    config: GroupConfig | None = None,
+    *,
+    clustered: bool = False,
 ) -> GroupCoordinator:
     """A coordinator on `log`, not started."""
-    groups = GroupCoordinator(config or GroupConfig(), clock, timers, log, blocking=run_here)
+    groups = GroupCoordinator(
+        config or GroupConfig(), clock, timers, log, blocking=run_here, clustered=clustered
+    )
     image = MetadataImage()
     log.created = lambda: groups.metadata_changed(image, image.with_topics([log.entry()]))
     return groups

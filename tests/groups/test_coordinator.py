@@ -1,4 +1,4 @@
-"""The coordinator on its log: what is kept, when it is seen, and what a restart brings back."""
+"""The coordinator on its log: what is stored, when it is visible, and what a restart restores."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.group import Group
 from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.metadata.image import MetadataImage, Topic
+from kafkapy.process.turns import take_turn
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
@@ -82,6 +83,11 @@ class Cluster:
         )
         return answers
 
+    def commit_to(self, topic: Topic, key: TopicPartition, offset: int) -> None:
+        """Commit an offset of this very topic."""
+        committed = CommittedOffset(offset, 3, "m", self.clock.now_ms(), topic_id=topic.id)
+        self.groups.commit_offsets("g", [(key, committed)], lambda _: None)
+
     def committed(self, group: str = "g") -> dict[TopicPartition, int]:
         return {key: each.offset for key, each in self.groups.offsets.of_group(group).items()}
 
@@ -120,8 +126,19 @@ class OtherGroup(Group):
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
 
-    def validate_offset_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        version: int | None = None,
+        *,
+        in_transaction: bool = False,
+    ) -> None:
         raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        pass
 
     def validate_offset_delete(self) -> None:
         pass
@@ -224,7 +241,7 @@ class TestTheTopic:
         with pytest.raises(KafkaError) as refused:
             cluster.groups.runtime.require_active("g")
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
-        assert f"__consumer_offsets-{partition_of('g', 4)} cannot be used" in caplog.text
+        assert f"__consumer_offsets-{partition_of('g', 4)} is unavailable" in caplog.text
         if not isinstance(error, KafkaError):
             cluster.groups.runtime.require_active(elsewhere)
         cluster.log.batches[partition_of(elsewhere, 4)] = kept
@@ -243,7 +260,7 @@ class TestTheTopic:
         for _ in range(60):
             await cluster.time_passes(1)
         assert cluster.log.reads == 1 + len([1, 3, 7, 15, 31]), "and the next after 61 s"
-        assert len([each for each in caplog.records if "cannot be used" in each.message]) == 1
+        assert len([each for each in caplog.records if "is unavailable" in each.message]) == 1
         cluster.log.unreadable = None
         await cluster.time_passes(30)
         assert cluster.committed() == {T0: 5}
@@ -415,7 +432,7 @@ class TestDeletion:
         cluster.groups.leave_group("g", [MemberIdentity(member_id=member_id)])
         cluster.commit((T0, 5))
         answers: list[ErrorCode] = []
-        cluster.groups.delete_group("g", answers.append)
+        take_turn(cluster.groups.delete_group("g", answers.append))
         assert answers == [ErrorCode.NONE]
         assert "g" not in cluster.groups.groups
         assert cluster.committed() == {}
@@ -429,12 +446,12 @@ class TestDeletion:
         cluster.commit((T0, 5))
         cluster.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
         answers: list[ErrorCode] = []
-        cluster.groups.delete_group("g", answers.append)
+        take_turn(cluster.groups.delete_group("g", answers.append))
         assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         assert cluster.groups.require_classic_group("g").generation == 2
         assert cluster.committed() == {T0: 5}
         cluster.log.error = ErrorCode.NONE
-        cluster.groups.delete_group("g", answers.append)
+        take_turn(cluster.groups.delete_group("g", answers.append))
         assert answers[1:] == [ErrorCode.NONE]
         assert "g" not in cluster.groups.groups
 
@@ -445,19 +462,19 @@ class TestDeletion:
         waiting = cluster.groups.join_group("g", joining(version=4))
         assert isinstance(waiting, JoinGroupResponse)
         assert waiting.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        cluster.groups.delete_group("g", lambda _: None)
+        take_turn(cluster.groups.delete_group("g", lambda _: None))
         assert cluster.timers.pending == timers
 
     async def test_a_group_with_members_stays(self, cluster: Cluster) -> None:
         await cluster.join()
         with pytest.raises(KafkaError) as refused:
-            cluster.groups.delete_group("g", lambda _: None)
+            take_turn(cluster.groups.delete_group("g", lambda _: None))
         assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
 
     async def test_a_commit_that_was_on_its_way_is_deleted_too(self, cluster: Cluster) -> None:
         cluster.log.hold = True
         cluster.commit((T0, 5))
-        cluster.groups.delete_group("g", lambda _: None)
+        take_turn(cluster.groups.delete_group("g", lambda _: None))
         cluster.log.release()
         cluster.log.release()
         assert cluster.committed() == {}
@@ -468,7 +485,7 @@ class TestDeletion:
     async def test_a_commit_after_the_deletion_stays(self, cluster: Cluster) -> None:
         cluster.log.hold = True
         cluster.commit((T0, 5))
-        cluster.groups.delete_group("g", lambda _: None)
+        take_turn(cluster.groups.delete_group("g", lambda _: None))
         cluster.commit((T1, 6))
         for _ in range(3):
             cluster.log.release()
@@ -476,6 +493,42 @@ class TestDeletion:
         cluster.log.hold = False
         await cluster.restart()
         assert cluster.committed() == {T1: 6}
+
+    async def test_long_group_ids_are_taken_up_to_a_limit(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kafkapy.groups.coordinator.MAX_GROUP_IDS_BYTES", 5_000)
+        cluster.commit((T0, 1), group="a" * 3_000)
+        with pytest.raises(KafkaError, match="GROUP_MAX_SIZE_REACHED"):
+            cluster.commit((T0, 1), group="b" * 3_000)
+        refused = cluster.groups.join_group("c" * 3_000, joining())
+        assert isinstance(refused, JoinGroupResponse)
+        assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert cluster.groups.groups.keys() == {"a" * 3_000}
+        cluster.commit((T0, 2), group="a" * 3_000)
+        cluster.commit((T0, 1), group="d" * 1_000)
+
+    async def test_a_group_with_many_offsets_is_deleted_in_turns_with_what_is_committed_meanwhile(
+        self, cluster: Cluster
+    ) -> None:
+        last = TopicPartition("t", 1_999)
+        for start in range(0, 2_000, 500):
+            cluster.commit(*((TopicPartition("t", n), 1) for n in range(start, start + 500)))
+        steps = cluster.groups.delete_group("g", lambda _: None)
+        for _ in steps:
+            cluster.commit((last, 2))
+        assert cluster.committed() == {}
+        await cluster.restart()
+        assert cluster.committed() == {}
+
+    async def test_a_group_that_is_joined_while_its_offsets_are_removed_stays(self, cluster: Cluster) -> None:
+        cluster.commit(*((TopicPartition("t", n), 1) for n in range(2_000)))
+        steps = cluster.groups.delete_group("g", lambda _: None)
+        next(steps)
+        await cluster.join()
+        with pytest.raises(KafkaError, match="NON_EMPTY_GROUP"):
+            next(steps)
+        assert len(cluster.committed()) == 1_500
 
     async def test_offsets_of_a_deleted_topic_are_gone(self, cluster: Cluster) -> None:
         cluster.commit((T0, 5), (TopicPartition("u", 0), 6))
@@ -493,6 +546,40 @@ class TestDeletion:
         image = MetadataImage().with_topics([Topic("t", random_uuid(), ()), cluster.log.entry()])
         cluster.groups.metadata_changed(image, image.with_topics([Topic("t", random_uuid(), ())]))
         assert cluster.committed() == {}
+
+    async def test_offsets_of_a_new_topic_stay_while_those_of_the_old_one_go(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kafkapy.process.turns.TURN_SECONDS", 0)
+        cluster.commit((T0, 5), (T1, 6), group="a")
+        cluster.commit((T0, 5), (T1, 6), group="b")
+        old = Topic("t", random_uuid(), ())
+        before = MetadataImage().with_topics([old, cluster.log.entry()])
+        without = before.with_topics(deleted=["t"])
+        new = Topic("t", random_uuid(), ())
+        cluster.groups.metadata_changed(before, without)
+        cluster.groups.metadata_changed(without, without.with_topics([new]))
+        cluster.commit_to(new, T0, 7)
+        cluster.timers.advance(0.1)
+        assert cluster.committed("a") == cluster.committed("b") == {}
+        assert cluster.committed() == {T0: 7}
+
+    async def test_a_commit_to_a_new_topic_is_not_removed_on_its_way(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kafkapy.process.turns.TURN_SECONDS", 0)
+        cluster.commit((T0, 5))
+        old = Topic("t", random_uuid(), ())
+        before = MetadataImage().with_topics([old, cluster.log.entry()])
+        without = before.with_topics(deleted=["t"])
+        new = Topic("t", random_uuid(), ())
+        cluster.groups.metadata_changed(before, without)
+        cluster.groups.metadata_changed(without, without.with_topics([new]))
+        cluster.log.hold = True
+        cluster.commit_to(new, T0, 7)
+        cluster.timers.advance(0.1)
+        cluster.log.release()
+        assert cluster.committed() == {T0: 7}
 
 
 class TestOtherTypes:
@@ -529,7 +616,7 @@ class TestOtherTypes:
             groups.check_commit("g", "m", None, 1)
         assert refused.value.code is ErrorCode.STALE_MEMBER_EPOCH
         with pytest.raises(KafkaError) as refused:
-            groups.delete_group("g", lambda _: None)
+            take_turn(groups.delete_group("g", lambda _: None))
         assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
         groups.commit_offsets("g", [(T0, CommittedOffset(5, -1, "", 0))], lambda _: None)
         cluster.timers.advance(30 * DAY)

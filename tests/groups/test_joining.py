@@ -1,4 +1,4 @@
-"""JoinGroup: who gets in, and what starts a rebalance."""
+"""JoinGroup: which members may join, and what starts a rebalance."""
 
 from __future__ import annotations
 
@@ -20,6 +20,18 @@ def test_a_dynamic_member_is_given_an_id_and_told_to_come_back_with_it() -> None
     assert replies.error is ErrorCode.MEMBER_ID_REQUIRED
     assert replies.joined.member_id == "app-1"
     assert not world.group.members
+
+
+@pytest.mark.parametrize("instance", [None, "i" * 32_767])
+def test_a_member_id_takes_little_memory_however_long_its_client_id_is(instance: str | None) -> None:
+    world = World()
+    replies = world.join(client_id="c" * 32_767, instance=instance, version=4)
+    world.settle()
+    assert replies.joined is not None
+    prefix, _, rest = replies.joined.member_id.partition("-")
+    assert set(prefix) <= {"c", "i"}
+    assert len(prefix) == 255
+    assert rest
 
 
 def test_before_version_4_a_member_joins_at_once() -> None:
@@ -157,6 +169,21 @@ class TestProtocols:
         assert world.group.protocol_type == "connect"
         assert world.group.subscribed is None
 
+    def test_of_members_with_very_many_topics_no_subscription_is_known(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kafkapy.groups.classic.subscription.MOST_TOPICS", 3)
+        world = World()
+        leader, follower = world.stable(2)
+        assert world.group.subscribed == frozenset({"t"})
+        world.join(follower, protocols=(("range", subscription("u", "v", "w")),))
+        world.join(leader)
+        assert world.group.subscribed is None
+        assert world.group.is_subscribed("t")
+        world.join(follower)
+        world.join(leader)
+        assert world.group.subscribed == frozenset({"t"})
+
 
 class TestRejoining:
     def test_a_follower_whose_metadata_is_the_same_is_told_the_current_generation(self) -> None:
@@ -265,3 +292,12 @@ class TestGroupMaxSize:
         world.settle()
         assert [replies.error for replies in waiting[:2]] == [ErrorCode.NONE] * 2
         assert not world.group.pending
+
+
+def test_member_ids_are_handed_out_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkapy.groups.classic.join.MOST_PENDING", 2)
+    world = World()
+    first, _ = world.new_id(), world.new_id()
+    assert world.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    world.leave(first)
+    world.new_id()

@@ -1,4 +1,4 @@
-"""What a coordinator makes of a partition of `__consumer_offsets` that it reads."""
+"""What a coordinator restores from a partition of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Log:
-    """Batches one after another."""
+    """A log of batches, one after another."""
 
     def __init__(self) -> None:
         self.replay = GroupReplay("__consumer_offsets-0")

@@ -1,4 +1,4 @@
-"""A broker that is its metadata and administration; partitions are only as much as the handlers look at.
+"""A broker with only its metadata and administration, and what handlers need of partitions.
 
 `ask` takes a request through the codec in its version, both ways, so that a test sees what a client would.
 """
@@ -16,6 +16,7 @@ from typing import Any, cast
 from kafkapy import handlers
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
+from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
@@ -48,6 +49,11 @@ class FakePartition:
     high_watermark: int = 10
     start: int = 0
 
+    @property
+    def low_watermark(self) -> int:
+        """There is no other replica."""
+        return self.start
+
     def delete_records(self, offset: int) -> int:
         if not -1 <= offset <= self.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -57,7 +63,7 @@ class FakePartition:
 
 @dataclass
 class FakeReplicas:
-    """Has a partition for each one in the image, in `log_dir`."""
+    """Stands for the replica manager: it has each partition of the image in `log_dir`."""
 
     log_dir: Any
     partitions: dict[tuple[str, int], FakePartition] = field(default_factory=dict)
@@ -89,7 +95,7 @@ class FakeReplicas:
 
 
 class FakeLogStarts:
-    """Has every log start offset on disk."""
+    """Stands for the checkpoints: every log start offset is on disk."""
 
     async def save(self, logs: Iterable[FakeLog]) -> None: ...
 
@@ -106,6 +112,8 @@ class AdminWorld:
         self.metadata = MetadataCache()
         self.config = BrokerConfig(settings)
         self.node_id = NODE_ID
+        self.clustered = False
+        self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}
         self.log_dir = SimpleNamespace(path=str(path), error=None, files=FileSystem())
         self.replicas = FakeReplicas(self.log_dir)
         self.logs = SimpleNamespace(directories=[self.log_dir], logs={}, moves=SimpleNamespace(copies={}))
@@ -123,6 +131,9 @@ class AdminWorld:
         self.metadata.follow(self.replicas.apply)
         self.admin = ClusterAdmin(
             self.store, self.metadata, self.config, changes, node_id=NODE_ID, clock=Clock()
+        )
+        self.automatic_topics = AutomaticTopics(
+            self.admin.topics, self.metadata, self.config, node_id=NODE_ID
         )
         await self.admin.start(image, [Endpoint("PLAINTEXT", self.host, 9092, "PLAINTEXT")])
 

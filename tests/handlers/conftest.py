@@ -14,7 +14,7 @@ StartWorld = Callable[..., Awaitable[AdminWorld]]
 
 @pytest.fixture
 async def start_world(tmp_path: Path) -> AsyncIterator[StartWorld]:
-    """Starts a broker that is its metadata; settings are arguments, `host` is what it advertises."""
+    """Starts a broker without logs, with these settings; it advertises `host`."""
     worlds: list[AdminWorld] = []
 
     async def start(host: str = "localhost", **settings: str) -> AdminWorld:

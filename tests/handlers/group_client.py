@@ -40,7 +40,7 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 def find_coordinator(client: RawClient, *keys: str, version: int = 4, key_type: int = 0) -> Any:
-    """FindCoordinator; a response with one coordinator per key, or with one for the one key before v4."""
+    """Send a FindCoordinator; before v4 there is one key, and one coordinator in the answer."""
     if version < 4:
         return client.ask(FindCoordinatorRequest(key=keys[0], key_type=key_type), version)
     return client.ask(FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type), version)

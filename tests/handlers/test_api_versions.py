@@ -8,8 +8,10 @@ from itertools import pairwise
 import pytest
 
 from kafkapy import handlers
+from kafkapy.handlers.api_versions import unsupported_version
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.alter_partition import AlterPartitionRequest
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkapy.protocol.types import ApiKey
 from tests.network.harness import Harness, serving
@@ -42,6 +44,23 @@ def test_the_table_is_sorted_and_its_versions_exist() -> None:
             assert api.max_version in versions, api
 
 
+def test_a_broker_of_a_cluster_serves_more_than_a_sole_one() -> None:
+    assert all(one.key < other.key for one, other in pairwise(handlers.IN_CLUSTER))
+    assert set(handlers.APIS) < set(handlers.IN_CLUSTER)
+    sole, clustered = (unsupported_version(clustered=each).api_keys for each in (False, True))
+    assert [each.api_key for each in sole] == [api.key for api in handlers.APIS]
+    assert [each.api_key for each in clustered] == [api.key for api in handlers.IN_CLUSTER]
+    for api in handlers.BETWEEN_BROKERS:
+        endpoint = handlers.endpoint(api.key)
+        for message_class in (endpoint.request_class, endpoint.response_class):
+            assert {api.min_version, api.max_version} <= set(schema_of(message_class).versions), api
+
+
+def test_a_sole_broker_does_not_answer_what_brokers_ask_each_other(client: RawClient) -> None:
+    with pytest.raises(ConnectionError):
+        client.ask(AlterPartitionRequest(), 3)
+
+
 @pytest.mark.parametrize("version", range(6))
 def test_every_version_is_answered_with_the_whole_table(client: RawClient, version: int) -> None:
     response = ask(client, version)
@@ -57,9 +76,10 @@ def test_features_have_the_levels_of_kafka_4_3(client: RawClient, version: int) 
     supported = {each.name: (each.min_version, each.max_version) for each in response.supported_features}
     finalized = {each.name: each.max_version_level for each in response.finalized_features}
     metadata, replicas = "metadata.version", "eligible.leader.replicas.version"
-    assert finalized == ({} if version < 3 else {metadata: 30, replicas: 1})
+    groups, transactions = "group.version", "transaction.version"
+    assert finalized == ({} if version < 3 else {metadata: 30, replicas: 1, groups: 1, transactions: 2})
     # Clients of before v4 take a lowest level of 0 for a mistake.
-    from_0 = {replicas: (0, 1)} if version >= 4 else {}
+    from_0 = {replicas: (0, 1), groups: (0, 1), transactions: (0, 2)} if version >= 4 else {}
     assert supported == ({} if version < 3 else {metadata: (7, 30), **from_0})
 
 

@@ -63,6 +63,13 @@ async def elect(
     return response.error_code, results
 
 
+async def test_a_long_name_is_not_repeated_for_each_partition(world: Any) -> None:
+    wanted = [TopicPartitions(topic="x" * 32_767, partitions=list(range(3)))]
+    response = await world.ask(ElectLeadersRequest(topic_partitions=wanted), 2)
+    (topic,) = response.replica_election_results
+    assert [len(each.error_message) < 300 for each in topic.partition_result] == [True] * 3
+
+
 @pytest.mark.parametrize("version", versions(ApiKey.ELECT_LEADERS))
 async def test_partitions_that_are_led_need_no_election(world: Any, version: int) -> None:
     assert await elect(world, {"t": [0, 1, 2, -1], "absent": [0]}, version) == (

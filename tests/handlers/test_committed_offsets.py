@@ -99,6 +99,14 @@ def test_several_groups_are_fetched_at_once(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 9])
+def test_a_partition_that_is_named_often_is_answered_once(client: RawClient, version: int) -> None:
+    create_topic(client, "t", 2)
+    commit(client, "g", {("t", 0): 5, ("t", 1): 6})
+    answer = fetch_offsets(client, "g", {"t": [0, 1, 0, 0]}, version)
+    assert [each.partition_index for each in answer.topics[0].partitions] == [0, 1]
+
+
+@pytest.mark.parametrize("version", [1, 9])
 def test_offsets_of_topics_that_do_not_exist_are_refused_and_the_others_kept(
     client: RawClient, version: int
 ) -> None:
@@ -249,7 +257,7 @@ def test_damage_in_the_offsets_topic_costs_what_lay_there(
         found = [committed(fetch_offsets(client, f"g{number}", None))[("t", 0)] for number in range(9)]
         assert found == [7, 7, 7, 7, 7, 9, 7, 7, 7], "g4 is where it was before"
         assert commit(client, "g4", {("t", 0): 10}) == {("t", 0): NONE}
-    assert "what offsets 9 to 9 say is lost; what they changed is as it was before" in caplog.text
+    assert "the records at offsets 9 to 9 are lost; the state before them applies" in caplog.text
 
 
 def connect(broker: kafkapy.Broker) -> RawClient:

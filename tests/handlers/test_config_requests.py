@@ -82,6 +82,27 @@ async def test_this_broker_is_described_by_its_id(world: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["01", " 1", "+1", "1\n"])
+@pytest.mark.parametrize("resource_type", [BROKER, LOGGER])
+async def test_this_broker_has_one_name(world: Any, resource_type: int, name: str) -> None:
+    (result,) = (await world.ask(describe(resource_type, name), 4)).results
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.configs == []
+
+
+@pytest.mark.parametrize("resource_type", [GROUP, METRICS])
+async def test_only_some_resources_that_set_nothing_are_described(world: Any, resource_type: int) -> None:
+    resources = [
+        DescribeConfigsResource(resource_type=resource_type, resource_name=f"invented{number}")
+        for number in range(1_002)
+    ]
+    results = (await world.ask(DescribeConfigsRequest(resources=resources), 4)).results
+    assert all(result.configs and result.error_code == ErrorCode.NONE for result in results[:1_000])
+    for result in results[1_000:]:
+        assert (result.error_code, result.configs) == (ErrorCode.INVALID_REQUEST, [])
+        assert result.error_message.endswith("ask for fewer")
+
+
 async def test_all_brokers_are_described_by_no_name(world: Any) -> None:
     (result,) = (await world.ask(describe(BROKER, ""), 4)).results
     assert result.error_code == ErrorCode.NONE

@@ -198,6 +198,22 @@ def test_topic_ids_stand_for_names(client: RawClient) -> None:
         assert (topic.topic_id, topic.partitions[0].error_code) == (wanted, error)
 
 
+def test_a_session_finds_a_topic_that_is_created_after_it_was_opened(
+    client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = bytes(range(1, 17))
+    monkeypatch.setattr("kafkapy.controller.topic_plans.random_uuid", lambda: topic_id)
+    topics = [FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition_max_bytes=1000)])]
+    first = client.ask(FetchRequest(topics=topics, session_epoch=0, min_bytes=1), 17)
+    assert first.session_id
+    assert first.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert create_topic(client, "orders") == topic_id
+    produce(client, "orders", batch(b"a"))
+    request = FetchRequest(session_id=first.session_id, session_epoch=1, min_bytes=1)
+    (topic,) = client.ask(request, 17).responses
+    assert values(topic.partitions[0]) == [b"a"]
+
+
 @pytest.mark.parametrize("version", range(4, 13))
 def test_every_version_with_topic_names_reads(client: RawClient, version: int) -> None:
     create_topic(client, "orders")

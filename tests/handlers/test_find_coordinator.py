@@ -1,4 +1,4 @@
-"""FindCoordinator: this broker coordinates every group, and no transactions."""
+"""FindCoordinator: this broker coordinates every group and every transactional id."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ def test_several_groups_are_found_at_once(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 6])
-def test_a_transactional_producer_is_told_what_it_takes_for_final(client: RawClient, version: int) -> None:
+def test_a_transactional_id_has_a_coordinator_too(
+    kafka_broker: kafkapy.Broker, client: RawClient, version: int
+) -> None:
     response = find_coordinator(client, "tx", version=version, key_type=TRANSACTION)
     coordinator = response.coordinators[0] if version >= 4 else response
-    assert coordinator.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert "transactions" in coordinator.error_message
-    assert coordinator.node_id == -1
+    assert coordinator.error_code == ErrorCode.NONE
+    assert f"{coordinator.host}:{coordinator.port}" == kafka_broker.bootstrap_servers
+    assert "__transaction_state" in kafka_broker.core.metadata.image.topics
 
 
 @pytest.mark.parametrize("key_type", [SHARE, 3, -1])

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kafkapy
+from kafkapy.broker import BrokerCore
+from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.offset_writes import OffsetWrites
 from kafkapy.process.turns import Turns
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import (
+    alter_client_quotas,
+    alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    create_partitions,
     create_topics,
     delete_groups,
     delete_records,
+    delete_topics,
     describe_configs,
     describe_groups,
     describe_log_dirs,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     elect_leaders,
     find_coordinator,
+    incremental_alter_configs,
     leave_group,
     list_groups,
     list_offsets,
@@ -33,7 +44,8 @@ from kafkapy.protocol.messages import (
     offset_fetch,
     offset_for_leader_epoch,
 )
-from tests.handlers.group_client import commit
+from kafkapy.protocol.types import TopicPartition
+from tests.handlers.group_client import commit, join_request
 from tests.handlers.group_client import find_coordinator as find
 from tests.handlers.produce_client import batch, create_topic, fetch_request, produce_request
 from tests.network.loop_watch import LIMIT, LoopWatch
@@ -168,6 +180,62 @@ REQUESTS: list[tuple[TopMessage, int]] = [
         ),
         0,
     ),
+    (
+        describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
+            users=[describe_user_scram_credentials.UserName(name=name) for name in NAMES]
+        ),
+        0,
+    ),
+    (delete_topics.DeleteTopicsRequest(topic_names=NAMES), 5),
+    (
+        delete_topics.DeleteTopicsRequest(
+            topics=[delete_topics.DeleteTopicState(name=name) for name in NAMES]
+        ),
+        6,
+    ),
+    (
+        create_partitions.CreatePartitionsRequest(
+            topics=[
+                create_partitions.CreatePartitionsTopic(name=name, count=2, assignments=None)
+                for name in NAMES
+            ]
+        ),
+        3,
+    ),
+    (
+        alter_configs.AlterConfigsRequest(
+            resources=[
+                alter_configs.AlterConfigsResource(resource_type=2, resource_name=name) for name in NAMES
+            ]
+        ),
+        2,
+    ),
+    (
+        incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=[
+                incremental_alter_configs.AlterConfigsResource(resource_type=2, resource_name=name)
+                for name in NAMES
+            ]
+        ),
+        1,
+    ),
+    (
+        alter_client_quotas.AlterClientQuotasRequest(
+            entries=[
+                alter_client_quotas.AlterClientQuotasRequestEntryData(
+                    entity=[alter_client_quotas.EntityData(entity_type="user", entity_name=name)]
+                )
+                for name in NAMES
+            ]
+        ),
+        1,
+    ),
+    (
+        describe_log_dirs.DescribeLogDirsRequest(
+            topics=[describe_log_dirs.DescribableLogDirTopic(topic="unknown", partitions=list(EVERY))]
+        ),
+        4,
+    ),
 ]
 
 
@@ -205,6 +273,7 @@ HOSTILE: list[tuple[TopMessage, int]] = [
         ),
         2,
     ),
+    (delete_topics.DeleteTopicsRequest(topic_names=[f"unknown{n}" for n in range(150_000)]), 5),
 ]
 
 
@@ -227,6 +296,138 @@ def test_a_hostile_request_does_not_hold_the_event_loop(
                 sending.join()
         seconds, what = watch.longest
         assert seconds < 5 * LIMIT, what  # with room for a busy machine: without turns it is more
+
+
+def test_deleting_a_topic_with_many_offsets_does_not_hold_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = LoopWatch(monkeypatch)
+    with watch.broker(tmp_path) as broker, RawClient(broker.bootstrap_servers) as connected:
+        find(connected, "any")
+        create_topic(connected, "many", 1_000)
+        groups = [f"many{number}" for number in range(80)]
+        for group in groups:
+            commit(connected, group, {("many", number): 0 for number in range(1_000)})
+
+        async def left(core: BrokerCore) -> int:
+            return sum(len(core.groups.offsets.of_group(group)) for group in groups)
+
+        assert broker.call(left) == 80_000
+        with watch.watching():
+            connected.ask(delete_topics.DeleteTopicsRequest(topic_names=["many"]), 5)
+            deadline = time.monotonic() + 60
+            while broker.call(left):
+                assert time.monotonic() < deadline
+        seconds, what = watch.longest
+        assert seconds < 4 * LIMIT, what  # with room for a busy machine: without turns it is 190 ms
+
+
+def test_others_are_served_between_two_pending_ids_that_are_given_up(
+    client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [client.ask(join_request("new"), 9).member_id for _ in EVERY]
+    at_once: list[int] = []
+    leave = GroupCoordinator.leave_group
+
+    def count(self: GroupCoordinator, group_id: str, members: Sequence[leave_group.MemberIdentity]) -> Any:
+        at_once.append(len(members))
+        return leave(self, group_id, members)
+
+    monkeypatch.setattr(GroupCoordinator, "leave_group", count)
+    members = [leave_group.MemberIdentity(member_id=each) for each in ids]
+    response = client.ask(leave_group.LeaveGroupRequest(group_id="new", members=members), 5)
+    assert [(each.member_id, each.error_code) for each in response.members] == [(each, 0) for each in ids]
+    assert max(at_once) == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (
+            offset_delete.OffsetDeleteRequest(
+                group_id="g",
+                topics=[
+                    offset_delete.OffsetDeleteRequestTopic(
+                        name=f"many{topic}",
+                        partitions=[
+                            offset_delete.OffsetDeleteRequestPartition(partition_index=n)
+                            for n in range(1_000)
+                        ],
+                    )
+                    for topic in range(4)
+                ],
+            ),
+            0,
+        ),
+        (delete_groups.DeleteGroupsRequest(groups_names=["g"]), 2),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_many_offsets_of_a_group_are_removed_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
+) -> None:
+    parts: list[int] = []
+    remove = OffsetWrites._remove
+
+    def count(self: OffsetWrites, group_id: str, keys: Sequence[TopicPartition], *others: Any) -> None:
+        parts.append(len(keys))
+        remove(self, group_id, keys, *others)
+
+    monkeypatch.setattr(OffsetWrites, "_remove", count)
+    watch = LoopWatch(monkeypatch)
+    with watch.broker(tmp_path) as broker, RawClient(broker.bootstrap_servers) as connected:
+        find(connected, "any")
+        for topic in range(4):
+            create_topic(connected, f"many{topic}", 1_000)
+            commit(connected, "g", {(f"many{topic}", number): 0 for number in range(1_000)})
+        with watch.watching():
+            connected.ask(request_, version)
+        assert sum(parts) == 4_000
+        assert max(parts) <= 500
+        seconds, what = watch.longest
+        assert seconds < 2 * LIMIT, what  # with room for a busy machine
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (
+            alter_configs.AlterConfigsRequest(
+                resources=[
+                    alter_configs.AlterConfigsResource(
+                        resource_type=2,
+                        resource_name=name,
+                        configs=[alter_configs.AlterableConfig(name="retention.ms", value=None)],
+                    )
+                    for name in NAMES
+                ]
+            ),
+            2,
+        ),
+        (
+            incremental_alter_configs.IncrementalAlterConfigsRequest(
+                resources=[
+                    incremental_alter_configs.AlterConfigsResource(
+                        resource_type=2,
+                        resource_name=name,
+                        configs=[incremental_alter_configs.AlterableConfig(name="retention.ms")] * 2,
+                    )
+                    for name in NAMES
+                ]
+            ),
+            1,
+        ),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_others_are_served_between_two_resources_that_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
+) -> None:
+    watch = LoopWatch(monkeypatch)
+    with watch.broker(tmp_path) as broker, RawClient(broker.bootstrap_servers) as connected:
+        with watch.watching():
+            connected.ask(request_, version)
+        assert watch.count >= MANY
 
 
 @pytest.fixture

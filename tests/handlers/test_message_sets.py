@@ -390,12 +390,12 @@ def append(broker: kafkapy.Broker, records: bytes) -> None:
 
     async def run(core: BrokerCore) -> None:
         partition = core.replicas.partition("orders", 0)
-        partition.log.producers.verify_transaction(5)
         now_ms, origin = core.clock.now_ms(), AppendOrigin.COORDINATOR
         prepared = prepare_batches(
             bytearray(records), config=partition.log.config, origin=origin, now_ms=now_ms
         )
-        info = partition.append(prepared, origin=origin, now_ms=now_ms)
+        verification = partition.begin_verification(5, 0, -1, begins_at_zero=False, now_ms=now_ms)
+        info = partition.append(prepared, origin=origin, now_ms=now_ms, verification=verification)
         assert await partition.watch_commit(info.last_offset + 1, 10)
 
     broker.call(run)

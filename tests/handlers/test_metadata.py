@@ -1,4 +1,4 @@
-"""Metadata tells clients who leads what, and lets topics make themselves."""
+"""Metadata tells clients the leaders of partitions, and creates topics on demand."""
 
 from __future__ import annotations
 

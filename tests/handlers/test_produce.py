@@ -147,14 +147,11 @@ def test_clients_may_not_write_to_internal_topics(client: RawClient) -> None:
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_transactions_are_refused_for_good(client: RawClient) -> None:
+def test_a_transactional_batch_needs_a_transactional_id(client: RawClient) -> None:
     create_topic(client, "orders")
-    request = produce_request("orders", batch(b"a"))
-    request.transactional_id = "t"
-    (topic,) = client.ask(request, PRODUCE_VERSION).responses
-    assert topic.partition_responses[0].error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    refused = client.ask(InitProducerIdRequest(transactional_id="t"), 4)
-    assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    records = batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    (answer,) = produce(client, "orders", records)
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def test_a_batch_sent_again_is_answered_with_its_first_offset(client: RawClient) -> None:

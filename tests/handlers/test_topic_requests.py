@@ -74,6 +74,23 @@ async def test_every_version_creates_topics(world: Any, version: int) -> None:
         assert (refused.num_partitions, refused.configs) == (-1, [])
 
 
+async def test_only_the_controller_changes_topics(world: Any) -> None:
+    await world.admin.topics.create_topics([NewTopic("t")])
+    world.admin._writer._epoch_version = None
+    create = CreateTopicsRequest(topics=[CreatableTopic(name=name) for name in ("u", "__cluster_metadata")])
+    grow = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=2) for name in "tuu"])
+    delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="t"), DeleteTopicState(name="absent")])
+    answers = [
+        *(await world.ask(create, 7)).topics,
+        *(await world.ask(grow, 3)).results,
+        *(await world.ask(delete, 6)).responses,
+    ]
+    assert [(each.name, each.error_code) for each in answers] == [
+        (name, ErrorCode.NOT_CONTROLLER) for name in ("u", "__cluster_metadata", "t", "u", "t", "absent")
+    ]
+    assert list(world.metadata.image.topics) == ["t"]
+
+
 async def test_a_topic_named_twice_is_refused_once(world: Any) -> None:
     response = await world.ask(CreateTopicsRequest(topics=[new("t"), new("u"), new("t")]), 7)
     assert [(topic.name, topic.error_code, topic.error_message) for topic in response.topics] == [

@@ -1,4 +1,4 @@
-"""What only the embedded store promises: its file, other processes, damage, SIGKILL."""
+"""The embedded store's own guarantees: its file, other processes, damage, SIGKILL."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_nodes_are_counted_right_whatever_fails(tmp_path: Path) -> None:
     tree.apply([Create("/d")], session=1)
     tree.rollback()
     tree.close()
-    for _ in range(2):  # opening it checks the count, and the second time what the first made of it
+    for _ in range(2):  # opening checks the count; the second time, the count that the first has written
         tree = SqliteTree(path, sync=False)
         assert list(tree.subtree("/")) == ["/a"]
         tree.close()

@@ -1,4 +1,4 @@
-"""The metadata image is never changed, and tells what differs from the one before."""
+"""The metadata image never changes, and lists its differences from the one before."""
 
 from __future__ import annotations
 

@@ -28,13 +28,19 @@ from kafkapy.metadata.store import (
 OpenSession = Callable[[], Awaitable[MetadataStore]]
 
 
-@pytest.fixture(params=["embedded"])
-async def open_session(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenSession]:
-    """Opens sessions with one tree."""
+@pytest.fixture
+def connect_store(tmp_path: Path) -> OpenSession:
+    """Opens a session; each implementation has its own."""
+    return lambda: EmbeddedStore.open(tmp_path / "metadata.db", sync=False)
+
+
+@pytest.fixture
+async def open_session(connect_store: OpenSession) -> AsyncIterator[OpenSession]:
+    """Opens sessions with one tree, which are closed after the test."""
     sessions: list[MetadataStore] = []
 
     async def open_one() -> MetadataStore:
-        session = await EmbeddedStore.open(tmp_path / "metadata.db", sync=False)
+        session = await connect_store()
         sessions.append(session)
         return session
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ from kafkapy.handlers import Api, Endpoint
 from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.network.connection import Connection
 from kafkapy.network.server import Server
+from kafkapy.process.cold_reads import ColdReads
 from kafkapy.process.event_loop import new_event_loop
 from kafkapy.process.turns import Turns
 from kafkapy.process.validation import Validation
@@ -42,7 +43,7 @@ class Harness:
         return format_address(listener.host, listener.port)
 
     @property
-    def connections(self) -> set[Connection]:
+    def connections(self) -> Collection[Connection]:
         return self.server.connections
 
     def on_loop(self, call: Callable[[], T]) -> T:
@@ -72,15 +73,20 @@ def serving(
     config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **(settings or {})})
 
     async def start() -> Server:
+        cold_reads = ColdReads(loop, ThreadPoolExecutor(1))
         parts = {"turns": Turns(loop), "validation": Validation(pool, 2)}
-        broker = cast("Any", SimpleNamespace(config=config, cluster_id="test-cluster", node_id=1, **parts))
-        server = Server(config, loop, broker.validation)
+        broker = cast(
+            "Any",
+            SimpleNamespace(config=config, cluster_id="test-cluster", node_id=1, clustered=False, **parts),
+        )
+        server = Server(config, loop, broker.validation, cold_reads)
         server.bind(config.listeners)
         server.accept(Dispatcher(broker))
         return server
 
     async def stop() -> None:
         server.close()
+        server.shared.cold_reads.close()
         await asyncio.sleep(0)
 
     server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)

@@ -1,10 +1,10 @@
-"""How long the callbacks of a broker's event loop take, each by itself.
+"""Measures how long each callback of a broker's event loop takes.
 
-What counts is the CPU time of the loop's thread: a busy machine does not make it longer. Waiting for a disk
-is not in it. asyncio's own loop runs each callback by `Handle._run`; uvloop has no such place, so a watched
+It measures the CPU time of the loop's thread, which a busy machine does not make longer. Waiting for a disk
+does not count. asyncio's own loop runs each callback by `Handle._run`; uvloop has no such place, so a watched
 broker runs on asyncio's.
 
-Garbage collection is off meanwhile: it goes through all that the test process holds.
+Garbage collection is off meanwhile, because it visits all objects of the test process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import kafkapy
 from kafkapy.broker import BrokerCore
 
 LIMIT: Final = 0.02
-"""Seconds for which nothing that a request asks may hold the loop."""
+"""No request may block the loop for so many seconds."""
 
 
 class LoopWatch:
@@ -58,17 +58,21 @@ class LoopWatch:
     @contextmanager
     def broker(self, data_dir: Path, config: Mapping[str, object] | None = None) -> Iterator[kafkapy.Broker]:
         """A running broker whose loop is the watched one."""
+        with kafkapy.Broker(data_dir=data_dir, config=config) as broker:
+            self.follow(broker)
+            yield broker
+
+    def follow(self, broker: kafkapy.Broker) -> None:
+        """Watch the loop of a running broker."""
 
         async def ident(_: BrokerCore) -> int:
             return threading.get_ident()
 
-        with kafkapy.Broker(data_dir=data_dir, config=config) as broker:
-            self._thread = broker.call(ident)
-            yield broker
+        self._thread = broker.call(ident)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Look at what happens meanwhile."""
+        """Measure the callbacks in the `with` block."""
         self.holds.clear()
         self.count = 0
         gc.collect()

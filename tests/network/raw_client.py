@@ -53,7 +53,7 @@ class RawClient:
         return response
 
     def is_closed(self) -> bool:
-        """Whether the broker closes the connection, before the deadline; what it sent before is dropped."""
+        """Return whether the broker closes the connection in time; its last answers are dropped."""
         try:
             while self.socket.recv(65536):
                 pass

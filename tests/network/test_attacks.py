@@ -84,7 +84,7 @@ def connections(stack: contextlib.ExitStack, broker: BrokerProcess, count: int) 
 
 
 def hold(seconds: float = 1.5) -> None:
-    """Leave the attack in place while the probe measures."""
+    """Keep up the attack while the probe measures."""
     deadline = time.monotonic() + seconds
     eventually(lambda: time.monotonic() > deadline, "time passes", seconds + 1)
 

@@ -8,15 +8,16 @@ import mmap
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 import kafkapy
 from kafkapy.network.channel import PlainChannel
-from kafkapy.network.outbound import FLUSH_BYTES, OutboundQueue
+from kafkapy.network.outbound import COPIED_BYTES, FLUSH_BYTES, OutboundQueue
 from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.types import Part
 from kafkapy.storage.disk.files import File, FileSlice, FileSystem, is_cached
 from tests.handlers.produce_client import (
     FETCH_VERSION,
@@ -142,6 +143,53 @@ def test_a_cold_slice_is_sent_when_it_was_loaded_and_parts_after_it_wait(
     assert queue.nbytes == 0
 
 
+class CountingChannel(PlainChannel):
+    """Counts the calls."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.gathered = self.slices = 0
+
+    def send_gathered(self, parts: Sequence[Part], *, more: bool) -> int:
+        self.gathered += 1
+        return super().send_gathered(parts, more=more)
+
+    def send_slice(self, part: FileSlice, offset: int, nbytes: int) -> int:
+        self.slices += 1
+        return super().send_slice(part, offset, nbytes)
+
+
+def test_small_slices_are_sent_together_with_what_is_around_them(
+    opened: File, content: bytes, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    channel = CountingChannel(ours)
+    queue = OutboundQueue(channel)
+    assert queue.send([b"a", FileSlice(opened, 0, 100), b"b", FileSlice(opened, 500, COPIED_BYTES), b"c"])
+    expected = b"a" + content[:100] + b"b" + content[500 : 500 + COPIED_BYTES] + b"c"
+    assert receive(theirs, len(expected)) == expected
+    assert (channel.gathered, channel.slices) == (1, 0)
+    larger = COPIED_BYTES + 1
+    assert queue.send([b"a", FileSlice(opened, 0, larger), b"b", FileSlice(opened, 500, 10)])
+    assert receive(theirs, larger + 12) == b"a" + content[:larger] + b"b" + content[500:510]
+    assert (channel.gathered, channel.slices) == (3, 1)
+
+
+def test_the_rest_of_a_small_slice_is_sent_later(
+    opened: File, content: bytes, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    queue = OutboundQueue(PlainChannel(ours))
+    slices = [FileSlice(opened, 10_000 * index, 10_000) for index in range(200)]
+    assert not queue.send([b"head", *slices, b"tail"])
+    got = b""
+    while not queue.flush():
+        got += theirs.recv(1 << 20)
+    got += receive(theirs, 8 + 2_000_000 - len(got))
+    assert got == b"head" + content[:2_000_000] + b"tail"
+    assert (queue.nbytes, queue.files) == (0, 0)
+
+
 def test_a_queue_that_is_closed_while_a_slice_is_cold_lets_go_of_it(
     monkeypatch: pytest.MonkeyPatch, opened: File, pair: tuple[socket.socket, socket.socket]
 ) -> None:
@@ -193,6 +241,7 @@ def test_clients_that_leave_while_their_answer_is_read_take_nothing_with_them(
         assert go_on.wait(30)
 
     monkeypatch.setattr(FileSlice, "is_cached", lambda *_: False)
+    monkeypatch.setattr(FileSlice, "read_cached", lambda *_: None)
     monkeypatch.setattr(FileSlice, "load", loads)
     with (
         kafkapy.Broker(data_dir=tmp_path / "data") as broker,

@@ -1,4 +1,4 @@
-"""Limits: how many connections, how long they may be idle, how long a request may take to come."""
+"""Limits on connections, on their idle time, and on the time in which a request must arrive."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 
 def delete_records(bootstrap: str, topic: str, before: Mapping[int, int]) -> None:
-    """As retention does: afterwards each partition begins at that offset."""
+    """Delete records as retention does: each partition begins at that offset afterwards."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     places = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
     for future in admin.delete_records(places).values():
@@ -39,7 +39,7 @@ def topics(bootstrap: str) -> Topics:
 
 @pytest.fixture
 def make_topic(topics: Topics) -> MakeTopic:
-    """`make_topic(partitions=2, records=9, cleanup_policy="compact")`; record 5 is in partition 5 % 2."""
+    """`make_topic(partitions=2, records=9, retention_ms="1")`; record 5 is in partition 5 % 2."""
 
     def make(partitions: int = 1, records: int = 0, name: str = "topic", **configs: str) -> str:
         topic = f"{name}-{next(_numbers)}"

@@ -17,7 +17,7 @@ TYPES = {name.removeprefix("TYPE_").lower(): number for name, number in FieldDes
 
 
 def field(name: str, number: int, kind: str, **further: Any) -> FieldDescriptorProto:
-    """`kind` is `int32`, `string` ..., or `.shop.Item` for a message and `enum .shop.Status` for an enum."""
+    """Make a field; `kind` is `int32` ..., `.shop.Item` (a message) or `enum .shop.Status`."""
     label = FieldDescriptorProto.LABEL_REPEATED if further.pop("repeated", False) else None
     made = FieldDescriptorProto(
         name=name, number=number, label=label or FieldDescriptorProto.LABEL_OPTIONAL, **further
@@ -38,7 +38,7 @@ def optional(message: DescriptorProto, name: str, number: int, kind: str) -> Non
 
 
 def map_field(message: DescriptorProto, name: str, number: int, key: str, value: str, scope: str) -> None:
-    """`map<key, value>`, which is a repeated nested message; `scope` is the message's full name."""
+    """Make `map<key, value>`, a repeated nested message; `scope` is the message's full name."""
     entry = f"{name.title().replace('_', '')}Entry"
     nested = message.nested_type.add(name=entry, field=[field("key", 1, key), field("value", 2, value)])
     nested.options.map_entry = True

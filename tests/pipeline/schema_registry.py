@@ -1,4 +1,4 @@
-"""A schema registry for tests: it answers from a dictionary, and counts."""
+"""A schema registry for tests, which answers from a dictionary and counts requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class SchemaRegistry:
-    """`answers` maps paths to JSON values, or to a status that is no success."""
+    """`answers` maps paths to JSON values, or to the status of an error."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {"/schemas/types": ["AVRO", "JSON", "PROTOBUF"]}
@@ -40,7 +40,7 @@ def running_registry() -> Iterator[SchemaRegistry]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
-            """Quietly."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))

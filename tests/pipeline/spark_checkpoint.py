@@ -1,4 +1,4 @@
-"""Files as Spark leaves them in a checkpoint; interop/spark shows that a real one reads the same."""
+"""Files of a Spark checkpoint; interop/spark tests with those of a real one."""
 
 from __future__ import annotations
 

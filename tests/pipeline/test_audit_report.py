@@ -42,7 +42,7 @@ def test_consecutive_offsets_are_one_line() -> None:
 
 def test_a_report_says_when_it_shows_only_the_first_examples() -> None:
     found = Finding("duplicated", 30, (Example(0, 1, 10, "orders"),))
-    assert "  … the first 1 only" in str(report(found)).splitlines()
+    assert "  … only the first 1 are shown" in str(report(found)).splitlines()
 
 
 def test_an_upsert_finding_names_the_key_and_the_record_that_should_have_decided() -> None:
@@ -104,8 +104,8 @@ def test_offsets_that_expired_unread_are_said_first_and_such_a_table_is_not_call
         "",
     ]
     assert lines[-1] == (
-        "Not whole: 44 offsets expired unread. For the rest table and topic agree, but for 10 offsets that "
-        "are not compared."
+        "Incomplete: 44 offsets expired unread. Apart from these, table and topic agree, but for 10 offsets "
+        "that are not compared."
     )
     assert "lean" not in str(found)
 

@@ -105,7 +105,7 @@ def test_types_of_referenced_schemas_are_known() -> None:
         (json.dumps({"name": "x"}), "the schema: expected an Avro type"),
         (json.dumps(record(("a", "strnig"))), "a: unknown Avro type 'strnig' (did you mean 'string'?)"),
         (json.dumps(record(("s", record(("x", "Nope"), name="In")))), "s.x: unknown Avro type 'Nope'"),
-        (json.dumps(record(("a", ["null", ["int", "null"]]))), "a: a union lies right within a union"),
+        (json.dumps(record(("a", ["null", ["int", "null"]]))), "a: a union is directly within a union"),
         (json.dumps(record(("a b", "int"))), "a field's name has letters, digits and _ only"),
         (json.dumps({"type": "record", "name": "x-y", "fields": []}), "needs a name of letters"),
         (json.dumps({"type": "record", "name": "x"}), "has no list of fields"),

@@ -191,7 +191,7 @@ def test_a_second_replay_sends_only_what_is_new(
     write_letter(3)
     answer = run(definition, "replay").output
     assert "1 dead letters replayed" in answer
-    assert "3 had been before" in answer
+    assert "3 had been replayed before" in answer
     assert sorted(one[1] for one in content(topics, definition.topic)) == [
         b"key 1", b"key 2", b"key 3", b"key 4",
     ]  # fmt: skip
@@ -238,7 +238,9 @@ def test_what_a_topic_refuses_is_one_line_and_can_be_replayed_later(
     write_letter(1, value=b"small")
     write_letter(2, value=random.Random(1).randbytes(2_000))
     narrow = make_topic(1, max_message_bytes="1000")
-    with pytest.raises(PipelineError, match=rf"replaying {definition.topic}-0-2 failed: .*; do it again"):
+    with pytest.raises(
+        PipelineError, match=rf"replaying {definition.topic}-0-2 failed: .*; repeat the command"
+    ):
         replay_dead_letters(definition, to=narrow)
     with pytest.raises(PipelineError, match="-0-2 failed"):
         replay_dead_letters(definition, to=narrow)
@@ -325,7 +327,7 @@ def test_replaying_at_the_same_time_is_refused(
 
 
 def test_replaying_into_the_dead_letters_or_nowhere_is_refused(definition: PipelineDefinition) -> None:
-    with pytest.raises(PipelineError, match="is where the dead letters are"):
+    with pytest.raises(PipelineError, match="this is the dead-letter topic"):
         replay_dead_letters(definition, to=definition.dead_letter)
     with pytest.raises(PipelineError, match="there is no topic 'nowhere'"):
         replay_dead_letters(definition, to="nowhere")

@@ -1,4 +1,4 @@
-"""Definitions: what a file says, and what it is told when it is wrong."""
+"""Definitions: how a file is read, and the errors of a wrong one."""
 
 from __future__ import annotations
 
@@ -101,18 +101,18 @@ def test_a_table_is_loaded_by_its_path_or_with_its_format(tmp_path: Path) -> Non
         ("table: delta:x", "topic: is missing; for example 'topic: orders'"),
         ("topic: orders", "table: is missing; for example 'table: delta:lake/orders'"),
         ("topic: a b\ntable: delta:x", "topic: Topic name is invalid: "),
-        ("topic: [orders]\ntable: delta:x", "topic: expected a text, not ['orders']"),
+        ("topic: [orders]\ntable: delta:x", "topic: expected text, not ['orders']"),
         ("topic: orders\ntable: dleta:x", "table: unknown format 'dleta' (did you mean 'delta'?)"),
         ("topic: orders\ntable: lake/orders", "names no format; write delta:lake/orders"),
         ("topic: orders\ntable: 'delta:'", "table: no path in 'delta:'"),
         ("- orders", "a pipeline: expected keys and values, not ['orders']"),
         ("", "a pipeline: expected keys and values, not nothing"),
         ("topic: 'orders\n", "line 2: not YAML: found unexpected end of stream"),
-        ("topic: orders\ntable: delta:x\ntopic: other", "line 3: not YAML: 'topic' is there twice; keep one"),
-        ("topic: a\nformat: {kind: json, kind: raw}", "line 2: not YAML: 'kind' is there twice; keep one"),
+        ("topic: orders\ntable: delta:x\ntopic: other", "line 3: not YAML: 'topic' is given twice; keep one"),
+        ("topic: a\nformat: {kind: json, kind: raw}", "line 2: not YAML: 'kind' is given twice; keep one"),
         (
             "topic: a\ntable: delta:x\npartition_by: [day(timestamp), bucket(16, id)]",
-            "partition_by: YAML has cut 'bucket(16' at a comma; write it in quotes: ['bucket(16, id)']",
+            "partition_by: YAML split 'bucket(16' at a comma; put it in quotes: ['bucket(16, id)']",
         ),
         (
             "topic: !!python/object:os.system x",
@@ -131,7 +131,7 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"name": "a/b"}, "name: 'a/b' may hold letters"),
+        ({"name": "a/b"}, "name: 'a/b' may contain only letters"),
         ({"bootstrap": "localhost"}, "bootstrap: expected HOST:PORT"),
         ({"format": "jsn"}, "format: unknown kind 'jsn' (did you mean 'json'?)"),
         ({"format": {"kind": "json", "shema": "x"}}, "unknown key 'format.shema' (did you mean 'schema'?)"),
@@ -142,7 +142,7 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
         ({"format": {"kind": "avro", "schemas": {"a": "b"}}}, "format.schemas: expected ID: FILE"),
         ({"format": 3}, "format: unknown kind '3'"),
         ({"mode": "upser"}, "mode: unknown mode 'upser' (did you mean 'upsert'?)"),
-        ({"mode": "append", "key": "id"}, "key: means nothing with mode append"),
+        ({"mode": "append", "key": "id"}, "key: has no effect with mode append"),
         ({"table": "parquet:x", "mode": "upsert"}, "table: Parquet files cannot be upserted into"),
         ({"table": "parquet:x", "key": "id"}, "table: Parquet files cannot be upserted into"),
         ({"key": [1]}, "key: expected a name or a list of names, not [1]"),
@@ -160,7 +160,7 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
             {"kafka": {"secruity.protocol": "SSL"}},
             "kafka.secruity.protocol: unknown option (did you mean 'security.protocol'?)",
         ),
-        ({"kafka": {"group.id": "g"}}, "kafka.group.id: is not for here; use group:"),
+        ({"kafka": {"group.id": "g"}}, "kafka.group.id: cannot be set here; use group:"),
         ({"spark": {"executor": "b"}}, "spark.executor: Spark's options begin with 'spark.'"),
     ],
 )

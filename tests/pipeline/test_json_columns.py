@@ -44,7 +44,7 @@ def test_columns_are_added_and_keep_their_type(known: str, found: str, columns: 
         ("", "s STRUCT<a: INT, A: INT>", "s: STRUCT<a: INT>", "s.A differs from the column a by case only"),
         ("", "a ARRAY<STRUCT<x: INT, X: INT>>", "a: ARRAY<STRUCT<x: INT>>",
          "a[].X differs from the column x by case only"),
-        ("", "_OFFSET INT, n INT", "n: INT", "_OFFSET bears the name of one of the table's own columns"),
+        ("", "_OFFSET INT, n INT", "n: INT", "_OFFSET has the name of one of the table's own columns"),
     ],
 )  # fmt: skip
 def test_fields_that_no_column_can_take_are_told(known: str, found: str, columns: str, refused: str) -> None:

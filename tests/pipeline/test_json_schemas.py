@@ -149,9 +149,9 @@ def test_required_properties_may_be_missing_only_if_they_may_be_null() -> None:
         ({"type": "string"}, "describes no object with properties"),
         (
             {"properties": {"a": {"$ref": "other.json#/x"}}},
-            "a: $ref 'other.json#/x' lies in another document",
+            "a: $ref 'other.json#/x' is in another document",
         ),
-        ({"properties": {"a": {"$ref": "#/$defs/x"}}}, "a: $ref '#/$defs/x' leads nowhere"),
+        ({"properties": {"a": {"$ref": "#/$defs/x"}}}, "a: $ref '#/$defs/x' does not exist"),
         ({"properties": {"a": {"$ref": "#"}}}, "a.a: # refers to itself"),
         ({"properties": {"a": {"type": "text"}}}, "a: unknown type 'text'"),
         ({"properties": {"a": 5}}, "a: expected a schema, not 5"),
@@ -167,7 +167,7 @@ def test_a_json_schema_that_makes_no_columns_says_where(schema: Any, message: st
     ("schema", "message"),
     [
         ("id INT, ID INT", "the field ID differs from id by case only; tables ignore case"),
-        ("s STRUCT<x: INT, x: INT>", "the field s.x is there twice"),
+        ("s STRUCT<x: INT, x: INT>", "the field s.x occurs twice"),
         ("_Offset INT", "the column _offset is the table's own; rename the field"),
         ("s STRUCT<>", "the struct s has no fields"),
         ("a ARRAY<TINYINT>", "a[]: a TINYINT cannot be checked in JSON; use SMALLINT"),

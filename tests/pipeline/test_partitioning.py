@@ -33,7 +33,7 @@ def test_what_is_written_means_a_column_and_a_transform(text: str, field: Partit
         (["bucket(id)"], "expected bucket(N, column), not 'bucket(id)'"),
         (["bucket(0, id)"], "expected bucket(N, column)"),
         (["day()"], "expected a column, or day(column), not 'day()'"),
-        (["a, b"], "a name with other characters stands in back quotes"),
+        (["a, b"], "put a name with other characters into backticks"),
         (["day(t)", "hour(T)"], "day(t) and hour(T) are of the same column; keep the finer one"),
         (["a", "A"], "are of the same column"),
     ],
@@ -53,7 +53,7 @@ def test_what_no_table_can_be_divided_by_is_refused_before_spark_starts(
     [("day(id)", "bigint"), ("hour(born)", "date"), ("price", "double"), ("bucket(4, price)", "double")],
 )
 def test_a_transform_must_go_with_the_type_of_the_column(text: str, kind: str) -> None:
-    with pytest.raises(PipelineError, match="does not go with the type of the column"):
+    with pytest.raises(PipelineError, match="cannot be applied to the type of the column"):
         PartitionField.parse(text).check_type(kind)
 
 

@@ -1,4 +1,4 @@
-"""What a person sees of a run."""
+"""The progress of a run as users see it."""
 
 from __future__ import annotations
 

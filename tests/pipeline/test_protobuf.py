@@ -198,7 +198,7 @@ def test_imports_that_are_missing_are_named(tmp_path: Path) -> None:
         message_type=[DescriptorProto(name="A")],
     )
     with pytest.raises(
-        PipelineError, match=r"lacks shop/base.proto, which a.proto imports; make it anew: protoc"
+        PipelineError, match=r"lacks shop/base.proto, which a.proto imports; create it again: protoc"
     ):
         check(tmp_path, descriptor_set(file), "A")
 

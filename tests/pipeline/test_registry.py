@@ -88,8 +88,8 @@ def test_ids_that_are_of_no_use_are_told_and_asked_for_again(registry: SchemaReg
     schemas.learn([4, 5, 6])
     assert schemas.known() == {}
     assert schemas.problems[4] == f"which the registry {registry.url} does not know"
-    assert schemas.problems[5] == "which is one of PROTOBUF, not Avro"
-    assert "which cannot be columns: next is recursive" in schemas.problems[6]
+    assert schemas.problems[5] == "which is a schema of PROTOBUF, not Avro"
+    assert "which cannot become columns: next is recursive" in schemas.problems[6]
     registry.register(4, record(("id", "int")))
     schemas.learn([4])
     assert list(schemas.known()) == [4]

@@ -101,7 +101,7 @@ def test_available_goes_on_at_what_is_left(definition: PipelineDefinition, boots
     ("to", "message"),
     [
         ("yesterday", "expected earliest, latest, available, a time or offsets like '{\"0\": 12}', not 'yes"),
-        ('{"0": 9}', "has the offsets 0 to 4, not 9; give one of these"),
+        ('{"0": 9}', "has the offsets 0 to 4, not 9; name one of these"),
         ('{"2": 0}', "expected offsets by partition (0 to 1)"),
         ('{"0": "1"}', "expected offsets by partition (0 to 1)"),
         ('{"0": 1', "expected offsets by partition (0 to 1)"),
@@ -185,12 +185,12 @@ def test_a_running_pipeline_is_not_reset(definition: PipelineDefinition, table: 
     assert table.trims == []
 
 
-def test_a_topic_created_anew_is_not_upserted_into_the_old_ones_table(
+def test_a_recreated_topic_is_not_upserted_into_the_old_ones_table(
     definition: PipelineDefinition,
 ) -> None:
     upserting = PipelineDefinition.from_mapping({**definition.to_mapping(), "mode": "upsert"})
     spark.commit(State(definition.table.location), definition.topic, 1, {0: 30, 1: 1})
-    with pytest.raises(PipelineError, match="was created anew, and the table would take its records"):
+    with pytest.raises(PipelineError, match="was recreated, and the table would treat its records"):
         plan_reset(upserting, "earliest")
     assert plan_reset(definition, "earliest").after == {0: 0, 1: 0}
 
@@ -213,13 +213,13 @@ def test_the_mode_is_that_of_the_table_and_not_of_a_policy_changed_since(
     assert table.trims == [{0: 0, 1: 0}]
 
 
-def test_a_topic_created_anew_that_has_outgrown_the_position_is_another_one(
+def test_a_recreated_topic_that_has_outgrown_the_position_is_another_one(
     definition: PipelineDefinition, table: _Table
 ) -> None:
     state = State(definition.table.location)
     state.begin_with("the id of the former topic")
     upserted = replace(definition, mode="upsert")
-    with pytest.raises(PipelineError, match="was created anew, and the table would take its records"):
+    with pytest.raises(PipelineError, match="was recreated, and the table would treat its records"):
         plan_reset(upserted, "earliest")
     assert plan_reset(upserted, "available").after == {0: 3, 1: 1}  # a copy with the same offsets
 
@@ -227,7 +227,7 @@ def test_a_topic_created_anew_that_has_outgrown_the_position_is_another_one(
     assert plan_reset(definition, "earliest").copied_from == ()
 
     topics = Topics(definition.bootstrap)
-    assert "was created anew" in str(created_anew(definition, state, topics))
+    assert "was recreated" in str(created_anew(definition, state, topics))
     reset(plan_reset(definition, "earliest"), spark=NO_SPARK)
     assert table.trims == [{0: 0, 1: 0}]
     assert created_anew(definition, state, topics) is None
@@ -248,5 +248,5 @@ def test_yes_resets_without_asking(definition: PipelineDefinition) -> None:
     State(definition.table.location).definition = upserting
     done = CliRunner().invoke(pipeline, ["reset", definition.table.location, "--to", "earliest", "--yes"])
     assert done.exit_code == 0, done.exception
-    assert f"orders goes on there: kafkapy pipeline run {definition.table.location}" in done.output
+    assert f"To continue at these offsets: kafkapy pipeline run {definition.table.location}" in done.output
     assert checkpoint.position(State(definition.table.location)) == {0: 0, 1: 0}

@@ -1,4 +1,4 @@
-"""What a run finds out before it starts Spark: one line, and neither table nor state is made."""
+"""Errors before Spark starts are one line, and create neither table nor state."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_topic_created_anew_that_has_outgrown_the_position(
     state = State(definition.table.location)
     state.begin_with("the id of the former topic")
     commit(state, topic, 0, {0: 4})
-    told = f"{topic}: the topic {topic} was created anew since the table was written; write to another table"
+    told = f"{topic}: the topic {topic} was recreated since the table was written; write to another table"
     assert refusal(definition).startswith(told)
     state.begin_anew({0: 4}, trim=False, topic_id=Topics(bootstrap).topic_id(topic))
     with pytest.raises(SparkStartedError):

@@ -136,7 +136,7 @@ def test_what_is_kept_beside_the_table_has_references_and_no_secrets(tmp_path: P
     assert kept.spark["spark.hadoop.fs.s3a.secret.key"] == "${S3_KEY}"
     assert kept.spark["spark.executor.memory"] == "4g"
     assert kept.format.registry == "https://ann:${left out}@registry:8081"
-    with pytest.raises(PipelineError, match=r"kafka\.sasl\.jaas\.config: the table keeps no secrets; name"):
+    with pytest.raises(PipelineError, match=r"kafka\.sasl\.jaas\.config: the table stores no secrets; name"):
         kept.kafka_options  # noqa: B018
 
 

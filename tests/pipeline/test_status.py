@@ -147,7 +147,7 @@ def test_the_remedy_for_a_topic_created_anew_is_one_that_the_table_allows(
     state.begin_with("the id of the former topic")
     anew = str(expired(definition, state, topics))
     assert (
-        "write to another table, or delete this one; if it was copied with its offsets, go on in it" in anew
+        "write to another table, or delete this one; if it was copied with its offsets, continue with" in anew
     )
     assert "--to earliest" not in anew
 

@@ -153,7 +153,7 @@ def test_a_line_that_cannot_be_made_says_where(pipe: Pipe) -> None:
     handler.emit(logging.LogRecord("name", logging.INFO, "/path", 7, "%d", ("seven",), None))
     handler.emit(logging.LogRecord("name", logging.INFO, "/path", 8, "end", (), None))
     first, last = pipe.read_until(b"end")
-    assert first.startswith("A log line of /path:7 cannot be made: TypeError(")
+    assert first.startswith("A log line of /path:7 cannot be formatted: TypeError(")
     assert last == "end"
 
 

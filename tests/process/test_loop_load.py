@@ -1,4 +1,4 @@
-"""Other threads can tell whether the event loop serves anybody."""
+"""Other threads can tell whether the event loop is busy."""
 
 from __future__ import annotations
 

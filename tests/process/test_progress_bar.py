@@ -1,4 +1,4 @@
-"""What a person sees of a command that takes a while."""
+"""The progress bar of a long command, as users see it."""
 
 from __future__ import annotations
 

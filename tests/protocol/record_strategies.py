@@ -40,14 +40,14 @@ def raw_record(
     headers: bytes = b"\x00",
     length: bytes | None = None,
 ) -> bytes:
-    """A record with any field as wrong as the test wants it."""
+    """A record whose fields the test may make invalid."""
     if body is None:
         body = bytes([attributes]) + timestamp + offset + key + value + headers
     return (varint(len(body)) if length is None else length) + body
 
 
 def raw_batch(payload: bytes, count: int, *, attributes: int = 0, base_timestamp: int = 0) -> bytearray:
-    """A batch around a payload, with a CRC that is right."""
+    """A batch around a payload, with a correct CRC."""
     batch = build_batch([Record(timestamp=base_timestamp)])
     del batch[HEADER_SIZE:]
     batch += payload

@@ -19,7 +19,7 @@ seeds = st.integers(0, 2**64 - 1)
 
 
 def mutated(source: random.Random, data: bytes) -> bytes:
-    """The same bytes after one to three small accidents."""
+    """The same bytes after one to three random changes."""
     broken = bytearray(data)
     for _ in range(source.randint(1, 3)):
         position = source.randint(0, len(broken))

@@ -1,4 +1,4 @@
-"""The codecs: what other writers produce is read, what is written others read, and bombs do not go off."""
+"""The codecs read other writers' payloads, write what others read, and limit the decompressed size."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def test_a_stream_that_ends_early_is_refused(codec: Compression) -> None:
     whole = compress(codec, data)
     for size in range(len(whole)):
         if codec is Compression.SNAPPY and size == 16:
-            continue  # the framing's header alone is an empty stream
+            continue  # the header of the framing alone is a valid empty stream
         with pytest.raises(DecodeError):
             decompress(codec, whole[:size], limit=len(data))
 
 
 @pytest.mark.parametrize("codec", REAL)
 @pytest.mark.parametrize("extra", [b"\x00", b"x", bytes(100), b"garbage" * 20_000])
-def test_bytes_behind_the_stream_are_refused(codec: Compression, extra: bytes) -> None:
+def test_bytes_after_the_stream_are_refused(codec: Compression, extra: bytes) -> None:
     with pytest.raises(DecodeError):
         decompress(codec, compress(codec, TEXT) + extra, limit=10 * len(TEXT))
 

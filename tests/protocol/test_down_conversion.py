@@ -1,4 +1,4 @@
-"""Record batches as message sets: each record that can be said in one is, and nothing else."""
+"""Record batches as message sets, with every record that a message set can hold, and nothing else."""
 
 from __future__ import annotations
 
@@ -105,19 +105,19 @@ def test_the_first_batch_is_whole_and_the_others_end_at_the_limit() -> None:
     first = down_convert(batch(0, 100), 0, 0, limit=0)
     assert offsets(first) == list(range(100))
     data = batch(0, 100) + batch(100, 100)
-    cut = down_convert(data, 0, 0, limit=len(first) + 100)
-    assert len(cut) == len(first) + 100
-    assert offsets(cut) == list(range(102))
-    assert down_convert(data, 0, 0, limit=PLENTY).startswith(cut)
+    truncated = down_convert(data, 0, 0, limit=len(first) + 100)
+    assert len(truncated) == len(first) + 100
+    assert offsets(truncated) == list(range(102))
+    assert down_convert(data, 0, 0, limit=PLENTY).startswith(truncated)
 
 
-def test_a_wrapper_behind_the_limit_is_cut() -> None:
+def test_a_wrapper_beyond_the_limit_is_truncated() -> None:
     data = batch(0, 100, compression=Compression.GZIP) + batch(100, 100, compression=Compression.GZIP)
     first = down_convert(data, 1, 0, limit=0)
     assert offsets(first) == list(range(100))
-    cut = down_convert(data, 1, 0, limit=len(first) + 50)
-    assert len(cut) == len(first) + 50
-    assert offsets(cut) == list(range(100))
+    truncated = down_convert(data, 1, 0, limit=len(first) + 50)
+    assert len(truncated) == len(first) + 50
+    assert offsets(truncated) == list(range(100))
 
 
 def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused() -> None:

@@ -62,7 +62,7 @@ def test_a_response_header_has_tags_in_flexible_versions(version: int, header: i
 
 
 class Slice:
-    """Stands for records that stay in a file."""
+    """A stand-in for records that stay in a file."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes

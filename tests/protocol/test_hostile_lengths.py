@@ -1,4 +1,4 @@
-"""Lengths and counts that lie, and messages made to fill the memory: refused before anything is allocated."""
+"""False lengths and counts, and messages that would fill the memory, are refused before an allocation."""
 
 import struct
 import sys

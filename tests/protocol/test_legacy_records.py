@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1: building, reading, and what other implementations make of them."""
+"""Message sets of magic 0 and 1 are built and read, and agree with other implementations."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_bytes_that_are_no_lz4_frame_are_refused(data: bytes) -> None:
 
 
 def patched(data: bytes | bytearray, position: int, form: str, value: int) -> bytes:
-    """The message with a field changed and a CRC that fits."""
+    """The message with a changed field and a matching CRC."""
     changed = bytearray(data)
     struct.pack_into(form, changed, position, value)
     struct.pack_into(">I", changed, 12, crc32(changed[16:]))

@@ -1,4 +1,4 @@
-"""How many values a message holds: asked of a message, and held against a budget while one is read."""
+"""The number of values in a message is counted, and limited by a budget while a message is decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The message classes: one per message, complete, and as the schemas say."""
+"""The message classes: one per message, complete, and as in the schemas."""
 
 import subprocess
 import sys

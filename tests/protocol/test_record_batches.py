@@ -1,4 +1,4 @@
-"""Record batches of magic 2: header, building, decoding, and what other implementations make of them."""
+"""Record batches of magic 2 are built and decoded, and agree with other implementations."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_batch_smaller_than_its_header_is_refused(length: int) -> None:
         read_header(batch)
 
 
-def test_a_header_that_is_cut_short_is_refused() -> None:
+def test_a_header_that_ends_early_is_refused() -> None:
     batch = build_batch(SOME)
     for size in range(HEADER_SIZE):
         with pytest.raises(DecodeError):
@@ -142,7 +142,7 @@ def test_a_header_that_is_cut_short_is_refused() -> None:
     assert read_header(batch[:HEADER_SIZE]).size == len(batch)
 
 
-def test_headers_are_listed_up_to_the_batch_that_is_cut_short() -> None:
+def test_headers_are_listed_up_to_the_batch_that_ends_early() -> None:
     batches = [build_batch(SOME, base_offset=offset) for offset in (0, 3, 6)]
     buffer = b"\x00" * 5 + b"".join(batches)
     second, third = 5 + len(batches[0]), 5 + len(batches[0]) + len(batches[1])
@@ -182,7 +182,7 @@ def test_going_back_to_create_time_gives_the_producers_timestamps_back() -> None
     assert bytes(batch) == before
 
 
-def test_every_flipped_bit_behind_the_crc_is_noticed() -> None:
+def test_every_flipped_bit_after_the_crc_is_noticed() -> None:
     batch = build_batch(SOME)
     header = read_header(batch)
     for position in range(CRC_FROM, len(batch)):
@@ -221,7 +221,7 @@ def test_what_kafka_python_builds_decodes(found: list[Record], codec: Compressio
     assert plain(decode_records(build_with(KafkaPythonBuilder, found, codec))) == expected(found)
 
 
-# aiokafka's builder takes -1 for a base timestamp that is not set yet.
+# aiokafka's builder takes -1 for a base timestamp that is not set.
 @given(records.filter(lambda found: all(r.timestamp >= 0 for r in found)), codecs)
 def test_what_aiokafka_builds_decodes(found: list[Record], codec: Compression) -> None:
     assert plain(decode_records(build_with(AiokafkaBuilder, found, codec))) == expected(found)
@@ -289,7 +289,7 @@ def test_a_batch_needs_a_record() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_is_cut_short_is_refused(codec: Compression) -> None:
+def test_a_batch_that_ends_early_is_refused(codec: Compression) -> None:
     batch = build_batch(SOME, compression=codec)
     for size in range(len(batch)):
         with pytest.raises(DecodeError):
@@ -297,7 +297,7 @@ def test_a_batch_that_is_cut_short_is_refused(codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_payload_that_is_cut_short_is_refused(codec: Compression) -> None:
+def test_a_payload_that_ends_early_is_refused(codec: Compression) -> None:
     batch = build_batch(SOME, compression=codec)
     for size in range(HEADER_SIZE, len(batch)):
         shorter = batch[:size]

@@ -1,4 +1,4 @@
-"""Records are found by time as by decoding them all, in little memory."""
+"""Searches by time find the same records as decoding all of them, in little memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk whose syncs wait until the test lets them go on, and a wait for what happens on the loop."""
+"""A disk whose syncs wait until the test releases them, and a wait for conditions on the loop."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ class HeldFiles(FaultyFiles):
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for what other threads, and the loop, are about to do."""
     async with asyncio.timeout(DEADLINE):
-        while not condition():  # noqa: ASYNC110  what it waits for has no event
+        while not condition():  # noqa: ASYNC110  the condition has no event
             await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Flushes: each disk waits for itself alone, none for a crowd, and what is no fault of the disk heals."""
+"""Flushes wait neither for other disks nor for large requests, and only errors of the disk are final."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.replicas import flusher
 from kafkapy.replicas.flusher import THREADS
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.files import File
@@ -102,6 +103,19 @@ async def test_a_slow_disk_keeps_no_other_waiting(tmp_path: Path, worlds: list[W
     assert not waiting.done()
     world.files.let_go()
     assert await waiting
+
+
+async def test_a_slow_disk_is_told_of_once_a_minute(
+    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    worlds.append(world := World(tmp_path))
+    slow, other = partitions(world, "events", 2)
+    assert await other.watch_commit(append(other), SECONDS)
+    assert caplog.text == ""
+    monkeypatch.setattr(flusher, "SLOW_SECONDS", 0.0)
+    for _ in range(3):
+        assert await slow.watch_commit(append(slow), SECONDS)
+    assert caplog.text.count(f"Syncing {slow.log.path} took 0.") == 1
 
 
 async def test_many_partitions_of_one_request_keep_no_other_waiting(

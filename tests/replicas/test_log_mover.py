@@ -59,7 +59,7 @@ class Moving:
 
 
 async def writing(partition: Partition, stop: asyncio.Event) -> int:
-    """Write, each record behind the acknowledgement of the one before; how many."""
+    """Write, each record after the acknowledgement of the one before; how many."""
     count = 0
     while not stop.is_set():
         assert await partition.watch_commit(append(partition), 10)

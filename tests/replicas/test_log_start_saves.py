@@ -1,4 +1,4 @@
-"""Log start offsets on disk before whoever moved them is answered."""
+"""Log start offsets are on disk before the requests that moved them are answered."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_an_offset_that_finds_no_room_is_not_saved_and_saved_when_asked_ag
 
 
 async def test_an_offset_stays_written_when_its_segments_are_deleted(tmp_path: Path) -> None:
-    """A power cut may bring back files whose removal nobody has synced."""
+    """A power cut may bring back files whose removal was not synced."""
     logs = Logs(tmp_path, config=LogConfig(segment_bytes=300))
     saves = LogStartSaves(logs.manager, Threads())
     log = filled(logs, 0)
@@ -91,7 +91,7 @@ async def test_an_offset_stays_written_when_its_segments_are_deleted(tmp_path: P
 
 
 async def test_an_offset_holds_when_a_crash_takes_the_records_up_to_it(tmp_path: Path) -> None:
-    """None is given twice: the log goes on where it said it begins."""
+    """No offset is assigned twice: the log continues at its saved start offset."""
     logs = Logs(tmp_path, durability="os")
     fill(logs.log, 10)
     logs.log.advance_high_watermark(10)

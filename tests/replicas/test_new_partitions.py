@@ -1,4 +1,4 @@
-"""The files of new partitions come by themselves."""
+"""The files of new partitions are created in the background."""
 
 from __future__ import annotations
 

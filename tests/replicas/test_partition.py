@@ -1,4 +1,4 @@
-"""A partition: when records are committed, when a sync is due, what a failing disk does to those who wait."""
+"""Partitions commit records, request syncs, and answer waiting requests when a disk fails."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replication import SoleReplica
+from kafkapy.storage.damage.damage import DamagedRange
+from kafkapy.storage.damage.policy import SERVE_AROUND, TRUNCATE_AND_REFETCH, DamagePolicy
 from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
+from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_batches
 from tests.replicas.held_files import HeldFiles, until
 from tests.storage.log_harness import START_MS, Fault, Logs, batch
 
@@ -50,7 +52,7 @@ class World:
         return sum(path.endswith(".log") for path in self.files.synced)
 
     def append(self, *values: bytes) -> int:
-        """Append a batch; the offset behind it."""
+        """Append a batch; return the offset after it."""
         prepared = prepare_batches(
             memoryview(batch(*values)),
             config=self.logs.log.config,
@@ -177,7 +179,7 @@ async def test_a_leader_epoch_begins_where_the_log_ends_until_it_writes(
     assert partition.end_offset_for_epoch(0) == (0, 0)
     assert partition.earliest_epoch == 0
     world.append(b"a", b"b")
-    partition.replication = SoleReplica(3)
+    partition.replicate(SoleReplica(3))
     ends = {epoch: partition.end_offset_for_epoch(epoch) for epoch in (-1, 0, 2, 3, 4)}
     assert ends == {-1: (-1, -1), 0: (0, 2), 2: (0, 2), 3: (3, 2), 4: (-1, -1)}
     world.append(b"c")
@@ -192,6 +194,12 @@ class Replicated:
     followers_have: int = 0
     leads: bool = True
     leader_epoch: int = 0
+    has_others: bool = True
+    epoch_start_offset: int = 0
+
+    @property
+    def damage_policy(self) -> DamagePolicy:
+        return SERVE_AROUND if self.leads else TRUNCATE_AND_REFETCH
 
     def require_leader(self) -> None:
         if not self.leads:
@@ -200,13 +208,23 @@ class Replicated:
     def committed(self, ready: int) -> int:
         return min(ready, self.followers_have)
 
+    def admit(self, batches: PreparedBatches) -> None:
+        """Enough are in sync."""
+
+    def require_in_sync(self) -> None:
+        """Enough are in sync."""
+
+    def low_watermark(self, log_start_offset: int) -> int:
+        return log_start_offset
+
 
 async def test_the_high_watermark_waits_for_the_disk_and_for_the_replicas(
     tmp_path: Path, worlds: list[World]
 ) -> None:
     worlds.append(world := World(tmp_path))
     partition = world.partition
-    partition.replication = replicated = Replicated()
+    replicated = Replicated()
+    partition.replicate(replicated)
     end = world.append(b"a")
     await until(lambda: partition.log.flushed_offset == end)
     assert partition.log.high_watermark == 0
@@ -217,7 +235,7 @@ async def test_the_high_watermark_waits_for_the_disk_and_for_the_replicas(
 
 async def test_a_replica_that_does_not_lead_takes_nothing(tmp_path: Path, worlds: list[World]) -> None:
     worlds.append(world := World(tmp_path))
-    world.partition.replication = Replicated(leads=False)
+    world.partition.replicate(Replicated(leads=False))
     for refused in (
         lambda: world.append(b"a"),
         lambda: world.partition.delete_records(0),
@@ -226,3 +244,19 @@ async def test_a_replica_that_does_not_lead_takes_nothing(tmp_path: Path, worlds
         with pytest.raises(KafkaError) as raised:
             refused()
         assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_replica_ends_before_its_damage_when_another_leads(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    worlds.append(world := World(tmp_path, sync=False))
+    log = world.partition.log
+    for _ in range(3):
+        world.append(b"a")
+    size = log.size // 3
+    damaged = DamagedRange(size, 2 * size, 1, 2)
+    SERVE_AROUND.found(log.segments.active, [damaged], "rot")
+    world.partition.replicate(Replicated(leads=True))
+    assert log.log_end_offset == 3
+    world.partition.replicate(Replicated(leads=False))
+    assert (log.log_end_offset, log.high_watermark, log.size) == (1, 1, size)

@@ -1,5 +1,4 @@
-"""producer.id.expiration.ms changes while the broker runs, for the logs there are, new ones and after a
-restart."""
+"""A change of producer.id.expiration.ms applies to existing and new logs, and after a restart."""
 
 from __future__ import annotations
 

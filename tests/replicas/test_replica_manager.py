@@ -114,14 +114,14 @@ def worlds() -> Iterator[list[World]]:
 
 
 def append(partition: Partition) -> int:
-    """Append a record; the offset behind it."""
+    """Append a record; return the offset after it."""
     prepared = prepare_batches(
         memoryview(batch(b"a")), config=partition.log.config, origin=AppendOrigin.CLIENT, now_ms=START_MS
     )
     return partition.append(prepared, origin=AppendOrigin.CLIENT, now_ms=START_MS).last_offset + 1
 
 
-async def test_deleting_a_topic_goes_on_behind_a_partition_whose_disk_failed(
+async def test_deleting_a_topic_continues_after_a_partition_whose_disk_failed(
     tmp_path: Path, worlds: list[World]
 ) -> None:
     worlds.append(world := World(tmp_path))
@@ -162,7 +162,7 @@ async def test_logs_of_no_topic_are_named_with_what_becomes_of_them(
     world.logs.manager.create(TopicPartition("gone", 0), bytes([9]) * 16, world.logs.config, new=True)
     world.replicas.report_orphans()
     assert f"{tmp_path}/one/gone-0" in caplog.text
-    assert "served to nobody" in caplog.text
+    assert "are not served" in caplog.text
 
 
 async def test_new_partitions_go_to_the_directories_that_are_left(
@@ -226,7 +226,7 @@ async def test_topics_are_made_where_a_deletion_did_not_fail(tmp_path: Path, wor
     assert world.error_of("other", 0) is ErrorCode.NONE
 
 
-async def test_a_large_topic_is_made_and_deleted_in_pieces(tmp_path: Path, worlds: list[World]) -> None:
+async def test_a_large_topic_is_created_and_deleted_in_steps(tmp_path: Path, worlds: list[World]) -> None:
     worlds.append(world := World(tmp_path))
     large = topic("large", 120)
     new = world.image.with_topics([large])

@@ -1,1 +1,1 @@
-"""What a Spark session needs, looked at without a JVM."""
+"""Tests of what a Spark session needs, without a JVM."""

@@ -1,4 +1,4 @@
-"""A Spark installation and a Java that are only files, for what is decided before a JVM starts."""
+"""A Spark installation and a Java made of files only, for tests that start no JVM."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def make_spark(home: Path, *jars: str, version: str = VERSION) -> Spark:
 
 
 def make_java(home: Path, version: str = "17.0.15", ivy: str = "exit 1") -> Path:
-    """A JAVA_HOME: `java -version` tells the version, and what is to run Ivy runs the shell's lines `ivy`.
+    """Make a JAVA_HOME: `java -version` prints a version, and Ivy is the shell script `ivy`.
 
-    These find Ivy's arguments in $module, $cache and $classpath.
+    The script gets Ivy's arguments in $module, $cache and $classpath.
     """
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)

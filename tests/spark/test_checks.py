@@ -197,7 +197,7 @@ def test_a_pyspark_that_is_too_new_for_lake_formats_is_told_unasked(
 
 
 def test_an_unknown_lake_format_is_refused() -> None:
-    with pytest.raises(SparkSetupError, match="'hudi' is no lake format known here: use delta or iceberg"):
+    with pytest.raises(SparkSetupError, match="'hudi' is not a supported lake format: use delta or iceberg"):
         check_setup("hudi")
 
 

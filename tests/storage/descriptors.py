@@ -1,4 +1,4 @@
-"""A process that may open no more files: the real limit, lowered for a while."""
+"""The open files of this process: a lower limit for a while, and which files are open."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import contextlib
 import os
 import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 
 @contextlib.contextmanager
 def open_files_limit(limit: int) -> Iterator[None]:
-    """Have RLIMIT_NOFILE at `limit`; descriptors that are open stay so."""
+    """Set RLIMIT_NOFILE to `limit`; open descriptors stay open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     try:
@@ -21,7 +22,7 @@ def open_files_limit(limit: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_descriptors_left() -> Iterator[None]:
-    """Have every descriptor below the limit taken. What is closed may be opened again."""
+    """Take every descriptor below the limit. A descriptor that is closed can be used again."""
     taken: list[int] = []
     with open_files_limit(max(map(int, os.listdir("/proc/self/fd"))) + 1):
         try:
@@ -32,3 +33,12 @@ def no_descriptors_left() -> Iterator[None]:
         finally:
             for fd in taken:
                 os.close(fd)
+
+
+def open_below(path: Path) -> list[str]:
+    """The files below `path` that this process has open."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return sorted(each for each in found if each.startswith(f"{path}/"))

@@ -1,12 +1,15 @@
-"""Logs to test: a clock by hand, a file system that fails on command, batches, a look at what a log holds."""
+"""Logs for tests, with a manual clock, a file system that fails on demand, and batches."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from kafkapy.protocol.records import (
     BatchHeader,
@@ -15,15 +18,20 @@ from kafkapy.protocol.records import (
     build_batch,
     decode_records,
     iter_headers,
+    read_header,
 )
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import TEMPORARY, Buffer, File, FileSystem, SyncFailedError
+from kafkapy.storage.disk import files as disk_files
+from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
+from kafkapy.storage.disk.files import Buffer, File, FileSystem, NotCachedError, SyncFailedError
 from kafkapy.storage.disk.log_directory import Durability
 from kafkapy.storage.log.append import AppendInfo
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.log.partition_log import PartitionLog
+from kafkapy.storage.log.partition_log import PartitionLog, TimestampOffset
+from kafkapy.storage.log.timestamp_search import LogChangedError
 from kafkapy.storage.log.validate import AppendOrigin
+from kafkapy.storage.log.verification import Verification
 
 TP = TopicPartition("events", 0)
 TOPIC_ID = bytes(range(16))
@@ -31,7 +39,7 @@ START_MS = 1_700_000_000_000
 
 
 class ManualClock:
-    """Time that passes when the test says so."""
+    """A clock that the test moves."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self.ms = now_ms
@@ -51,7 +59,7 @@ class Fault:
     """Calls that still succeed."""
     times: int = 1_000_000
     partial: int = -1
-    """Bytes that a failing write leaves behind all the same."""
+    """How many bytes a failing write still writes."""
 
 
 class FaultyFiles(FileSystem):
@@ -130,7 +138,7 @@ class FaultyFiles(FileSystem):
         super().rename(source, target)
 
     def write_file(self, path: str, data: Buffer, *, durable: bool = False) -> None:
-        self._raise("write", path.removesuffix(TEMPORARY))
+        self._raise("write", path.removesuffix(TEMPORARY_SUFFIX))
         super().write_file(path, data, durable=durable)
 
     def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
@@ -142,9 +150,13 @@ class FaultyFiles(FileSystem):
         return super().free_bytes(path) if self.free is None else self.free
 
 
+AT_THE_END: list[Callable[[], object]] = []
+"""The functions that close what a test may leave open. They are called after it (tests/conftest.py)."""
+
+
 @dataclass
 class Logs:
-    """A log manager over one directory, to be stopped and started as a broker is."""
+    """A log manager that a test stops and starts as a broker is."""
 
     root: Path
     durability: Durability = "fsync"
@@ -155,6 +167,7 @@ class Logs:
 
     def __post_init__(self) -> None:
         self.manager = self._start()
+        AT_THE_END.append(self.crash)
 
     def _start(self) -> LogManager:
         manager = self.manager = LogManager(
@@ -170,7 +183,7 @@ class Logs:
 
     @property
     def log(self) -> PartitionLog:
-        """The log of TP, made when it is first asked for."""
+        """The log of TP, created on first use."""
         log = self.manager.get(TP) or self.manager.create(TP, TOPIC_ID, self.config, new=True)
         log.config = self.config
         return log
@@ -181,17 +194,15 @@ class Logs:
         return self.root / self.dirs[0] / str(TP)
 
     def stop(self) -> None:
-        """Stop in order."""
+        """Stop cleanly."""
         self.manager.close()
 
     def crash(self) -> None:
-        """Stop as SIGKILL does: what was written stays, nothing more is."""
+        """Stop as SIGKILL does: nothing more is written."""
         self.manager.close(clean=False)
-        for log in self.manager.logs.values():
-            log.close_files()
 
     def restart(self, *, clean: bool = True) -> PartitionLog:
-        """Stop and start again; the log of TP."""
+        """Stop and start again, and return the log of TP."""
         if clean:
             self.stop()
         else:
@@ -201,6 +212,34 @@ class Logs:
 
     def save_recovery_points(self) -> None:
         self.manager.checkpoint_recovery_points()()
+
+
+class ColdPages:
+    """A page cache that holds only what was loaded through it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._loaded: set[tuple[str, int, int]] = set()
+        monkeypatch.setattr(disk_files, "is_cached", self._has)
+
+    def _has(self, file: File, position: int, nbytes: int) -> bool:
+        return (os.readlink(f"/proc/self/fd/{file.fd}"), position, nbytes) in self._loaded
+
+    def read(self, log: PartitionLog, offset: int) -> int | None:
+        """Read a batch as a fetch does, loading cold pages; return the offset after it."""
+        while True:
+            try:
+                with log.log_directory.files.cached_only():
+                    found = log.read(offset, 1, upper_bound=log.log_end_offset)
+            except NotCachedError as missing:
+                cold = missing.slice
+                path = os.readlink(f"/proc/self/fd/{cold.fileno}")
+                self._loaded.add((path, cold.position, cold.nbytes))
+                cold.release()
+            else:
+                if found is None:
+                    return None
+                found.slice.release()
+                return found.end_offset
 
 
 def batch(
@@ -232,12 +271,25 @@ def append(
     origin: AppendOrigin = AppendOrigin.CLIENT,
     now_ms: int = START_MS,
 ) -> AppendInfo:
-    """Append one batch as a client."""
-    return log.append(memoryview(data), leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+    """Append one batch as a client; one that begins a transaction is verified."""
+    verification = verified(log, data)
+    return log.append(
+        memoryview(data), leader_epoch=leader_epoch, origin=origin, now_ms=now_ms, verification=verification
+    )
+
+
+def verified(log: PartitionLog, data: bytearray) -> Verification | None:
+    """The verification that a batch needs."""
+    header = read_header(data)
+    if not header.is_transactional or header.is_control:
+        return None
+    return log.producers.begin_verification(
+        header.producer_id, header.producer_epoch, header.base_sequence, now_ms=START_MS
+    )
 
 
 def fill(log: PartitionLog, count: int, *, size: int = 100, timestamp: int = START_MS, step: int = 1) -> None:
-    """Append `count` batches of one record, whose value begins with its offset; let readers see them."""
+    """Append `count` batches of one record that readers see; its value begins with its offset."""
     for index in range(count):
         value = b"%d" % log.log_end_offset
         append(log, batch(value.ljust(size, b"."), timestamp=timestamp + index * step))
@@ -245,7 +297,7 @@ def fill(log: PartitionLog, count: int, *, size: int = 100, timestamp: int = STA
 
 
 def read_bytes(log: PartitionLog, offset: int | None = None, *, max_bytes: int = 1 << 20) -> bytes:
-    """What a consumer that starts at `offset` gets in the end."""
+    """Return the bytes that a consumer gets if it starts at `offset`."""
     at = log.log_start_offset if offset is None else offset
     data = b""
     while (found := log.read(at, max_bytes, upper_bound=log.log_end_offset)) is not None:
@@ -254,6 +306,15 @@ def read_bytes(log: PartitionLog, offset: int | None = None, *, max_bytes: int =
         found.slice.release()
         at = found.end_offset
     return data
+
+
+def search(log: PartitionLog, timestamp: int | None) -> TimestampOffset | None:
+    """Return the first record at least as new; for None, the first with the highest timestamp."""
+    while True:
+        running = log.search(timestamp)
+        running.run()
+        with contextlib.suppress(LogChangedError):
+            return running.result()
 
 
 def records_in(data: bytes) -> list[Record]:

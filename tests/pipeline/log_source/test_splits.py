@@ -1,4 +1,4 @@
-"""How work is cut: every offset in one piece, pieces of one size, small partitions together."""
+"""How work is split: every offset once, splits of one size, small partitions together."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_neighbours_that_are_joined_have_the_transactions_of_both() -> None:
 
 
 @given(st.lists(st.lists(st.integers(1, 40), max_size=10), max_size=8), st.integers(1, 16))
-def test_every_offset_is_in_one_piece_and_in_order(partitions: list[list[int]], cores: int) -> None:
+def test_every_offset_is_in_one_split_and_in_order(partitions: list[list[int]], cores: int) -> None:
     everything = [each for number, sizes in enumerate(partitions) for each in ranges(number, *sizes)]
     splits = group(everything, cores=cores)
     assert all(splits)

@@ -1,4 +1,4 @@
-"""What a read_committed reader sees of a log: nothing of aborted transactions, nothing behind open ones."""
+"""What a read_committed reader sees of a log: nothing of aborted transactions, nothing after open ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kafkapy.protocol.records import decode_records, iter_headers
 from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, write_offsets
+from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
-from kafkapy.storage.offline.data_directory import METADATA_FILE
 from kafkapy.storage.offline.offline_error import LogSourceError
 from tests.pipeline.log_source.reading import Transactions, offsets
 from tests.storage.log_harness import TP, Logs, read_bytes

@@ -1,4 +1,4 @@
-"""Compaction of one log, step by step as the log cleaner does it, without its threads and its loop."""
+"""Compaction of one log in the steps of the log cleaner, without its threads and loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
-from tests.storage.log_harness import START_MS, Logs
+from tests.storage.log_harness import START_MS, Logs, append
 
 UNTHROTTLED = Throttle(float("inf"))
 COMPACT = LogConfig(
@@ -43,7 +43,7 @@ def compact(
     map_bytes: int = 1 << 20,
     before_swap: Callable[[], None] = nothing,
 ) -> CleaningStats | None:
-    """One pass over the log; None where nothing is dirty. `before_swap` is called before each swap."""
+    """Make one pass over the log, calling `before_swap` before each swap; None if it is clean."""
     now_ms = manager.clock.now_ms()
     cleanable = look_at(log, now_ms)
     if cleanable is None:
@@ -70,7 +70,7 @@ def compact(
 
 
 def compact_fully(manager: LogManager, log: PartitionLog, *, map_bytes: int = 1 << 20) -> None:
-    """Close the active segment and compact everything, in as many rounds as that takes."""
+    """Roll the log, and compact it until nothing is dirty."""
     log.roll()
     log.advance_high_watermark(log.log_end_offset)
     while compact(manager, log, map_bytes=map_bytes) is not None:
@@ -78,7 +78,7 @@ def compact_fully(manager: LogManager, log: PartitionLog, *, map_bytes: int = 1 
 
 
 def records_of(log: PartitionLog) -> list[Record]:
-    """Every record of the log, those of control batches left out."""
+    """Return the records of the log, except those of control batches."""
     records = []
     for segment in log.segments:
         if segment.size:
@@ -92,7 +92,7 @@ def records_of(log: PartitionLog) -> list[Record]:
 def put(
     log: PartitionLog, key: bytes, value: bytes | None, timestamp: int = START_MS, producer_id: int = -1
 ) -> int:
-    """Append one record that readers see at once; its offset."""
+    """Append a record that readers see at once, and return its offset."""
     batch = build_batch(
         [Record(-1, timestamp, key, value)],
         producer_id=producer_id,
@@ -116,7 +116,6 @@ def compacted(tmp_path: Path, config: LogConfig = COMPACT) -> Logs:
 def put_transaction(
     log: PartitionLog, key: bytes, value: bytes | None, sequence: int, end: ControlType
 ) -> None:
-    log.producers.verify_transaction(9)
     producer: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "transactional": True}
     record = Record(-1, START_MS, key, value)
     marker = Record(-1, START_MS, control_record_key(end), end_txn_marker_value(0))
@@ -124,5 +123,5 @@ def put_transaction(
         (build_batch([record], base_sequence=sequence, **producer), AppendOrigin.CLIENT),
         (build_batch([marker], control=True, **producer), AppendOrigin.COORDINATOR),
     ):
-        log.append(memoryview(batch), leader_epoch=0, origin=origin, now_ms=START_MS)
+        append(log, batch, origin=origin, now_ms=START_MS)
     log.advance_high_watermark(log.log_end_offset)

@@ -24,7 +24,7 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
 from tests.storage.cleaning.harness import compact, compact_fully
-from tests.storage.log_harness import FaultyFiles, Logs, ManualClock, read_bytes
+from tests.storage.log_harness import FaultyFiles, Logs, ManualClock, read_bytes, verified
 
 LIVES = int(os.environ.get("KAFKAPY_CLEANING_LIVES", "8"))
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
@@ -115,7 +115,11 @@ class Life:
             transactional=transactional,
         )
         info = self.log.append(
-            memoryview(batch), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=self.clock.ms
+            memoryview(batch),
+            leader_epoch=0,
+            origin=AppendOrigin.CLIENT,
+            now_ms=self.clock.ms,
+            verification=verified(self.log, batch),
         )
         for offset, record in enumerate(records, info.first_offset):
             record.offset = offset
@@ -139,9 +143,7 @@ class Life:
         if producer.in_transaction and self.chance.random() < 0.4:
             self.end(producer, aborted=self.chance.random() < 0.5)
             return
-        if not producer.in_transaction:
-            self.log.producers.verify_transaction(producer.producer_id)
-            producer.in_transaction = True
+        producer.in_transaction = True
         self.write(producer, self.records(), transactional=True)
 
     def end(self, producer: Producer, *, aborted: bool) -> None:

@@ -18,7 +18,18 @@ from kafkapy.storage.damage.damage import (
 )
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
-from tests.storage.log_harness import START_MS, TOPIC_ID, TP, Logs, fill, names, offsets, records_in
+from tests.storage.log_harness import (
+    START_MS,
+    TOPIC_ID,
+    TP,
+    ColdPages,
+    Logs,
+    fill,
+    names,
+    offsets,
+    records_in,
+    search,
+)
 
 SEGMENTS_OF_5 = LogConfig(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)
 BATCH = 170
@@ -96,7 +107,7 @@ def test_a_bad_batch_that_was_on_disk_once_is_served_around(
     for _ in range(2):
         log = start(logs)
         if (name, lost) in (("epoch", 4), ("epoch", 9), ("epoch", 11)):
-            # The leader epoch of the last batch of a segment has no witness behind it.
+            # The leader epoch of the last batch of a segment has no batch after it to confirm it.
             assert readable(log)[0][:4] == [0, 1, 2, 3]
         else:
             assert readable(log) == all_but(lost)
@@ -199,6 +210,19 @@ def test_a_wrong_index_entry_leads_nobody_past_a_record(tmp_path: Path, entry: b
     assert readable(log) == all_but()
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_an_index_whose_pages_have_to_be_loaded_is_looked_at_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
+) -> None:
+    logs = stopped_in_order(tmp_path)
+    (logs.path / f"{5:020d}.index").write_bytes(struct.pack(">ii", 1, 10_000))
+    log = start(logs)
+    if not check:
+        for segment in log.segments:
+            segment.unchecked = None
+    assert ColdPages(monkeypatch).read(log, 7) == 8
+
+
 def test_a_wrong_newest_timestamp_does_not_have_retention_delete_a_segment(tmp_path: Path) -> None:
     logs = stopped_in_order(tmp_path)
     for base in (0, 5):
@@ -208,7 +232,7 @@ def test_a_wrong_newest_timestamp_does_not_have_retention_delete_a_segment(tmp_p
     log = start(logs)
     log.config = LogConfig(segment_bytes=1000, index_interval_bytes=200, retention_ms=86_400_000)
     assert log.delete_old_segments(START_MS + 1000) == 0
-    found = log.offset_for_timestamp(START_MS + 3)
+    found = search(log, START_MS + 3)
     assert found is not None
     assert found.offset == 3
 

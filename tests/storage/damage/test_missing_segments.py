@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.storage.damage.test_damage import SEGMENTS_OF_5, readable
-from tests.storage.log_harness import START_MS, Logs, fill, offsets
+from tests.storage.log_harness import START_MS, ColdPages, Logs, fill, offsets
 
 COUNT = 22
 
@@ -63,6 +64,21 @@ def test_who_reads_an_offset_of_a_missing_segment_is_told(
     assert readable(logs.restart(clean=clean)) == all_but(*lost)
 
 
+def test_a_missing_segment_is_noticed_by_a_read_that_has_to_load_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = filled(tmp_path)
+    logs.stop()
+    remove(logs, 5)
+    log = start(logs)
+    pages = ColdPages(monkeypatch)
+    assert pages.read(log, 4) == 5
+    with pytest.raises(KafkaError) as raised:
+        pages.read(log, 5)
+    assert raised.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert readable(log) == all_but(5, 6, 7, 8, 9)
+
+
 def test_a_segment_that_was_cut_to_nothing_is_missing_though_its_indexes_are_gone(tmp_path: Path) -> None:
     logs = filled(tmp_path)
     logs.stop()
@@ -110,6 +126,21 @@ def test_a_log_that_lacks_offsets_within_a_segment_may_lack_segments(tmp_path: P
     assert len(logs.log.segments) > 2
     log = logs.restart()
     assert offsets(log) == kept
+
+
+def test_a_gap_that_compaction_left_around_a_high_watermark_is_no_damage(tmp_path: Path) -> None:
+    """The checkpoint of high watermarks is older than the compaction, when a crash comes soon after."""
+    logs = Logs(tmp_path, config=SEGMENTS_OF_5)
+    for offset in (10, 27, 28):
+        data = build_batch([Record(-1, START_MS, b"k", b"v")], base_offset=offset)
+        logs.log.append_as_follower(memoryview(data), now_ms=START_MS)
+        if offset == 27:
+            logs.log.roll()
+            logs.log.flush()
+            logs.save_recovery_points()
+    logs.crash()
+    (tmp_path / "data" / "replication-offset-checkpoint").write_text("0\n1\nevents 0 20\n")
+    assert offsets(start(logs)) == [10, 27, 28]
 
 
 def test_an_empty_file_within_the_offsets_of_a_segment_hides_no_records(

@@ -14,6 +14,7 @@ import pytest
 
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.records import Record, build_batch
+from kafkapy.storage.damage.policy import TRUNCATE_AND_REFETCH
 from kafkapy.storage.directories import future_log
 from kafkapy.storage.directories.future_log import REPLACES, FutureLog
 from kafkapy.storage.directories.log_manager import LogManager
@@ -25,6 +26,7 @@ from kafkapy.storage.log.validate import AppendOrigin
 from tests.crash.disk_trace import Disk, TracingFiles
 from tests.crash.hooked_files import HookedFiles
 from tests.storage.cleaning.harness import compact_fully, records_of
+from tests.storage.descriptors import open_below
 from tests.storage.log_harness import (
     IO_ERROR,
     NO_SPACE,
@@ -64,8 +66,10 @@ def start(manager: LogManager) -> FutureLog:
 
 def catch_up(move: FutureLog) -> None:
     while (piece := move.next_piece()) is not None:
-        move.write(piece)
-        piece.release()
+        try:
+            move.write(piece)
+        finally:
+            piece.release()
 
 
 def take_over(manager: LogManager, move: FutureLog) -> None:
@@ -79,6 +83,22 @@ def take_over(manager: LogManager, move: FutureLog) -> None:
 
 
 # --- what the copy holds -----------------------------------------------------------------------------------
+
+
+def test_a_log_that_is_truncated_at_damage_meanwhile_is_copied_up_to_there(logs: Logs) -> None:
+    fill(logs.log, 60)
+    log = logs.restart()
+    log.adopt_damage_policy(TRUNCATE_AND_REFETCH)
+    segment = log.segments.floor(33)
+    place = segment.find(33)
+    assert place is not None
+    data = bytearray(Path(segment.path).read_bytes())
+    data[place.position + 80] ^= 1
+    Path(segment.path).write_bytes(data)
+    move = start(logs.manager)
+    catch_up(move)
+    assert move.copy.log_end_offset == log.log_end_offset == 33
+    assert read_bytes(move.copy) == read_bytes(log)
 
 
 def test_a_moved_log_holds_the_same_bytes(logs: Logs, tmp_path: Path) -> None:
@@ -190,7 +210,6 @@ def test_an_empty_log_moves_and_so_does_one_without_records_left(logs: Logs) -> 
 
 def test_aborted_transactions_move_along(logs: Logs) -> None:
     log = logs.log
-    log.producers.verify_transaction(5)
     append(log, batch(b"x", producer_id=5, epoch=0, sequence=0, transactional=True))
 
     key, value = struct.pack("!hh", 0, 0), struct.pack("!hi", 0, 7)  # ABORT
@@ -373,6 +392,7 @@ def test_a_source_that_fails_last_of_all_loses_nothing(logs: Logs, tmp_path: Pat
     logs.files.faults = [Fault("rename", IO_ERROR, "-delete")]
     logs.manager.moves.delete_replaced(TP)()
     assert logs.manager.offline_dirs == [tmp_path / "a"]
+    assert not [path for path in open_below(tmp_path / "a") if path.endswith(".log")]
     logs.files.faults = []
     log = logs.restart(clean=False)
     assert log.directory == tmp_path / "b" / "events-0"
@@ -396,7 +416,7 @@ class Died(BaseException):
 
 
 class Story:
-    """A move from `a` to `b`, with records before, meanwhile and behind it, and what was acknowledged."""
+    """A move from `a` to `b`, with records before, during and after it, and what was acknowledged."""
 
     def __init__(self, files: FileSystem, root: Path) -> None:
         self._files = files
@@ -443,8 +463,6 @@ class Story:
             self._acknowledge(log)
         finally:
             manager.close(clean=False)
-            for each in (*manager.moves, *manager.logs.values()):
-                each.close_files()
 
     def _write(self, log: PartitionLog, count: int) -> None:
         for _ in range(count):
@@ -457,7 +475,7 @@ class Story:
             self.acknowledged.append((len(self._files.trace), log.log_end_offset))
 
     def check(self, changes: int) -> None:
-        """Start after a crash behind so many changes, go on with the move, and start again."""
+        """Start after a crash that follows so many changes, continue the move, and start again."""
         promised = max((end for since, end in self.acknowledged if since <= changes), default=0)
         end = 0
         for _ in range(2):
@@ -483,8 +501,6 @@ class Story:
                 end = manager.logs[TP].log_end_offset
             finally:
                 manager.close(clean=False)
-                for each in (*manager.moves, *manager.logs.values()):
-                    each.close_files()
         assert not list(self.root.glob(f"*/events-0/{REPLACES}"))
         assert len(list(self.root.glob("*/events-0"))) == 1
 

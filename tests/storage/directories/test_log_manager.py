@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.directories.directory_names import deleted_name
+from kafkapy.storage.directories.future_log import FutureLog
 from kafkapy.storage.directories.identity import Identity
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets
 from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.log.log_config import LogConfig
+from tests.storage.descriptors import open_below
 from tests.storage.log_harness import (
+    AT_THE_END,
     IO_ERROR,
     NO_SPACE,
     START_MS,
@@ -34,7 +36,13 @@ from tests.storage.log_harness import (
 
 
 def manager(*paths: Path) -> LogManager:
-    return LogManager(paths, defaults=LogConfig(), clock=ManualClock(), durability="os")
+    made = LogManager(paths, defaults=LogConfig(), clock=ManualClock(), durability="os")
+    AT_THE_END.append(partial(made.close, clean=False))
+    return made
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 # --- directories -------------------------------------------------------------------------------------------
@@ -187,6 +195,38 @@ def test_a_topic_whose_directory_is_gone_can_be_deleted_and_made_anew(tmp_path: 
     assert logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig(), new=True).log_end_offset == 0
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_partition_made_again_is_not_taken_for_the_deleted_one_after_a_crash(
+    tmp_path: Path, interrupted: bool
+) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 2)
+    logs.log.flush()
+    logs.save_recovery_points()
+    logs.manager.checkpoint_high_watermarks()()
+    logs.manager.delete(TP)
+    if interrupted:  # the controller asks again, though the directory is gone already
+        logs.crash()
+        logs.manager = logs._start()
+        logs.manager.delete(TP)
+    logs.manager.sync_deletions()()
+    logs.crash()
+    logs.manager = logs._start()
+    assert logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig()).log_end_offset == 0
+
+
+def test_a_partition_is_not_taken_for_the_log_that_was_set_aside_after_a_crash(tmp_path: Path) -> None:
+    logs = Logs(tmp_path, dirs=("a", "b"))
+    fill(logs.log, 2)
+    logs.log.flush()
+    logs.save_recovery_points()
+    logs.manager.prefer(TP, logs.manager.directories[1])
+    logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig())  # its files are not created yet
+    logs.crash()
+    logs.manager = logs._start()
+    assert logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig()).log_end_offset == 0
+
+
 def test_a_deleted_partition_frees_its_name_at_once_and_its_files_after_the_delay(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 2)
@@ -200,6 +240,17 @@ def test_a_deleted_partition_frees_its_name_at_once_and_its_files_after_the_dela
     assert names(tmp_path / "data", "-delete") == []
 
 
+def test_a_partition_whose_index_entries_find_no_space_can_be_deleted(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 3)
+    logs.log.segments.active.finish()  # as a roll does: the entry is written later
+    logs.files.faults.append(Fault("open", NO_SPACE, ".timeindex"))
+    logs.manager.delete(TP)
+    assert not (tmp_path / "data" / str(TP)).exists()
+    assert logs.manager.get(TP) is None
+    assert not logs.manager.offline_dirs
+
+
 def test_a_restart_goes_on_with_a_deletion(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 2)
@@ -207,13 +258,6 @@ def test_a_restart_goes_on_with_a_deletion(tmp_path: Path) -> None:
     logs.restart(clean=False)
     assert logs.manager.delete_expired_files(START_MS + 60_000) == 1
     assert names(tmp_path / "data", "-delete") == []
-
-
-def test_the_name_of_a_deleted_directory_is_never_too_long() -> None:
-    topic = "t" * 249
-    name = deleted_name(TopicPartition(topic, 12))
-    assert len(name) == 255
-    assert re.fullmatch(r"t+-12\.[0-9a-f]{32}-delete", name)
 
 
 def test_a_new_log_is_not_taken_for_the_deleted_one_after_a_crash(tmp_path: Path) -> None:
@@ -372,3 +416,19 @@ def test_a_stop_before_all_logs_are_loaded_is_not_clean(tmp_path: Path) -> None:
     half.open()
     half.close()
     assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_stop_leaves_no_file_open_and_only_a_clean_one_writes(tmp_path: Path, clean: bool) -> None:
+    logs = Logs(tmp_path, dirs=("a", "b"), config=LogConfig(index_interval_bytes=100))
+    log = logs.log
+    fill(log, 20)
+    target = next(each for each in logs.manager.directories if each is not log.log_directory)
+    move = FutureLog(log, logs.manager.moves.create_copy(TP, target))
+    while (piece := move.next_piece()) is not None:
+        move.write(piece)
+        piece.release()
+    before = contents(tmp_path)
+    logs.manager.close(clean=clean)
+    assert open_below(tmp_path) == []
+    assert (contents(tmp_path) != before) is clean

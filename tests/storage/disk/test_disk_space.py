@@ -23,13 +23,13 @@ def space(tmp_path: Path, *, free: int, keep_reserve: bool = False) -> tuple[Dis
 
 def test_the_floor_is_a_fiftieth_of_the_disk(tmp_path: Path) -> None:
     disk, _ = space(tmp_path, free=1 << 29)
-    assert disk.floor == (1 << 30) // 50
+    assert disk.limit == (1 << 30) // 50
 
 
 def test_clients_may_write_while_more_than_the_floor_is_free(tmp_path: Path) -> None:
     disk, files = space(tmp_path, free=0)
     assert not disk.admit(1, START_MS)
-    files.free = disk.floor
+    files.free = disk.limit
     assert disk.admit(1, START_MS)
 
 

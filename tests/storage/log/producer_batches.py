@@ -6,6 +6,7 @@ from kafkapy.protocol.records import BatchHeader
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.producers import ProducerStates, ProducerUpdates
 from kafkapy.storage.log.validate import AppendOrigin
+from kafkapy.storage.log.verification import Verification
 
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
@@ -53,10 +54,14 @@ def marker(
 
 
 def write(
-    states: ProducerStates, header: BatchHeader, origin: AppendOrigin = AppendOrigin.CLIENT, now: int = NOW
+    states: ProducerStates,
+    header: BatchHeader,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    now: int = NOW,
+    verification: Verification | None = None,
 ) -> ProducerUpdates:
     """Append a batch of data; the updates, which are committed unless it was a duplicate."""
-    updates = states.prepare([(header, None)], origin=origin, now_ms=now)
+    updates = states.prepare([(header, None)], origin=origin, now_ms=now, verification=verification)
     assert updates is not None
     if updates.duplicate is None:
         states.commit(updates)

@@ -12,7 +12,7 @@ from kafkapy.protocol.records import HEADER_SIZE, iter_headers
 from kafkapy.storage.damage.damage import DamagedOffsetsError
 from kafkapy.storage.log.partition_log import LogRead, PartitionLog
 from tests.storage.cleaning.harness import COMPACT, compact_fully, compacted, fill, put
-from tests.storage.log_harness import START_MS, Logs, records_in
+from tests.storage.log_harness import START_MS, Logs, records_in, search
 
 
 def superseded(tmp_path: Path, segments: int = 15) -> Logs:
@@ -147,7 +147,7 @@ def test_the_highest_timestamp_is_that_of_a_record_which_compaction_left(
             log = logs.restart()
         else:
             compact_fully(logs.manager, log)
-        found = log.max_timestamp_offset()
+        found = search(log, None)
         assert found is not None
         assert (found.timestamp, found.offset) == newest_of(log)
 
@@ -161,8 +161,8 @@ def test_the_highest_timestamp_is_not_that_of_a_record_below_the_log_start(
         put(log, b"key-%d" % number, b"value".ljust(100, b"."), TIMES[times](number))
     for start in range(23):
         log.advance_log_start_offset(start)
-        found = log.max_timestamp_offset()
+        found = search(log, None)
         assert found is not None
         assert (found.timestamp, found.offset) == newest_of(log)
     log.advance_log_start_offset(23)
-    assert log.max_timestamp_offset() is None
+    assert search(log, None) is None

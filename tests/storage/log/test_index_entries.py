@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from kafkapy.storage.directories.future_log import FutureLog
+from kafkapy.storage.disk.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from kafkapy.storage.disk.files import Buffer, File
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
-from kafkapy.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from tests.storage.log_harness import (
     IO_ERROR,
     NO_SPACE,
@@ -238,7 +238,7 @@ def test_an_append_that_fails_at_an_index_leaves_nothing_in_either(tmp_path: Pat
     logs.files.faults = [Fault("write", IO_ERROR, suffix, times=1)]
     with pytest.raises(OSError, match="Input/output"):
         segment.append(headers, [data], len(data))
-    segment.cut_back()
+    segment.remove_failed_append()
     assert before == (
         *(segment.size, segment.max_timestamp),
         *(segment.offset_index.entries, segment.time_index.entries),
@@ -261,3 +261,24 @@ def test_entries_for_which_there_is_no_descriptor_are_left_out(tmp_path: Path) -
     logs.log.check()
     assert max(distances(logs.log)) > 10 * INTERVAL
     assert read_bytes(logs.restart()) == b"".join(batches)
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("entry", [1, 3])
+def test_an_entry_that_leads_out_of_the_segment_is_not_followed(
+    tmp_path: Path, entry: int, checked: bool
+) -> None:
+    logs = Logs(tmp_path, config=CONFIG)
+    fill(logs.log, 60)
+    log = logs.restart()
+    index = logs.path / (FIRST + INDEX_SUFFIX)
+    data = bytearray(index.read_bytes())
+    data[entry * 8 + 4] ^= 0x80  # the sign of the position
+    index.write_bytes(data)
+    assert log.segments.active.unchecked is not None
+    if checked:
+        log.segments.active.unchecked = None
+    for offset in range(60):
+        for max_bytes in (1, 300, 2000, 1 << 20):
+            found = headers_in(read_bytes(log, offset, max_bytes=max_bytes))
+            assert found[0].base_offset == offset

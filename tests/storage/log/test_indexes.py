@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkapy.storage.disk.files import FileSystem
-from kafkapy.storage.log.index_file import CorruptIndexError
+from kafkapy.storage.disk.files import File, FileSystem
+from kafkapy.storage.log.index_file import CorruptIndexError, IndexFile
 from kafkapy.storage.log.offset_index import OffsetIndex
 from kafkapy.storage.log.time_index import NO_TIMESTAMP, TimeIndex
+from tests.storage.log_harness import AT_THE_END
 
 BASE = 1000
 
+Index = TypeVar("Index", bound=IndexFile)
+
+
+def closed_at_the_end(index: Index) -> Index:
+    AT_THE_END.append(index.close_file)
+    return index
+
 
 def offset_index(path: Path, max_bytes: int = 8 * 100_000, *, new: bool = True) -> OffsetIndex:
-    return OffsetIndex(FileSystem(), str(path), BASE, max_bytes, new=new)
+    return closed_at_the_end(OffsetIndex(FileSystem(), str(path), BASE, max_bytes, new=new))
 
 
 def time_index(path: Path, max_bytes: int = 12 * 100_000, *, new: bool = True) -> TimeIndex:
-    return TimeIndex(FileSystem(), str(path), BASE, max_bytes, new=new)
+    return closed_at_the_end(TimeIndex(FileSystem(), str(path), BASE, max_bytes, new=new))
 
 
 def test_an_offset_index_entry_is_a_relative_offset_and_a_position_in_4_bytes_each(tmp_path: Path) -> None:
@@ -128,6 +137,22 @@ def test_a_damaged_time_index_is_noticed_when_it_is_loaded(tmp_path: Path) -> No
     (tmp_path / "timeindex").write_bytes(struct.pack(">qiqi", 1_700_000_000_000, 1, 0, 0))
     with pytest.raises(CorruptIndexError):
         time_index(tmp_path / "timeindex", new=False).load()
+
+
+def test_an_index_whose_end_cannot_be_read_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index").write_bytes(struct.pack(">ii", 5, -1))
+    index = offset_index(tmp_path / "index", new=False)
+
+    def fail(self: FileSystem, file: File, nbytes: int, position: int) -> bytes:
+        raise OSError("the disk failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSystem, "read_at", fail)
+        with pytest.raises(OSError, match="the disk"):
+            index.load()
+    assert index.entries < 0
 
 
 def test_an_index_goes_on_where_it_was_after_it_was_closed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kafkapy.protocol.records import Compression
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
-from tests.storage.log_harness import START_MS, Logs, append, batch, read_bytes, records_in
+from tests.storage.log_harness import START_MS, Logs, append, batch, read_bytes, records_in, search
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LogModel(RuleBasedStateMachine):
             return
         bound = max(self.end - back, self.start)
         found = self.log.read(offset, max_bytes, upper_bound=bound)
-        # A batch that reaches over the bound is not seen; neither is what lies behind it.
+        # A batch that reaches over the bound is not seen; neither is what lies after it.
         whole = [e for e in self.entries if e.offset >= offset and self._end_of(e.batch) <= bound]
         if offset >= bound or not whole:
             assert found is None
@@ -150,7 +150,7 @@ class LogModel(RuleBasedStateMachine):
     @rule(timestamp=st.integers(-6000, 6000))
     def find_time(self, timestamp: int) -> None:
         wanted = START_MS + timestamp
-        found = self.log.offset_for_timestamp(wanted)
+        found = search(self.log, wanted)
         expected = next((e for e in self.visible if e.timestamp >= wanted), None)
         assert (None if found is None else (found.offset, found.timestamp)) == (
             None if expected is None else (expected.offset, expected.timestamp)
@@ -158,7 +158,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule()
     def find_newest(self) -> None:
-        found = self.log.max_timestamp_offset()
+        found = search(self.log, None)
         newest = max((e.timestamp for e in self.visible), default=None)
         if found is not None and newest is not None and found.timestamp == newest:
             assert found.offset == next(e.offset for e in self.visible if e.timestamp == newest)

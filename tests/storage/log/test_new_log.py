@@ -28,6 +28,7 @@ from tests.storage.log_harness import (
     offsets,
     read_bytes,
     records_in,
+    search,
     values,
 )
 
@@ -40,8 +41,8 @@ def test_a_new_log_has_no_files_and_can_be_read(tmp_path: Path) -> None:
     assert logs.manager.get(TP) is log
     assert (log.topic_id, log.log_start_offset, log.log_end_offset, log.size) == (TOPIC_ID, 0, 0, 0)
     assert log.read(0, 1000, upper_bound=0) is None
-    assert log.offset_for_timestamp(0) is None
-    assert log.max_timestamp_offset() is None
+    assert search(log, 0) is None
+    assert search(log, None) is None
     assert log.delete_old_segments(2**62) == 0
     logs.save_recovery_points()
     assert not logs.path.exists()

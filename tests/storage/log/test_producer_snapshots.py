@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy.storage.disk.file_names import snapshot_offset
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.producer_snapshots import (
     CorruptSnapshotError,
     ProducerSnapshots,
     decode_snapshot,
     encode_snapshot,
-    snapshot_offset,
 )
 from kafkapy.storage.log.producers import CachedBatch, ProducerEntry, ProducerStates
 from tests.storage.log.producer_batches import DAY, NOW, data, write
@@ -126,17 +126,8 @@ def test_only_stray_snapshots_are_deleted(tmp_path: Path) -> None:
     snapshots = snapshots_in(tmp_path)
     snapshots.delete_strays([5, 10])
     assert list(snapshots.offsets) == [5, 10, 12]
-    snapshots.delete_before(10)
-    assert list(snapshots.offsets) == [10, 12]
     snapshots.delete_all()
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "name", ["1.snapshot", f"{1:020d}.snapshot.tmp", f"{1:020d}.log", "x" * 20 + ".snapshot"]
-)
-def test_other_files_are_no_snapshots(name: str) -> None:
-    assert snapshot_offset(name) is None
 
 
 def test_every_damage_is_noticed() -> None:

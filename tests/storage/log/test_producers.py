@@ -123,8 +123,8 @@ def test_a_follower_takes_what_the_leader_took(states: ProducerStates) -> None:
 
 
 def test_a_coordinator_writes_without_sequences(states: ProducerStates) -> None:
-    states.verify_transaction(1)
-    write(states, data(0, -1, transactional=True), COORDINATOR)
+    verified = states.begin_verification(1, 0, -1, now_ms=NOW)
+    write(states, data(0, -1, transactional=True), COORDINATOR, verification=verified)
     write(states, data(1, -1, transactional=True), COORDINATOR)
     assert refused(states, data(2, -1, transactional=True, epoch=-1), COORDINATOR) == (
         ErrorCode.INVALID_PRODUCER_EPOCH
@@ -135,8 +135,9 @@ def test_a_coordinator_writes_without_sequences(states: ProducerStates) -> None:
 
 
 def begin(states: ProducerStates, offset: int, sequence: int = 0, producer_id: int = 1) -> None:
-    states.verify_transaction(producer_id)
-    write(states, data(offset, sequence, producer_id=producer_id, transactional=True))
+    verified = states.begin_verification(producer_id, 0, sequence, now_ms=NOW)
+    batch = data(offset, sequence, producer_id=producer_id, transactional=True)
+    write(states, batch, verification=verified)
 
 
 def end(
@@ -158,6 +159,63 @@ def test_a_transaction_that_nobody_confirmed_is_refused(states: ProducerStates) 
     assert refused(states, data(3, 2, transactional=True)) == ErrorCode.INVALID_TXN_STATE
 
 
+def test_the_end_of_a_transaction_ends_the_verification_of_the_next(states: ProducerStates) -> None:
+    late = states.begin_verification(1, 0, 0, now_ms=NOW)
+    end(states, 0, aborted=True)
+    batch = data(1, 0, transactional=True)
+    with pytest.raises(KafkaError, match="not part of an ongoing transaction"):
+        write(states, batch, verification=late)
+    begin(states, 1)
+
+
+def test_a_producer_of_a_new_epoch_is_verified_within_its_transaction(states: ProducerStates) -> None:
+    begin(states, 0)
+    assert states.begin_verification(1, 0, 1, now_ms=NOW) is None
+    assert refused(states, data(1, 0, epoch=1, transactional=True)) == ErrorCode.INVALID_TXN_STATE
+    verified = states.begin_verification(1, 1, 0, now_ms=NOW)
+    write(states, data(1, 0, epoch=1, transactional=True), verification=verified)
+
+
+def test_a_batch_does_not_overtake_one_whose_verification_failed(states: ProducerStates) -> None:
+    states.begin_verification(1, 0, 5, now_ms=NOW)
+    second = states.begin_verification(1, 0, 6, now_ms=NOW)
+    with pytest.raises(KafkaError, match=r"6 \(incoming\), 5 \(expected\)"):
+        write(states, data(0, 6, transactional=True), verification=second)
+    write(states, data(0, 5, transactional=True), verification=second)
+    write(states, data(1, 6, transactional=True))
+
+
+def test_a_transaction_with_an_epoch_of_its_own_begins_at_sequence_zero(states: ProducerStates) -> None:
+    verified = states.begin_verification(1, 0, 2, begins_at_zero=True, now_ms=NOW)
+    with pytest.raises(KafkaError, match=r"2 \(incoming\), 0 \(expected\)"):
+        write(states, data(0, 2, transactional=True), verification=verified)
+    write(states, data(0, 0, transactional=True), verification=verified)
+
+
+def test_a_verification_that_nobody_used_expires(states: ProducerStates) -> None:
+    old = states.begin_verification(1, 0, 0, now_ms=NOW)
+    states.expire(NOW + DAY - 1)
+    assert states.begin_verification(1, 0, 0, now_ms=NOW) is old
+    states.expire(NOW + DAY)
+    assert states.begin_verification(1, 0, 0, now_ms=NOW) is not old
+
+
+def test_a_marker_that_ends_an_epoch_has_a_higher_one(states: ProducerStates) -> None:
+    def end_epoch(epoch: int) -> None:
+        header, plain = marker(1, aborted=False, epoch=epoch)
+        updates = states.prepare([(header, plain._replace(ends_epoch=True))], origin=COORDINATOR, now_ms=NOW)
+        assert updates is not None
+        states.commit(updates)
+
+    begin(states, 0)
+    with pytest.raises(KafkaError, match="not larger"):
+        end_epoch(0)
+    assert states.is_in_transaction(1, 0)
+    end_epoch(1)
+    assert not states.is_in_transaction(1, 1)
+    end_epoch(1)  # a marker that is sent again
+
+
 def test_a_plain_batch_within_a_transaction_is_refused(states: ProducerStates) -> None:
     begin(states, 0)
     assert refused(states, data(1, 1)) == ErrorCode.INVALID_TXN_STATE
@@ -170,9 +228,7 @@ def test_the_earliest_undecided_transaction_is_where_unstable_offsets_begin(
     begin(states, 10, producer_id=1)
     begin(states, 20, producer_id=2)
     assert states.first_unstable_offset == 10
-    assert states.first_undecided_offset == 10
     end(states, 30, aborted=False, producer_id=1)
-    assert states.first_undecided_offset == 20
     assert states.first_unstable_offset == 10, "the marker is not replicated yet"
     states.high_watermark_moved(30)
     assert states.first_unstable_offset == 10
@@ -270,7 +326,8 @@ def test_replaying_the_log_gives_the_same_state(states: ProducerStates) -> None:
     written: list[AbortedTxn] = []
     states.replay(header_of(last), last, NOW, written.append)
     assert written == [AbortedTxn(1, 3, 4, 5)]
-    assert (states.end_offset, states.first_undecided_offset) == (5, None)
+    states.high_watermark_moved(5)
+    assert (states.end_offset, states.first_unstable_offset) == (5, NO_UNSTABLE_OFFSET)
 
 
 def test_an_idle_producer_is_forgotten(states: ProducerStates) -> None:

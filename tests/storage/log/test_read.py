@@ -22,6 +22,7 @@ from tests.storage.log_harness import (
     offsets,
     read_bytes,
     records_in,
+    search,
 )
 
 BATCH = 170
@@ -180,10 +181,10 @@ def test_a_timestamp_finds_the_first_record_that_is_not_older(tmp_path: Path) ->
         (START_MS + 70, 7),
         (START_MS + 110, 11),
     ):
-        found = log.offset_for_timestamp(timestamp)
+        found = search(log, timestamp)
         assert found is not None
         assert (found.offset, found.timestamp, found.leader_epoch) == (offset, START_MS + 10 * offset, 0)
-    assert log.offset_for_timestamp(START_MS + 111) is None
+    assert search(log, START_MS + 111) is None
 
 
 @pytest.mark.parametrize("compression", list(Compression))
@@ -191,7 +192,7 @@ def test_a_timestamp_finds_a_record_inside_a_batch(tmp_path: Path, compression: 
     log = Logs(tmp_path).log
     append(log, batch(b"a"))
     append(log, batch(b"b", b"c", b"d", timestamp=START_MS + 10, compression=compression))
-    found = log.offset_for_timestamp(START_MS + 11)
+    found = search(log, START_MS + 11)
     assert found is not None
     assert (found.offset, found.timestamp) == (2, START_MS + 11)
 
@@ -203,33 +204,33 @@ def test_timestamps_out_of_order_find_the_first_offset_not_the_nearest_time(tmp_
         append(log, batch(b"x" * 100, timestamp=timestamp))
     for timestamp in range(START_MS, START_MS + 32):
         expected = next((i for i, t in enumerate(times) if t >= timestamp), None)
-        found = log.offset_for_timestamp(timestamp)
+        found = search(log, timestamp)
         assert (None if found is None else found.offset) == expected
 
 
 def test_an_answer_stays_right_while_the_log_grows_and_when_its_start_moves(tmp_path: Path) -> None:
     log = Logs(tmp_path).log
     fill(log, 5, step=10)
-    assert log.offset_for_timestamp(START_MS + 100) is None
+    assert search(log, START_MS + 100) is None
     fill(log, 1, timestamp=START_MS + 100)
-    found = log.offset_for_timestamp(START_MS + 20)
+    found = search(log, START_MS + 20)
     assert found is not None
     assert found.offset == 2
     log.advance_log_start_offset(4)
-    found = log.offset_for_timestamp(START_MS + 20)
+    found = search(log, START_MS + 20)
     assert found is not None
     assert found.offset == 4
-    found = log.offset_for_timestamp(START_MS + 100)
+    found = search(log, START_MS + 100)
     assert found is not None
     assert found.offset == 5
 
 
 def test_the_max_timestamp_is_that_of_the_first_record_that_has_it(tmp_path: Path) -> None:
     log = Logs(tmp_path, config=SEGMENTS_OF_5).log
-    assert log.max_timestamp_offset() is None
+    assert search(log, None) is None
     for timestamp in (5, 9, 2, 9, 1, 3, 9):
         append(log, batch(b"x" * 100, b"y" * 50, timestamp=START_MS + timestamp))
-    found = log.max_timestamp_offset()
+    found = search(log, None)
     assert found is not None
     assert (found.offset, found.timestamp) == (3, START_MS + 10)
 
@@ -237,8 +238,8 @@ def test_the_max_timestamp_is_that_of_the_first_record_that_has_it(tmp_path: Pat
 def test_records_without_time_have_no_max_timestamp(tmp_path: Path) -> None:
     log = Logs(tmp_path).log
     append(log, batch(b"x", timestamp=-1))
-    assert log.max_timestamp_offset() is None
-    assert log.offset_for_timestamp(0) is None
+    assert search(log, None) is None
+    assert search(log, 0) is None
 
 
 def test_timestamps_are_found_after_a_restart(tmp_path: Path) -> None:
@@ -248,7 +249,7 @@ def test_timestamps_are_found_after_a_restart(tmp_path: Path) -> None:
         log = logs.restart(clean=clean)
         log.check()
         for index in range(12):
-            found = log.offset_for_timestamp(START_MS + 10 * index)
+            found = search(log, START_MS + 10 * index)
             assert found is not None
             assert found.offset == index
 

@@ -10,7 +10,19 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.disk.checkpoints import RECOVERY_POINTS, read_offsets
 from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.log.log_config import LogConfig
-from tests.storage.log_harness import IO_ERROR, START_MS, TP, Fault, Logs, append, batch, fill, names, offsets
+from tests.storage.log_harness import (
+    IO_ERROR,
+    START_MS,
+    TP,
+    Fault,
+    Logs,
+    append,
+    batch,
+    fill,
+    names,
+    offsets,
+    search,
+)
 
 SEGMENTS_OF_5 = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 
@@ -104,9 +116,9 @@ def test_truncating_below_the_first_segment_empties_the_log(tmp_path: Path) -> N
 def test_timestamps_and_positions_of_what_was_cut_are_forgotten(tmp_path: Path) -> None:
     log = Logs(tmp_path).log
     fill(log, 5)
-    assert log.offset_for_timestamp(START_MS + 4) is not None
+    assert search(log, START_MS + 4) is not None
     log.truncate_to(3)
-    assert log.offset_for_timestamp(START_MS + 4) is None
+    assert search(log, START_MS + 4) is None
     fill(log, 3, size=300)
     assert offsets(log) == list(range(6))
 

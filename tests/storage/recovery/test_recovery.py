@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.storage.disk.files import CorruptLogError
+from kafkapy.storage.disk.files import CorruptLogError, StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from tests.storage.log_harness import (
     IO_ERROR,
@@ -24,6 +25,7 @@ from tests.storage.log_harness import (
     names,
     offsets,
     read_bytes,
+    search,
 )
 
 SEGMENTS_OF_5 = LogConfig(segment_bytes=1000, index_interval_bytes=200)
@@ -53,6 +55,25 @@ def start(logs: Logs) -> None:
 
 
 # --- after a crash -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("open", IO_ERROR, ".timeindex", after=1),
+        Fault("open", IO_ERROR, ".txnindex"),
+        Fault("write", IO_ERROR, ".index"),
+        Fault("truncate", IO_ERROR, ".timeindex"),
+    ],
+)
+def test_a_log_that_cannot_be_loaded_leaves_no_file_open(tmp_path: Path, fault: Fault) -> None:
+    logs = stopped(tmp_path, flushed=3)
+    (logs.path / FIRST).with_suffix(".txnindex").touch()
+    logs.files.faults = [fault]
+    with pytest.raises(StorageError):
+        start(logs)
+    open_files = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.exists()]
+    assert [each for each in open_files if each.startswith(str(logs.path))] == []
 
 
 @pytest.mark.parametrize("flushed", [0, 3, 5, 12])
@@ -262,7 +283,7 @@ def test_a_bad_index_is_built_anew_and_equals_the_lost_one(tmp_path: Path, suffi
     assert offsets(logs.log) == list(range(12))
     first, *_, last = logs.log.segments
     assert (first.offset_index.entries, last.offset_index.entries) == (2, 0)
-    found = logs.log.offset_for_timestamp(START_MS + 11)
+    found = search(logs.log, START_MS + 11)
     assert found is not None
     assert found.offset == 11
 

@@ -1,4 +1,4 @@
-"""Data directories to damage: logs of several segments, with all that a log can have."""
+"""Data directories to damage: logs with several segments and all kinds of batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PRODUCER = 9
 
 
 def fill(logs: Logs, count: int = 40, *, first_epoch: int = 0) -> None:
-    """Batches of all codecs under several leader epochs, a committed and some aborted transactions."""
+    """Append batches of all codecs in several leader epochs, and transactions."""
     log = logs.log
     for number in range(count):
         epoch = first_epoch + number // 12
@@ -33,7 +33,6 @@ def fill(logs: Logs, count: int = 40, *, first_epoch: int = 0) -> None:
 
 def _write_transaction(logs: Logs, number: int, epoch: int, *, aborted: bool) -> None:
     log = logs.log
-    log.producers.verify_transaction(_PRODUCER)
     time = START_MS + number * 10 + 1
     entry = log.producers.get(_PRODUCER)
     sequence = 0 if entry is None else entry.last_sequence + 1
@@ -53,7 +52,7 @@ def _write_transaction(logs: Logs, number: int, epoch: int, *, aborted: bool) ->
 
 
 def stopped(root: Path) -> Path:
-    """A data directory whose broker stopped in order; the partition's directory in it."""
+    """Make a data directory whose broker stopped cleanly; return the partition's directory."""
     logs = Logs(root, config=CONFIG)
     fill(logs)
     logs.stop()
@@ -61,7 +60,7 @@ def stopped(root: Path) -> Path:
 
 
 def killed(root: Path, *, flushed: bool = True) -> Path:
-    """One whose broker was killed: all of it was on disk, or nothing is known to be."""
+    """Make one whose broker was killed after a flush, or without any flush."""
     logs = Logs(root, config=CONFIG)
     fill(logs)
     if flushed:
@@ -70,6 +69,11 @@ def killed(root: Path, *, flushed: bool = True) -> Path:
         logs.manager.checkpoint_high_watermarks()()
     logs.crash()
     return logs.path
+
+
+def left(root: Path, how: str) -> Path:
+    """Make a data directory whose broker was `stopped`, or killed with or without a flush."""
+    return stopped(root) if how == "stopped" else killed(root, flushed=how == "flushed")
 
 
 def checked(*paths: Path, deep: bool = True) -> tuple[list[Finding], Summary]:
@@ -86,7 +90,7 @@ def severities(found: Iterable[Finding]) -> set[Severity]:
 
 
 def fingerprint(path: Path) -> dict[str, tuple[int, str]]:
-    """Every file below: when it changed, and what is in it."""
+    """Return the time of change and the content of every file below `path`."""
     return {
         str(each): (each.stat().st_mtime_ns, hashlib.sha256(each.read_bytes()).hexdigest())
         for each in sorted(path.rglob("*"))

@@ -40,6 +40,17 @@ def test_a_finding_is_one_line_and_exits_with_1(tmp_path: Path) -> None:
     assert summary.endswith("1 damaged")
 
 
+def test_what_the_tried_start_logs_is_not_shown(tmp_path: Path) -> None:
+    path = killed(tmp_path, flushed=False)
+    flip(files(path, ".log")[1], 80)
+    result = subprocess.run(
+        [sys.executable, "-m", "kafkapy", "check", str(path)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert result.stdout.startswith("repaired: ")
+    assert result.stderr == ""
+
+
 def test_what_is_harmless_exits_with_0(tmp_path: Path) -> None:
     path = stopped(tmp_path)
     (path / f"{0:020d}.log.deleted").touch()

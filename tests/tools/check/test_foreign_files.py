@@ -94,4 +94,9 @@ def test_messages_of_old_clients_are_no_damage_but_said(
     assert found.severity is Severity.HARMLESS
     assert f"format v{magic}" in found.what
     flip(log, log.stat().st_size - 3)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        with (path.parent / name).open("a") as file:
+            file.write("old 0 6\n")
+        text = (path.parent / name).read_text()
+        (path.parent / name).write_text(text.replace("0\n1\n", "0\n2\n", 1))
     assert Severity.DAMAGED in {each.severity for each in findings(path.parent)}

@@ -13,36 +13,11 @@ import pytest
 from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.tools.check.finding import Severity
-from tests.storage.log_harness import TP, Logs, read_bytes
-from tests.tools.check.directories import CONFIG, fill, findings, killed, stopped
+from tests.storage.log_harness import TP, Logs, read_bytes, search
+from tests.tools.check.directories import CONFIG, fill, findings, killed, left, severities
+from tests.tools.check.random_damage import damage
 
 ROUNDS = int(os.environ.get("KAFKAPY_DAMAGE_ROUNDS", "30"))
-# A broker writes it from its metadata, which these logs have none of.
-_NOT_HERE = "partition.metadata"
-
-
-def damage(path: Path, chance: random.Random) -> str:
-    """Change one file below `path` at random; what was done."""
-    files = sorted(each for each in path.rglob("*") if each.is_file() and each.stat().st_size)
-    kinds = sorted({each.suffix or each.name for each in files if each.name not in (_NOT_HERE, ".lock")})
-    kind = chance.choice(kinds)
-    file = chance.choice([each for each in files if (each.suffix or each.name) == kind])
-    data = file.read_bytes()
-    at = chance.randrange(len(data))
-    how = chance.choice(("flip", "cut", "zeros inside", "zeros behind", "rubbish behind", "delete"))
-    if how == "delete":
-        file.unlink()
-        return f"{how} {file.name}"
-    file.write_bytes(
-        {
-            "flip": data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :],
-            "cut": data[:at],
-            "zeros inside": data[:at] + bytes(min(64, len(data) - at)) + data[at + 64 :],
-            "zeros behind": data + bytes(100),
-            "rubbish behind": data + chance.randbytes(70),
-        }[how]
-    )
-    return f"{how} {file.name} at {at}"
 
 
 def use(root: Path) -> None:
@@ -51,7 +26,7 @@ def use(root: Path) -> None:
     log = logs.log
     read_bytes(log)
     for timestamp in (0, 1_700_000_000_150, 2**50):
-        log.offset_for_timestamp(timestamp)
+        search(log, timestamp)
     log.aborted_transactions(log.log_start_offset, log.log_end_offset)
     for segment in log.segments:
         segment.lookup(segment.base_offset)
@@ -64,11 +39,7 @@ def test_what_is_called_repaired_is_repaired(
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     chance = random.Random(f"{how} {ROUNDS}")
-    made = (
-        stopped(tmp_path / "made")
-        if how == "stopped"
-        else killed(tmp_path / "made", flushed=how == "flushed")
-    )
+    made = left(tmp_path / "made", how)
     repaired = 0
     for number in range(ROUNDS):
         root = tmp_path / str(number)
@@ -87,6 +58,31 @@ def test_what_is_called_repaired_is_repaired(
         after = [each.text() for each in findings(root / "data") if each.severity is not Severity.HARMLESS]
         assert not after, (done, [each.text() for each in before])
     assert repaired > ROUNDS // 10
+
+
+@pytest.mark.parametrize("how", ["stopped", "flushed", "killed"])
+def test_what_is_called_damaged_stays_or_is_lost(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    chance = random.Random(f"damaged {how} {ROUNDS}")
+    made = left(tmp_path / "made", how)
+    for number in range(ROUNDS):
+        root = tmp_path / str(number)
+        shutil.copytree(made.parent.parent, root)
+        done = damage(root / "data", chance)
+        before = [each for each in findings(root / "data") if each.severity is Severity.DAMAGED]
+        if not before:
+            continue
+        try:
+            logs = Logs(root, config=CONFIG)
+            end = logs.log.log_end_offset
+            logs.stop()
+        except (LogDirectoryError, StorageError):
+            continue
+        after = severities(findings(root / "data"))
+        lost = any(each.offset is not None and each.offset >= end for each in before)
+        assert lost or Severity.DAMAGED in after, (done, [each.text() for each in before])
 
 
 def test_a_start_leaves_nothing_to_find(tmp_path: Path) -> None:

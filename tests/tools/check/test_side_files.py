@@ -33,9 +33,7 @@ def test_a_missing_index_is_written_anew(tmp_path: Path, suffix: str) -> None:
     assert only(findings(path.parent), index.name).severity is Severity.REPAIRED
 
 
-@pytest.mark.parametrize(
-    ("suffix", "position"), [(".index", 3), (".index", 7), (".timeindex", 7), (".timeindex", 11)]
-)
+@pytest.mark.parametrize(("suffix", "position"), [(".index", 3), (".timeindex", 7), (".timeindex", 11)])
 def test_an_entry_that_points_astray_is_found(tmp_path: Path, suffix: str, position: int) -> None:
     path = stopped(tmp_path)
     index = largest(path, suffix)
@@ -43,6 +41,16 @@ def test_an_entry_that_points_astray_is_found(tmp_path: Path, suffix: str, posit
     found = only(findings(path.parent), index.name)
     assert found.severity is Severity.DAMAGED
     assert "delete the file" in found.remedy
+
+
+def test_an_entry_that_a_start_notices_when_it_looks_up_aborted_transactions_is_repaired(
+    tmp_path: Path,
+) -> None:
+    path = stopped(tmp_path)
+    index = largest(path, ".index")
+    assert index.with_suffix(".txnindex").exists()
+    flip(index, 7, 0x40)
+    assert only(findings(path.parent), index.name).severity is Severity.REPAIRED
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])

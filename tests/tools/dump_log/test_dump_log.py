@@ -20,6 +20,7 @@ from kafkapy.protocol.messages.metadata_records import TopicRecord
 from kafkapy.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from kafkapy.protocol.records import Compression, Record, TimestampType, build_batch, read_header
 from kafkapy.tools.dump_log.command import dump_log
+from tests.storage.descriptors import open_below
 from tests.storage.log_harness import Logs
 from tests.tools.check.directories import files, fill, flip, stopped
 
@@ -233,6 +234,7 @@ def test_indexes_that_are_right_pass_and_wrong_entries_are_told(tmp_path: Path) 
     flip(index, 3, 0x01)
     [wrong] = of_kind("mismatch", facts("--verify", index, code=1))
     assert wrong["logOffset"] == wrong["indexOffset"] ^ 1
+    assert open_below(tmp_path) == []
 
 
 def test_what_is_preallocated_is_no_entry(tmp_path: Path) -> None:

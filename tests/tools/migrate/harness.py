@@ -1,4 +1,4 @@
-"""Directories to migrate: one that a broker wrote, what a broker shows of it, and the commands."""
+"""Directories to migrate: how a broker writes one, what it shows, and the commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOPICS = {
 
 
 def write_directory(*paths: Path) -> dict[str, Any]:
-    """Have a broker write a data directory, in order; what it shows."""
+    """Let a broker write a data directory and stop cleanly; return what it showed."""
     broker = Broker(data_dir=paths[0], config={"log.dirs": ",".join(map(str, paths))})
     with broker:
         servers = {"bootstrap.servers": broker.bootstrap_servers}
@@ -45,13 +45,13 @@ def write_directory(*paths: Path) -> dict[str, Any]:
 
 
 def open_directory(*paths: Path) -> dict[str, Any]:
-    """What a broker shows of a directory."""
+    """Return what a broker shows of a directory."""
     with Broker(data_dir=paths[0], config={"log.dirs": ",".join(map(str, paths))}) as broker:
         return show(broker)
 
 
 def show(broker: Broker) -> dict[str, Any]:
-    """Topics with ids and settings, ends of partitions, a committed offset, the last producer id."""
+    """Return topics with ids and settings, partition ends, a committed offset, a producer id."""
     image: MetadataImage = broker.core.metadata.image
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
     (committed,) = consumer.committed([TopicPartition("orders", 0)], timeout=10)
@@ -72,14 +72,14 @@ def show(broker: Broker) -> dict[str, Any]:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run a command that works; what it printed."""
+    """Run a command that must succeed, and return its output."""
     code, out, err = run_any(capsys, *arguments)
     assert (code, err) == (0, "")
     return out
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run a command that does not work; the one line that says why."""
+    """Run a command that must fail, and return the one line that says why."""
     code, out, err = run_any(capsys, *arguments)
     assert code in (1, 2)
     assert not out
@@ -97,7 +97,7 @@ def run_any(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[obj
 
 
 def files_of(*folders: Path) -> dict[str, bytes]:
-    """Every file and what it holds."""
+    """Return every file with its content."""
     return {
         str(path): path.read_bytes()
         for folder in folders

@@ -115,7 +115,7 @@ def test_an_import_converts_them_and_leaves_the_original(
     (folder / f"{70:020d}.log").write_bytes(build_batch(third, base_offset=70))
     before = files_of(there)
     told = run(capsys, "import", there, here)
-    assert "t: messages of format v0 or v1 become record batches; offsets stay" in told
+    assert "t: messages in format v0 or v1 become record batches; their offsets stay" in told
     assert files_of(there) == before
     with Broker(data_dir=here) as broker:
         consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
@@ -133,5 +133,5 @@ def test_an_import_in_place_leaves_such_a_topic_behind(tmp_path: Path) -> None:
     found = plan(tmp_path, in_place=True)
     assert not found.cluster.image.topics
     assert found.not_carried == [
-        "topic t: it has messages of format v0 or v1; an import into a new directory converts them"
+        "topic t: it has messages in format v0 or v1; an import into a new directory converts them"
     ]

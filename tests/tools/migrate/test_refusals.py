@@ -40,7 +40,7 @@ def test_a_target_that_is_there(home: Path, tmp_path: Path, capsys: Capture) -> 
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "precious").touch()
     told = refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft")
-    assert told == f"{tmp_path}/target exists: name a directory that is yet to be made."
+    assert told == f"{tmp_path}/target exists: name a directory that does not exist yet."
 
 
 def test_a_target_that_another_run_is_writing(home: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -49,7 +49,7 @@ def test_a_target_that_another_run_is_writing(home: Path, tmp_path: Path, capsys
     lock = FileSystem().lock(str(partial / ".lock"))
     told = refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft")
     lock.release()
-    assert told == f"{partial} is being written by another run: wait for that."
+    assert told == f"Another run is writing {partial}: wait until it ends."
     assert partial.exists()
 
 
@@ -72,7 +72,7 @@ def test_a_broker_that_runs(tmp_path: Path, capsys: Capture) -> None:
 
 def test_the_wrong_direction(home: Path, tmp_path: Path, capsys: Capture) -> None:
     told = refusal(capsys, "import", home, tmp_path / "target")
-    assert told == f"{home} is a data directory of kafkapy already: kafkapy serve --data {home}"
+    assert told == f"{home} is already a data directory of kafkapy: start kafkapy serve --data {home}"
 
 
 @pytest.mark.parametrize("arguments", [["export", "--to", "foo"], ["export", "--to", "kraft"], ["import"]])
@@ -91,7 +91,7 @@ def test_a_target_within_the_source_or_another_target(tmp_path: Path, capsys: Ca
     out = tmp_path / "out"
     for targets in ((homes[0] / "out", out), (out, tmp_path / "link" / "out"), (out, out), (out, out / "in")):
         told = refusal(capsys, "export", named, ",".join(map(str, targets)), "--to", "kraft")
-        assert "name a directory beside it." in told
+        assert "name a directory outside it." in told
     assert files_of(*homes) == files
     assert not out.exists()
 
@@ -109,7 +109,7 @@ def test_somebody_elses_folder_of_the_name_that_is_written(
     partial.mkdir()
     (partial / "thesis").write_text("mine")
     told = refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft")
-    assert told == f"{partial} is in the way, and not left from an earlier run: move it away."
+    assert told == f"{partial} is in the way, and no earlier run wrote it: move it away."
     assert (partial / "thesis").read_text() == "mine"
     (partial / "thesis").rename(partial / ".lock")
     assert "is in the way" in refusal(capsys, "export", home, tmp_path / "target", "--to", "kraft")
@@ -120,20 +120,20 @@ def test_somebody_elses_folder_of_the_name_that_is_written(
 
 def test_no_target_or_two_ways(home: Path, tmp_path: Path, capsys: Capture) -> None:
     assert "--in-place" in refusal(capsys, "import", home)
-    assert "leave" in refusal(capsys, "import", home, tmp_path / "target", "--in-place")
+    assert "give either" in refusal(capsys, "import", home, tmp_path / "target", "--in-place")
     assert "2 targets" in refusal(capsys, "import", f"{home},{tmp_path}", tmp_path / "target")
 
 
 @pytest.mark.parametrize("kind", ["kafka", "zookeeper", "zookeeper:", "kraft:3.9"])
 def test_an_unknown_destination(home: Path, tmp_path: Path, capsys: Capture, kind: str) -> None:
     told = refusal(capsys, "export", home, tmp_path / "target", "--to", kind)
-    assert told == f"--to {kind}: say kraft, or zookeeper:HOST:PORT. See kafkapy export --help."
+    assert told == f"--to {kind}: give kraft or zookeeper:HOST:PORT. See kafkapy export --help."
 
 
 def test_an_address_that_is_none(home: Path, tmp_path: Path, capsys: Capture) -> None:
     pytest.importorskip("kazoo")
     told = refusal(capsys, "export", home, tmp_path / "target", "--to", "zookeeper:localhost:port")
-    assert told == "localhost:port is no address of a ZooKeeper: say HOST:PORT or HOST:PORT/PATH."
+    assert told == "localhost:port is not the address of a ZooKeeper: give HOST:PORT or HOST:PORT/PATH."
 
 
 def test_a_zookeeper_that_does_not_answer(
@@ -161,7 +161,7 @@ def test_damaged_meta_properties(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "meta.properties").write_text("version=7\n")
     told = refusal(capsys, "import", tmp_path / "home", tmp_path / "target")
-    assert told.startswith("It cannot be told whose directory this is:")
+    assert told.startswith("The owner of this directory is unknown:")
 
 
 def test_no_metadata_where_they_are_said_to_be(tmp_path: Path, capsys: Capture) -> None:
@@ -169,7 +169,7 @@ def test_no_metadata_where_they_are_said_to_be(tmp_path: Path, capsys: Capture) 
     home.mkdir()
     (home / "meta.properties").write_text("version=1\ncluster.id=a\nnode.id=1\n")
     told = refusal(capsys, "import", home, tmp_path / "target", "--metadata", tmp_path)
-    assert told == f"There is no {tmp_path}/__cluster_metadata-0: name the node's metadata.log.dir."
+    assert told == f"There is no {tmp_path}/__cluster_metadata-0: name Kafka's metadata.log.dir."
 
 
 def test_one_of_two_log_directories(tmp_path: Path, capsys: Capture) -> None:
@@ -178,7 +178,7 @@ def test_one_of_two_log_directories(tmp_path: Path, capsys: Capture) -> None:
     for command in (["export", "--to", "kraft"], ["import"]):
         for named, missing in (homes, homes[::-1]):
             told = refusal(capsys, *command, named, tmp_path / "target")
-            assert told.startswith(f"{missing} is missing, which this broker had as a log directory")
+            assert told.startswith(f"{missing} is missing, but was a log directory of this broker")
     assert not (tmp_path / "target").exists()
 
 
@@ -195,7 +195,7 @@ def test_one_of_two_log_directories_that_do_not_know_each_other(tmp_path: Path, 
     assert {name.strip() for name in told.partition(":")[0].partition(" and ")[0].split(",")} <= absent
     assert "Name all of the broker's log.dirs" in told
     told = refusal(capsys, "export", homes[1], tmp_path / "target", "--to", "kraft")
-    assert "is one of several log.dirs of kafkapy" in told
+    assert "is either one of several log.dirs of kafkapy" in told
 
 
 def test_a_partition_whose_directory_is_gone(tmp_path: Path, capsys: Capture) -> None:
@@ -204,7 +204,7 @@ def test_a_partition_whose_directory_is_gone(tmp_path: Path, capsys: Capture) ->
     shutil.rmtree(home / "orders-1")
     for way in ([tmp_path / "target"], ["--in-place"]):
         told = refusal(capsys, "export", home, *way, "--to", "kraft")
-        assert told.startswith("orders-1: there is no directory of such a partition.")
+        assert told.startswith("orders-1: the partition's directory is missing.")
     assert (home / "metadata.db").exists()
 
 
@@ -213,4 +213,4 @@ def test_a_directory_that_is_apache_kafkas_already(tmp_path: Path, capsys: Captu
     write_directory(home)
     run(capsys, "export", home, tmp_path / "there", "--to", "kraft")
     told = refusal(capsys, "export", tmp_path / "there", tmp_path / "target", "--to", "kraft")
-    assert told.endswith("it is a data directory of Apache Kafka already.")
+    assert told.endswith("it is already a data directory of Apache Kafka.")

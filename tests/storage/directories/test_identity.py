@@ -1,4 +1,4 @@
-"""A log directory that is missing at a start is noticed: what it holds is not made anew, empty."""
+"""Log directories know each other: what a missing one holds is not made anew, empty."""
 
 from __future__ import annotations
 

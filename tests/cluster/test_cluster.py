@@ -1,0 +1,266 @@
+"""Clusters of brokers in one process, used by a stock client while brokers come and go."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import kafkapy
+from kafkapy import cluster_member
+from kafkapy.broker import StartError
+from kafkapy.metadata.embedded import EmbeddedStore
+
+T = TypeVar("T")
+QUIET = {"log_level": 0}
+
+
+@pytest.fixture
+def cluster() -> Iterator[kafkapy.Cluster]:
+    with kafkapy.Cluster(brokers=3) as started:
+        yield started
+
+
+def wait_until(
+    condition: Callable[[], T], *, ignoring: type[Exception] | tuple[type[Exception], ...] = ()
+) -> T:
+    """The first true answer of `condition`; fails after half a minute without one."""
+    deadline = time.monotonic() + 30
+    while True:
+        with contextlib.suppress(*([ignoring] if isinstance(ignoring, type) else ignoring)):
+            answer = condition()
+            if answer:
+                return answer
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def admin(cluster: kafkapy.Cluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
+
+
+def create(cluster: kafkapy.Cluster, topic: str, partitions: int = 3, replicas: int = 3) -> None:
+    client = admin(cluster)
+    client.create_topics([NewTopic(topic, partitions, replicas)])[topic].result()
+
+
+def partitions(cluster: kafkapy.Cluster, topic: str) -> dict[int, Any]:
+    return dict(admin(cluster).list_topics(topic, timeout=10).topics[topic].partitions)
+
+
+def wait_until_in_sync(cluster: kafkapy.Cluster, topic: str, replicas: int = 3) -> None:
+    wait_until(
+        lambda: (
+            all(len(each.isrs) == replicas for each in partitions(cluster, topic).values())
+            and partitions(cluster, topic)
+        )
+    )
+
+
+def produce(cluster: kafkapy.Cluster, topic: str, numbers: range, **settings: Any) -> None:
+    """Produce records that say where they stand in their partition; all must be acknowledged."""
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, **QUIET, **settings}
+    )
+    failures: list[Any] = []
+    for number in numbers:
+        for partition in range(3):
+            producer.produce(
+                topic,
+                b"%d" % number,
+                partition=partition,
+                on_delivery=lambda error, _: failures.append(error) if error else None,
+            )
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert failures == []
+
+
+def read(servers: str, topic: str, partition: int, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", **QUIET})
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        messages: list[bytes] = []
+        while len(messages) < count:
+            found = consumer.consume(count - len(messages), timeout=10)
+            assert found, f"{len(messages)} of {count} records"
+            messages += [value for message in found if (value := message.value()) is not None]
+        return messages
+    finally:
+        consumer.close()
+
+
+def logs(cluster: kafkapy.Cluster, topic: str, partition: int) -> list[bytes]:
+    """The files of the replicas of a partition."""
+    found = []
+    for broker in cluster:
+        folder = cluster[broker].core.config.log_dirs[0] / f"{topic}-{partition}"
+        found.append(b"".join(path.read_bytes() for path in sorted(folder.glob("*.log"))))
+    return found
+
+
+def wait_until_equal(cluster: kafkapy.Cluster, topic: str, partition: int) -> None:
+    """Wait until the replicas of a partition are the same byte for byte."""
+    wait_until(lambda: len(set(logs(cluster, topic, partition))) == 1)
+
+
+def test_brokers_elect_a_controller_and_replicate(cluster: kafkapy.Cluster) -> None:
+    create(cluster, "orders")
+    wait_until_in_sync(cluster, "orders")
+    assert {each.leader for each in partitions(cluster, "orders").values()} == {1, 2, 3}
+    produce(cluster, "orders", range(100))
+    for partition in range(3):
+        assert read(cluster.bootstrap_servers, "orders", partition, 100) == [b"%d" % n for n in range(100)]
+        wait_until_equal(cluster, "orders", partition)
+        assert logs(cluster, "orders", partition)[0]
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_every_broker_in_turn_goes_and_comes_back(cluster: kafkapy.Cluster, end: str) -> None:
+    create(cluster, "orders")
+    wait_until_in_sync(cluster, "orders")
+    numbers = itertools.count()
+    for broker in (1, 2, 3, 1):
+        produce(cluster, "orders", range(start := next(numbers) * 100, start + 50))
+        getattr(cluster, end)(broker)
+        produce(cluster, "orders", range(start + 50, start + 100))
+        assert broker not in {each.leader for each in partitions(cluster, "orders").values()}
+        cluster.start(broker)
+        wait_until_in_sync(cluster, "orders")
+    expected = [b"%d" % number for number in range(400)]
+    for partition in range(3):
+        assert read(cluster.bootstrap_servers, "orders", partition, 400) == expected
+        wait_until_equal(cluster, "orders", partition)
+
+
+def test_the_data_outlive_the_cluster(tmp_path: Path) -> None:
+    with kafkapy.Cluster(brokers=3, data_dir=tmp_path) as cluster:
+        create(cluster, "orders")
+        produce(cluster, "orders", range(10))
+        cluster_id = cluster[1].core.cluster_id
+    with kafkapy.Cluster(brokers=3, data_dir=tmp_path) as cluster:
+        assert cluster[2].core.cluster_id == cluster_id
+        wait_until_in_sync(cluster, "orders")
+        assert read(cluster.bootstrap_servers, "orders", 0, 10) == [b"%d" % number for number in range(10)]
+
+
+def test_a_broker_without_its_disk_does_not_take_the_records_of_others_with_it(tmp_path: Path) -> None:
+    with kafkapy.Cluster(brokers=3, data_dir=tmp_path) as cluster:
+        create(cluster, "orders")
+        wait_until_in_sync(cluster, "orders")
+        produce(cluster, "orders", range(10))
+        cluster.kill(1)
+        cluster.kill(3)
+        wait_until(lambda: all(each.isrs == [2] for each in partitions(cluster, "orders").values()))
+        cluster.kill(2)
+        shutil.rmtree(tmp_path / "broker-2")
+        for _ in range(2):
+            with pytest.raises(StartError, match="nothing is there, but broker 2 was in sync for orders-0"):
+                cluster.start(2)
+        cluster.start(1)
+        cluster.start(3)
+        wait_until(lambda: {each.leader for each in partitions(cluster, "orders").values()} == {-1})
+        client = admin(cluster)
+        elected = client.elect_leaders(ElectionType.UNCLEAN, None).result()
+        assert set(elected.values()) == {None}
+        cluster.start(2)
+        wait_until_in_sync(cluster, "orders")
+        expected = [b"%d" % number for number in range(10)]
+        for partition in range(3):
+            assert read(cluster.bootstrap_servers, "orders", partition, 10) == expected
+
+
+def test_a_leader_without_its_followers_acknowledges_nothing(cluster: kafkapy.Cluster) -> None:
+    create(cluster, "orders", 1)
+    wait_until_in_sync(cluster, "orders")
+    leader = partitions(cluster, "orders")[0].leader
+    others = sorted({1, 2, 3} - {leader})
+    for other in others:
+        cluster.partition(leader, other)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 1500, **QUIET})
+    errors: list[Any] = []
+    producer.produce("orders", b"cut off", on_delivery=lambda error, _: errors.append(error))
+    producer.flush(30)
+    assert [error.name() for error in errors] == ["_MSG_TIMED_OUT"]
+    cluster.heal()
+    wait_until_in_sync(cluster, "orders")
+
+
+def test_a_broker_stops_soon_while_the_metadata_store_is_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster_member, "STORE_AWAY_SECONDS", 0.1)
+    monkeypatch.setattr(EmbeddedStore, "is_connected", False)
+    with kafkapy.Cluster(brokers=2, config={"controlled.shutdown.retry.backoff.ms": 60_000}) as cluster:
+        cluster.partition(1, 2)
+        cluster.stop(2)
+        assert "The broker stops without a hand-over" in caplog.text
+        cluster.heal()
+
+
+def test_a_group_moves_with_its_coordinator(cluster: kafkapy.Cluster) -> None:
+    create(cluster, "orders")
+    produce(cluster, "orders", range(10))
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "readers",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **QUIET,
+        }
+    )
+    try:
+        consumer.subscribe(["orders"])
+        values = [wait_until(lambda: consumer.poll(1)).value() for _ in range(30)]
+        assert len(values) == 30
+        consumer.commit(asynchronous=False)
+        wait_until_in_sync(cluster, "__consumer_offsets")
+        client = admin(cluster)
+        described = client.describe_consumer_groups(["readers"])["readers"].result()
+        cluster.kill(described.coordinator.id)
+
+        def committed() -> list[int]:
+            return [each.offset for each in consumer.committed(consumer.assignment(), timeout=5)]
+
+        assert wait_until(committed, ignoring=KafkaException) == [10, 10, 10]
+    finally:
+        consumer.close()
+
+
+def test_a_topic_is_deleted_on_all_brokers(cluster: kafkapy.Cluster) -> None:
+    create(cluster, "orders")
+    produce(cluster, "orders", range(10))
+    cluster.kill(2)
+    client = admin(cluster)
+    client.delete_topics(["orders"])["orders"].result()
+    cluster.start(2)
+    wait_until(
+        lambda: (
+            not any(
+                path.name.startswith("orders-") and not path.name.endswith("-delete")
+                for broker in (1, 2, 3)
+                for path in cluster[broker].core.config.log_dirs[0].iterdir()
+            )
+        )
+    )
+    create(cluster, "orders", 1)
+
+
+@pytest.mark.parametrize(("call", "broker"), [("start", 4), ("stop", 0), ("kill", -1)])
+def test_a_broker_that_the_cluster_does_not_have_is_refused(call: str, broker: int) -> None:
+    with pytest.raises(ValueError, match=f"no broker {broker}: expected 1 to 3"):
+        getattr(kafkapy.Cluster(brokers=3), call)(broker)
+
+
+def test_a_cluster_has_a_broker() -> None:
+    with pytest.raises(ValueError, match="expected 1 or more"):
+        kafkapy.Cluster(brokers=0)

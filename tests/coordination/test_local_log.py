@@ -1,0 +1,228 @@
+"""The partitions of an internal topic on this broker, whose commits may wait for other replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kafkapy.coordination import local_log
+from kafkapy.coordination.local_log import LocalTopicLog
+from kafkapy.process.clock import Clock
+from kafkapy.process.timers import Timers
+from kafkapy.process.waiters import Waiters
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.records import Record, build_batch, decode_records, iter_headers
+from kafkapy.replicas.group_commit import GroupCommit
+from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.replication import SoleReplica
+from kafkapy.storage.log.validate import PreparedBatches
+from tests.groups.memory_log import run_here
+from tests.storage.log_harness import Logs
+
+TOPIC = "__consumer_offsets"
+
+
+@dataclass
+class Others:
+    """What the other brokers do."""
+
+    end_offset: int = 0
+    """The followers have the records below it."""
+    lead: bool = False
+    """Whether one of them leads the partition."""
+    are_too_few: bool = False
+    """Whether there are fewer in-sync replicas than `min.insync.replicas`."""
+
+
+@dataclass(frozen=True)
+class Replicated(SoleReplica):
+    """A leader with followers."""
+
+    others: Others
+
+    @property
+    def has_others(self) -> bool:
+        return True
+
+    @property
+    def leads(self) -> bool:
+        return not self.others.lead
+
+    def admit(self, batches: PreparedBatches) -> None:
+        if self.others.are_too_few:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    def require_in_sync(self) -> None:
+        if self.others.are_too_few:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+    def committed(self, ready: int) -> int:
+        return min(ready, self.others.end_offset)
+
+    def require_leader(self) -> None:
+        if self.others.lead:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+class World:
+    """A log of one partition, whose followers fetch when the test says so."""
+
+    def __init__(self, root: Path) -> None:
+        self.logs = Logs(root)
+        loop = asyncio.get_running_loop()
+        self.timers = Timers(loop)
+        self.group_commit = GroupCommit()
+        self.others = Others()
+        self.partition = Partition(
+            self.logs.log,
+            replication=Replicated(0, self.others),
+            group_commit=self.group_commit,
+            waiters=Waiters(loop, self.timers),
+            sync=False,
+        )
+        replicas = SimpleNamespace(partition=lambda topic, index: self.partition)
+        self.log = LocalTopicLog(
+            TOPIC,
+            clock=Clock(),
+            metadata=cast("Any", None),
+            replicas=cast("Any", replicas),
+            blocking=run_here,
+            create=cast("Any", None),
+        )
+        self.said: list[tuple[str, ErrorCode]] = []
+
+    def append(self, key: str) -> None:
+        batch = build_batch([Record(-1, 0, key.encode(), b"", [])])
+        self.log.append(0, batch, lambda error: self.said.append((key, error)))
+
+    async def fetched(self, end_offset: int) -> None:
+        """The followers have the records below this offset."""
+        self.others.end_offset = end_offset
+        self.partition.advance()
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    async def read(self) -> list[str]:
+        keys = []
+        async for batches in self.log.read(0):
+            view = memoryview(batches)
+            for position, header in iter_headers(view):
+                keys += [(record.key or b"").decode() for record in decode_records(view, position, header)]
+        return keys
+
+    def close(self) -> None:
+        self.timers.close()
+        self.group_commit.close()
+        self.logs.crash()
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> Any:
+    world = World(tmp_path)
+    yield world
+    world.close()
+
+
+async def test_appends_are_reported_in_order_when_the_followers_have_them(world: World) -> None:
+    for key in "abc":
+        world.append(key)
+    await world.fetched(0)
+    assert not world.said
+    await world.fetched(2)
+    assert world.said == [("a", ErrorCode.NONE), ("b", ErrorCode.NONE)]
+    await world.fetched(3)
+    assert world.said[2:] == [("c", ErrorCode.NONE)]
+
+
+async def test_appends_that_wait_fail_when_the_leadership_is_lost(world: World) -> None:
+    world.append("a")
+    world.append("b")
+    world.log.leadership_lost(0)
+    assert world.said == [(key, ErrorCode.NOT_LEADER_OR_FOLLOWER) for key in "ab"]
+    await world.fetched(2)
+    assert len(world.said) == 2, "once"
+
+
+async def test_appends_of_a_later_leadership_are_reported_on_their_own(world: World) -> None:
+    world.append("old")
+    world.log.leadership_lost(0)
+    world.append("new")
+    await world.fetched(1)
+    assert world.said == [("old", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    await world.fetched(2)
+    assert world.said[1:] == [("new", ErrorCode.NONE)]
+
+
+async def test_without_appends_nothing_is_lost(world: World) -> None:
+    world.log.leadership_lost(0)
+    assert not world.said
+
+
+async def test_records_that_are_committed_count_though_too_few_replicas_are_in_sync(world: World) -> None:
+    world.append("a")
+    world.others.are_too_few = True
+    await world.fetched(1)
+    assert world.said == [("a", ErrorCode.NONE)], "the next coordinator would load the record"
+    world.append("b")
+    assert world.said[1:] == [("b", ErrorCode.NOT_ENOUGH_REPLICAS)]
+
+
+async def test_appends_fail_when_another_broker_leads(world: World) -> None:
+    world.append("a")
+    world.others.lead = True
+    world.partition.replicate(Replicated(1, world.others))
+    await world.fetched(0)
+    assert world.said == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
+async def test_an_append_elsewhere_than_at_the_leader_fails(world: World) -> None:
+    world.others.lead = True
+    world.append("a")
+    assert world.said == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
+async def test_reading_waits_until_what_an_earlier_leader_wrote_is_committed(world: World) -> None:
+    world.append("a")
+    world.append("b")
+    reading = asyncio.create_task(world.read())
+    await world.fetched(1)
+    assert not reading.done()
+    await world.fetched(2)
+    assert await reading == ["a", "b"]
+
+
+async def test_reading_does_not_wait_for_ever_for_replicas(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_log, "LOAD_SECONDS", 0)
+    world.append("a")
+    world.append("b")
+    assert await world.read() == ["a", "b"]
+
+
+async def test_only_the_leader_reads(world: World) -> None:
+    world.append("a")
+    world.others.lead = True
+    for call in (world.read(), asyncio.to_thread(world.log.is_empty, 0)):
+        with pytest.raises(KafkaError) as refused:
+            await call
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_reading_does_not_wait_for_what_is_appended_meanwhile(world: World) -> None:
+    world.append("a")
+    reading = asyncio.create_task(world.read())
+    await asyncio.sleep(0)
+    world.append("b")
+    await world.fetched(1)
+    assert await reading == ["a"]
+
+
+async def test_reading_an_empty_partition_waits_for_nothing(world: World) -> None:
+    assert world.log.is_empty(0)
+    assert await world.read() == []

@@ -1,0 +1,215 @@
+"""A coordinator with a log in memory, topics that the test changes, and clients that follow the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kafkapy.protocol.types import Uuid, random_uuid
+from tests.groups.group_world import TurnedClock, TurnedTimers
+from tests.groups.memory_log import MemoryLog, coordinator
+
+Owned = set[tuple[Uuid, int]]
+REBALANCE_MS = 60_000
+
+
+class ConsumerWorld:
+    """A coordinator and its surroundings."""
+
+    def __init__(self, config: GroupConfig | None = None, partitions: int = 1) -> None:
+        self.config = config or GroupConfig(consumer_assignment_interval_ms=0)
+        self.clock = TurnedClock()
+        self.clock.seconds = 1000.0
+        self.timers = TurnedTimers(self.clock)
+        self.log = MemoryLog(partitions)
+        self.image = MetadataImage()
+        self.groups = coordinator(self.log, self.clock, self.timers, self.config)
+        self.log.created = self._publish_offsets_topic
+
+    def _publish_offsets_topic(self) -> None:
+        self.publish(self.image.with_topics([self.log.entry()]))
+
+    async def start(self) -> None:
+        self.groups.start(self.image)
+        await self.groups.runtime.ensure_topic()
+        await self.settle()
+
+    async def restart(self) -> None:
+        """Another coordinator takes over from the log."""
+        await self.groups.stop()
+        self.groups = coordinator(self.log, self.clock, self.timers, self.config)
+        self.log.created = self._publish_offsets_topic
+        self.groups.start(self.image)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let work in the background end."""
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    async def advance(self, seconds: float) -> None:
+        self.timers.advance(seconds)
+        await self.settle()
+
+    # --- metadata -------------------------------------------------------------------------------------
+
+    def publish(self, image: MetadataImage) -> None:
+        old, self.image = self.image, image
+        self.groups.metadata_changed(old, image)
+
+    def topic(self, name: str, partitions: int) -> Uuid:
+        """Create a topic, or give it more partitions."""
+        known = self.image.topics.get(name)
+        states = tuple(PartitionState(1, 0, (1,), (1,)) for _ in range(partitions))
+        topic = Topic(name, random_uuid() if known is None else known.id, states)
+        self.publish(self.image.with_topics([topic]))
+        return topic.id
+
+    def delete_topic(self, name: str) -> None:
+        self.publish(self.image.with_topics(deleted=[name]))
+
+    def rack(self, rack: str) -> None:
+        """Move the one broker to a rack."""
+        self.publish(replace(self.image, brokers={1: Broker(1, rack, {})}))
+
+    # --- the group ------------------------------------------------------------------------------------
+
+    def group(self, group_id: str = "g") -> ConsumerGroup:
+        found = self.groups.groups[group_id]
+        assert isinstance(found, ConsumerGroup)
+        return found
+
+    def stored(self, group_id: str = "g") -> ConsumerGroup | None:
+        """The group that a coordinator would load now."""
+        changes = self.log.replay(self.groups.runtime.partition_of(group_id)).consumer_groups.get(group_id)
+        if changes is None:
+            return None
+        group = ConsumerGroup(group_id)
+        for change in changes:
+            group.replay(change)
+        return group
+
+    def check_stored(self, group_id: str = "g") -> None:
+        """Assert that the log holds what is in memory."""
+        stored, found = self.stored(group_id), self.groups.groups.get(group_id)
+        if not isinstance(found, ConsumerGroup):
+            assert stored is None
+            return
+        assert stored is not None
+        for name in (
+            *("epoch", "assignment_epoch", "metadata_hash", "members", "targets", "regexes"),
+            *("static_members", "classic_members", "regex_subscribers"),
+        ):
+            assert getattr(stored, name) == getattr(found, name), name
+
+    async def heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        try:
+            answer = self.groups.consumer_heartbeat(request, 1, Client("c", "/127.0.0.1"))
+        except KafkaError as error:
+            return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+        if isinstance(answer, ConsumerGroupHeartbeatResponse):
+            return answer
+        return await answer
+
+
+def beat(member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatRequest:
+    """A heartbeat of the group g."""
+    return ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch, **fields)
+
+
+def join(
+    member_id: str, topics: Iterable[str] | None = ("t",), **fields: Any
+) -> ConsumerGroupHeartbeatRequest:
+    """The first heartbeat of a member."""
+    return beat(
+        member_id,
+        0,
+        rebalance_timeout_ms=REBALANCE_MS,
+        subscribed_topic_names=None if topics is None else list(topics),
+        topic_partitions=[],
+        **fields,
+    )
+
+
+@dataclass(eq=False)
+class SimulatedConsumer:
+    """A consumer: it gives up partitions before it says so, and says what it has when that changes."""
+
+    world: ConsumerWorld
+    member_id: str
+    topics: tuple[str, ...] | None = ("t",)
+    regex: str | None = None
+    instance_id: str | None = None
+    epoch: int = 0
+    owned: Owned = field(default_factory=set)
+    assigned: Owned = field(default_factory=set)
+    """What the coordinator assigned last: `owned` follows when the consumer gets to it."""
+    is_alive: bool = True
+    must_tell_all: bool = True
+    """Whether the next heartbeat repeats everything, since the last one had no answer."""
+    last_heard: float = 0.0
+    """When the coordinator last answered."""
+
+    async def heartbeat(self) -> ErrorCode:
+        self.owned &= self.assigned  # partitions are given up before the heartbeat
+        self.owned |= self.assigned
+        request = beat(self.member_id, self.epoch, instance_id=self.instance_id)
+        if self.epoch == 0 or self.must_tell_all:
+            request.rebalance_timeout_ms = REBALANCE_MS
+            request.subscribed_topic_names = None if self.topics is None else list(self.topics)
+            request.subscribed_topic_regex = self.regex
+        if self.epoch == 0:
+            self.owned, self.assigned = set(), set()
+        request.topic_partitions = _wire(self.owned)
+        response = await self.world.heartbeat(request)
+        error = ErrorCode(response.error_code)
+        if error in (
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            ErrorCode.GROUP_ID_NOT_FOUND,
+        ):
+            self.epoch, self.owned, self.assigned = 0, set(), set()
+        elif error is ErrorCode.NONE:
+            assert self.epoch <= response.member_epoch, "an epoch never goes back"
+            self.epoch = response.member_epoch
+            self.last_heard = self.world.clock.monotonic()
+            self.must_tell_all = False
+            if response.assignment is not None:
+                self.assigned = {
+                    (topic.topic_id, each)
+                    for topic in response.assignment.topic_partitions
+                    for each in topic.partitions
+                }
+                self.owned |= self.assigned  # what is new is free; the rest is given up later
+        else:
+            self.must_tell_all = True
+        return error
+
+    async def leave(self) -> ErrorCode:
+        self.owned, self.assigned, self.is_alive = set(), set(), False
+        epoch = -1 if self.instance_id is None else -2
+        return ErrorCode(
+            (await self.world.heartbeat(beat(self.member_id, epoch, instance_id=self.instance_id))).error_code
+        )
+
+    def crash(self) -> None:
+        self.owned, self.assigned, self.is_alive = set(), set(), False
+
+
+def _wire(owned: Owned) -> list[TopicPartitions]:
+    topics: dict[Uuid, list[int]] = {}
+    for topic, partition in sorted(owned):
+        topics.setdefault(topic, []).append(partition)
+    return [TopicPartitions(topic_id=topic, partitions=numbers) for topic, numbers in topics.items()]

@@ -1,0 +1,113 @@
+"""A broker registers once, whatever its last run has left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kafkapy.metadata import registration as module
+from kafkapy.metadata import znodes
+from kafkapy.metadata.image import Broker, MetadataImage
+from kafkapy.metadata.registration import Registration, require_own_place
+from kafkapy.metadata.store import MetadataStore, MetadataStoreError, OutcomeUnknownError
+from kafkapy.metadata.znodes import BrokerInfo, Endpoint
+from kafkapy.process.clock import Clock
+from tests.metadata.test_metadata_store import OpenSession, connect_store, open_session, store
+
+__all__ = ["connect_store", "open_session", "store"]
+
+INFO = BrokerInfo((Endpoint("PLAINTEXT", "h", 9092, "PLAINTEXT"),), "r")
+ELSEWHERE = BrokerInfo((Endpoint("PLAINTEXT", "h", 9093, "PLAINTEXT"),), "r")
+IN_USE = "broker id 1 is in use by another broker of this cluster, registered at PLAINTEXT://h:"
+
+
+@pytest.fixture
+async def old(open_session: OpenSession) -> MetadataStore:
+    """The session of the broker's last run."""
+    session = await open_session()
+    for path in ("/brokers", znodes.BROKER_IDS):
+        await session.create(path)
+    return session
+
+
+def registration(store: MetadataStore, info: BrokerInfo = INFO, timeout: float = 60.0) -> Registration:
+    return Registration(store, 1, info, Clock(), timeout)
+
+
+async def test_the_epoch_is_the_number_of_the_transaction(store: MetadataStore, old: MetadataStore) -> None:
+    registered = registration(store)
+    assert not registered.is_current
+    broker = await registered.register()
+    assert registered.is_current
+    node = await old.get("/brokers/ids/1")
+    assert broker == Broker(1, "r", {"PLAINTEXT": INFO.endpoints[0]}, node.stat.created_zxid)
+    assert node.stat.owner == store.session_id
+    assert znodes.decode_broker("/brokers/ids/1", node.data) == INFO
+
+
+async def test_the_session_of_the_last_run_is_waited_for(store: MetadataStore, old: MetadataStore) -> None:
+    before = await registration(old).register()
+    waiting = asyncio.create_task(registration(store).register())
+    await _watched(store, "/brokers/ids/1")
+    assert not waiting.done()
+    await old.close()
+    assert (await waiting).epoch > before.epoch
+
+
+async def test_a_last_run_that_goes_on_is_one_clear_line(
+    store: MetadataStore, old: MetadataStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "EXPIRY_SLACK_SECONDS", 0.0)
+    await registration(old).register()
+    with pytest.raises(MetadataStoreError, match=f"{IN_USE}9092: set another broker.id"):
+        await registration(store, timeout=0.05).register()
+
+
+async def test_a_broker_at_another_address_is_not_waited_for(
+    store: MetadataStore, old: MetadataStore
+) -> None:
+    await registration(old, ELSEWHERE).register()
+    with pytest.raises(MetadataStoreError, match=f"{IN_USE}9093: set another broker.id"):
+        await registration(store).register()
+    await old.set("/brokers/ids/1", b"?")
+    with pytest.raises(MetadataStoreError, match="registered at no address"):
+        await registration(store).register()
+
+
+async def test_a_registration_whose_answer_was_lost_counts(
+    store: MetadataStore, old: MetadataStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = store.create
+
+    async def lose_the_answer(*arguments: Any, **more: Any) -> str:
+        await create(*arguments, **more)
+        raise OutcomeUnknownError("the connection was lost")
+
+    monkeypatch.setattr(store, "create", lose_the_answer)
+    assert (await registration(store).register()).epoch == (await old.get("/brokers/ids/1")).stat.created_zxid
+
+
+async def _watched(store: MetadataStore, path: str) -> None:
+    """Wait until all requests that a task has sent so far are answered."""
+    for _ in range(10):
+        await store.exists(path)
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "info", "refusal"),
+    [
+        (1, INFO, None),
+        (1, ELSEWHERE, f"{IN_USE}9092: set another broker.id, or stop that broker"),
+        (2, ELSEWHERE, None),
+        (2, INFO, "PLAINTEXT://h:9092 is the address of broker 1 already: set advertised.listeners"),
+    ],
+)
+def test_an_id_and_an_address_have_one_broker(broker_id: int, info: BrokerInfo, refusal: str | None) -> None:
+    image = MetadataImage().with_brokers([Broker(1, None, {"PLAINTEXT": INFO.endpoints[0]})], 1)
+    if refusal is None:
+        require_own_place(image, broker_id, info.endpoints)
+        return
+    with pytest.raises(MetadataStoreError, match=refusal):
+        require_own_place(image, broker_id, info.endpoints)

@@ -1,0 +1,415 @@
+"""A broker obeys the latest controller, for its present registration, partition by partition."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrTopicState
+from kafkapy.protocol.messages.stop_replica import (
+    StopReplicaPartitionV0,
+    StopReplicaRequest,
+    StopReplicaTopicV1,
+)
+from kafkapy.protocol.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from kafkapy.protocol.types import TopicPartition
+from tests.replicas.cluster_rig import TP, Node, Rig, id_of
+from tests.replicas.held_files import until
+from tests.storage.log_harness import names
+
+OTHER = TP._replace(topic="other")
+
+
+def requests(rig: Rig) -> dict[str, Any]:
+    """A request of each kind."""
+    return {
+        "leader_and_isr": rig.controller.request([TP]),
+        "stop_replica": rig.controller.stop_request(delete=True),
+        "update_metadata": UpdateMetadataRequest(controller_epoch=rig.controller.epoch),
+    }
+
+
+async def ask(node: Node, name: str, request: Any) -> Any:
+    return await getattr(node.requests, name)(request)
+
+
+@pytest.mark.parametrize("name", ["leader_and_isr", "stop_replica", "update_metadata"])
+async def test_requests_of_an_old_controller_are_refused(tmp_path: Path, rigs: list[Rig], name: str) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    rig.controller.epoch = 5
+    leader = await rig.lead()
+    rig.controller.epoch = 4
+    answer = await ask(leader, name, requests(rig)[name])
+    assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert leader.requests.controller_epoch == 5
+    assert leader.partition.replication.leads
+
+
+@pytest.mark.parametrize("name", ["leader_and_isr", "stop_replica", "update_metadata"])
+async def test_requests_for_an_earlier_registration_are_refused(
+    tmp_path: Path, rigs: list[Rig], name: str
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    request = requests(rig)[name]
+    request.broker_epoch = leader.epoch - 1
+    assert (await ask(leader, name, request)).error_code == ErrorCode.STALE_BROKER_EPOCH
+    for epoch in (leader.epoch, leader.epoch + 1, -1):  # the controller may hear of a registration first
+        request.broker_epoch = epoch
+        assert (await ask(leader, name, request)).error_code == ErrorCode.NONE
+
+
+def errors(answer: Any) -> list[ErrorCode]:
+    by_id = [error.error_code for topic in answer.topics for error in topic.partition_errors]
+    assert by_id == [error.error_code for error in answer.partition_errors]
+    return by_id
+
+
+async def test_a_state_with_an_older_leader_epoch_is_refused(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    await rig.lead()
+    old = rig.controller.request([TP])
+    await rig.controller.elect(2)
+    for node in (1, 2):
+        assert errors(await rig[node].requests.leader_and_isr(old)) == [ErrorCode.STALE_CONTROLLER_EPOCH]
+    assert rig[2].partition.replication.leads
+
+
+async def test_a_state_with_the_same_leader_epoch_brings_a_new_assignment(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path, 3))
+    rig.controller.create((1, 2), configs={})
+    await rig.controller.elect(1)
+    role = rig[1].leader
+    state = rig.controller.states[TP]
+    rig.controller.states[TP] = state._replace(replicas=(1, 2, 3), version=state.version + 1)
+    assert errors((await rig.controller.tell((1,)))[0]) == [ErrorCode.NONE]
+    assert rig[1].leader is role
+    assert (role.replicas, role.partition_epoch) == ((1, 2, 3), state.version + 1)
+    await rig.controller.tell((3,))
+    await until(lambda: role.isr == (1, 2, 3))
+    stale = rig.controller.request([TP])
+    stale.topic_states[0].partition_states[0].partition_epoch = 0
+    assert errors(await rig[1].requests.leader_and_isr(stale)) == [ErrorCode.STALE_CONTROLLER_EPOCH]
+
+
+async def test_another_topic_id_is_refused(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    request = rig.controller.request([TP])
+    request.topic_states[0].topic_id = id_of("another")
+    request.topic_states[0].partition_states[0].leader_epoch += 1
+    assert errors(await leader.requests.leader_and_isr(request)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+
+
+async def test_a_broker_that_is_not_assigned_opens_nothing(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path, 3))
+    rig.controller.create((1, 2), configs={})
+    await rig.controller.elect(1)
+    assert errors((await rig.controller.tell((3,)))[0]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    with pytest.raises(KafkaError) as raised:
+        rig[3].partition  # noqa: B018
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(KafkaError) as raised:
+        rig[3].replicas.partition("nowhere", 0)
+    assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_topic_that_the_image_does_not_have_yet_is_read(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    rig.controller.create((1, 2), configs={"max.message.bytes": "77"})
+    with_it = rig.image
+    rig.image = rig.image.with_topics(deleted=[TP.topic])
+    asked = []
+
+    async def read_topic(name: str) -> Any:
+        asked.append(name)
+        return with_it.topics[name]
+
+    rig[1].requests._read_topic = read_topic
+    await rig.controller.elect(1, tell=(1,))
+    assert (asked, rig[1].partition.log.config.max_message_bytes) == ([TP.topic], 77)
+
+
+async def test_settings_change_with_the_image(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    await rig.lead(configs={"max.message.bytes": "77"})
+    rig.controller.create((1, 2), configs={"max.message.bytes": "88"})
+    assert [rig[node].partition.log.config.max_message_bytes for node in (1, 2)] == [88, 88]
+
+
+async def test_the_image_neither_opens_nor_deletes_partitions_in_a_cluster(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    rig.controller.create((1, 2), configs={})
+    assert list(rig[1].replicas) == []
+    await rig.controller.elect(1)
+    rig.change(rig.image.with_topics(deleted=[TP.topic]))
+    assert rig[1].partition.replication.leads
+
+
+async def test_a_partition_that_has_moved_away_is_led_no_more_and_its_log_stays_until_a_request(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    waiting = leader.partition.watch_commit(leader.write(b"a"), 60)
+    topic, state = rig.image.topics[TP.topic], rig.controller.states[TP]
+    moved = state._replace(leader=2, leader_epoch=state.leader_epoch + 1, replicas=(2,), isr=(2,))
+    rig.change(rig.image.with_topics([replace(topic, partitions=(state,))]))
+    assert leader.partition.replication.leads
+    rig.change(rig.image.with_topics([replace(topic, partitions=(moved,))]))
+    with pytest.raises(KafkaError) as raised:
+        await waiting
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await leader.produce(b"b")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert leader.leaderships == [(*TP, True, 0), (*TP, False, 0)]
+    assert str(TP) in names(leader.storage.path.parent)
+    await leader.requests.stop_replica(rig.controller.stop_request(delete=True))
+    assert str(TP) not in names(leader.storage.path.parent)
+
+
+async def test_a_log_that_cannot_be_opened_does_not_stop_the_others(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    for key in (TP, OTHER):
+        rig.controller.create((1, 2), key=key, configs={})
+        await rig.controller.elect(1, key=key, tell=())
+    in_the_way = rig[1].storage.path
+    in_the_way.mkdir()
+    rig[1].logs._damaged[TP] = (rig[1].logs.directories[0], KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))  # type: ignore[assignment]
+    answer = await rig[1].requests.leader_and_isr(rig.controller.request([TP, OTHER]))
+    assert errors(answer) == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    assert rig[1].replicas.is_offline(*TP)
+    assert rig[1].replicas.partition(*OTHER).replication.leads
+
+
+async def test_a_failed_log_directory_is_answered_until_it_is_back(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    directory = leader.logs.directories[0]
+    failed = directory.failed("testing", OSError(errno.EIO, "the disk is gone"))
+    leader.replicas.log_directory_failed(directory, failed)
+    assert list(leader.requests.leaders()) == []
+    await rig.controller.elect(1, tell=())
+    assert errors((await rig.controller.tell((1,)))[0]) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    answer = await leader.requests.stop_replica(rig.controller.stop_request(delete=True))
+    assert [error.error_code for error in answer.partition_errors] == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+async def test_a_full_request_stops_what_neither_it_nor_the_metadata_names(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    for key in (TP, OTHER):
+        rig.controller.create((1, 2), key=key, configs={})
+        await rig.controller.elect(1, key=key)
+    rig[1].write(b"kept")
+    request = rig.controller.request([OTHER])
+    request.type = 2
+    with_both = rig.image
+    rig.change(rig.image.with_topics(deleted=[TP.topic]))
+    await rig[1].requests.leader_and_isr(request)
+    rig.change(with_both)
+    assert [partition.topic_partition for partition in rig[1].replicas] == [OTHER]
+    assert str(TP) in names(rig[1].storage.path.parent)
+    await rig.controller.elect(1)
+    assert rig[1].offsets[2] == 1
+
+
+async def test_a_stopped_replica_fetches_no_more_until_it_is_told_to(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    assert (await leader.produce(b"a")).error_code == 0
+    await rig[2].requests.stop_replica(rig.controller.stop_request(delete=False, leader_epoch=0))
+    assert rig[2].fetchers._of == {}
+    leader.write(b"b")
+    await rig.controller.elect(1)
+    await rig.caught_up(2)
+    assert rig[2].content == leader.content
+
+
+async def test_a_broker_that_leaves_fetches_only_where_it_is_in_sync(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path, 3))
+    await rig.lead()
+    rig[1].requests.is_leaving = True
+    await rig.controller.elect(3, [2, 3])
+    assert not rig[1].fetchers.follows(TP)
+    assert rig[2].fetchers.follows(TP)
+    await rig.controller.elect(3, [1, 2, 3])
+    assert rig[1].fetchers.follows(TP)
+
+
+async def test_a_stop_for_an_older_leader_epoch_is_refused(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    await rig.lead()
+    await rig.controller.elect(1)
+    answer = await rig[2].requests.stop_replica(rig.controller.stop_request(delete=True, leader_epoch=0))
+    assert [error.error_code for error in answer.partition_errors] == [ErrorCode.FENCED_LEADER_EPOCH]
+    assert rig[2].partition
+
+
+OLD_STOPS = [
+    StopReplicaRequest(
+        controller_epoch=1,
+        delete_partitions=True,
+        ungrouped_partitions=[StopReplicaPartitionV0(topic_name=TP.topic, partition_index=0)],
+    ),
+    StopReplicaRequest(
+        controller_epoch=1,
+        delete_partitions=True,
+        topics=[StopReplicaTopicV1(name=TP.topic, partition_indexes=[0])],
+    ),
+    None,
+]
+
+
+@pytest.mark.parametrize("old", OLD_STOPS, ids=["v0", "v1", "v3"])
+async def test_a_deleted_replica_is_gone_when_the_answer_comes(
+    tmp_path: Path, rigs: list[Rig], old: StopReplicaRequest | None
+) -> None:
+    rigs.append(rig := Rig(tmp_path, durability="fsync"))
+    leader = await rig.lead()
+    assert (await leader.produce(b"a")).error_code == 0
+    waiting = leader.partition.watch_commit(5, 60)
+    answer = await leader.requests.stop_replica(old or rig.controller.stop_request(delete=True))
+    assert [error.error_code for error in answer.partition_errors] == [ErrorCode.NONE]
+    with pytest.raises(KafkaError):
+        await waiting
+    assert str(TP) not in names(leader.storage.path.parent)
+    assert str(leader.storage.path.parent) in leader.files.synced
+    again = await leader.requests.stop_replica(rig.controller.stop_request(delete=True))
+    assert [error.error_code for error in again.partition_errors] == [ErrorCode.NONE]
+
+
+async def test_leadership_is_told(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    await rig.lead()
+    await rig.controller.elect(2)
+    await rig.controller.elect(2)
+    await rig[2].requests.stop_replica(rig.controller.stop_request(delete=True))
+    assert rig[1].leaderships == [(*TP, True, 0), (*TP, False, 1)]
+    assert rig[2].leaderships == [(*TP, True, 1), (*TP, True, 2), (*TP, False, 2)]
+
+
+async def test_partitions_without_a_leader_wait_for_one(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    assert (await leader.produce(b"a")).error_code == 0
+    await rig.controller.elect(-1)
+    assert (await leader.produce(b"b")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await rig.controller.elect(2)
+    assert (await rig[2].produce(b"b")).error_code == 0
+
+
+async def test_a_follower_fetches_when_its_leader_has_registered(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    rig.register((2,))
+    leader = await rig.lead()
+    leader.write(b"a")
+    rig.register((1, 2))
+    await rig.caught_up(2)
+
+
+async def test_offline_replicas_come_with_the_metadata(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    rig.controller.create((1, 2), configs={})
+    node = rig[1].requests
+
+    def told(offline: list[int]) -> UpdateMetadataRequest:
+        state = UpdateMetadataPartitionState(partition_index=0, offline_replicas=offline)
+        topic = UpdateMetadataTopicState(topic_name=TP.topic, partition_states=[state])
+        return UpdateMetadataRequest(controller_epoch=1, topic_states=[topic])
+
+    await node.update_metadata(told([2]))
+    assert node.offline_replicas == {TP: (2,)}
+    await node.update_metadata(told([]))
+    assert node.offline_replicas == {}
+
+
+async def test_only_assigned_replicas_of_partitions_that_exist_are_noted_as_offline(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    rig.controller.create((1, 2), configs={})
+    states = [UpdateMetadataPartitionState(partition_index=n, offline_replicas=[9, 2]) for n in (-1, 0, 1)]
+    topics = [UpdateMetadataTopicState(topic_name=name, partition_states=states) for name in ("no", TP.topic)]
+    await rig[1].requests.update_metadata(UpdateMetadataRequest(controller_epoch=1, topic_states=topics))
+    assert rig[1].requests.offline_replicas == {TP: (2,)}
+
+
+@pytest.mark.parametrize("name", ["leader_and_isr", "stop_replica", "update_metadata"])
+async def test_a_controller_epoch_that_no_controller_has_is_refused(
+    tmp_path: Path, rigs: list[Rig], name: str
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    request = requests(rig)[name]
+    request.controller_epoch = 2**31 - 1
+    assert (await ask(leader, name, request)).error_code == ErrorCode.INVALID_REQUEST
+    assert leader.requests.controller_epoch == 1
+    await rig.controller.elect(2)
+    assert rig[2].partition.replication.leads
+
+
+NOWHERE = [
+    *(TP._replace(topic=name) for name in ("../../evil", "a/b", "..", "", "\0", "n" * 250, "nobodys")),
+    *(TP._replace(partition=index) for index in (-1, 1, 2**31 - 1)),
+]
+
+
+@pytest.mark.parametrize("key", NOWHERE, ids=lambda key: repr(key)[:60])
+async def test_a_partition_that_the_metadata_does_not_have_is_not_made(
+    tmp_path: Path, rigs: list[Rig], key: TopicPartition
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    directory = leader.storage.path.parent
+    await leader.replicas.make_files()
+    before = names(directory), names(directory.parent)
+    request = rig.controller.request([TP])
+    request.topic_states[0].topic_name = key.topic
+    request.topic_states[0].partition_states[0].partition_index = key.partition
+    assert errors(await leader.requests.leader_and_isr(request)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    await leader.replicas.make_files()
+    assert (names(directory), names(directory.parent)) == before
+    assert [each.topic_partition for each in leader.replicas] == [TP]
+    assert leader.logs.offline_dirs == []
+
+
+async def test_a_full_request_does_not_stop_what_the_metadata_assigns(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    await leader.requests.leader_and_isr(LeaderAndIsrRequest(controller_epoch=1, type=2))
+    assert leader.partition.replication.leads
+
+
+async def test_requests_before_topic_ids_are_obeyed(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    rig.controller.create((1, 2), configs={})
+    await rig.controller.elect(1, tell=())
+    grouped = rig.controller.request([TP])
+    (topic,) = grouped.topic_states
+    state = topic.partition_states[0]
+    state.topic_name = TP.topic
+    for request in (
+        LeaderAndIsrRequest(controller_epoch=1, ungrouped_partition_states=[state]),
+        LeaderAndIsrRequest(
+            controller_epoch=1,
+            topic_states=[LeaderAndIsrTopicState(topic_name=TP.topic, partition_states=[state])],
+        ),
+    ):
+        assert errors(await rig[1].requests.leader_and_isr(request)) == [ErrorCode.NONE]
+    assert rig[1].partition.replication.leads

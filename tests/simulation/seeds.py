@@ -1,0 +1,37 @@
+"""The seeds of a test run."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import pytest
+
+from tests.simulation.bugs import Bug
+from tests.simulation.run import Scene, simulate
+from tests.simulation.world import SimulationError
+
+SEEDS: Final = int(os.environ.get("KAFKAPY_SIMULATED_SEEDS", "100"))
+"""The seeds of each scene."""
+
+SEEDS_IN_A_CHUNK: Final = 10
+
+CHUNKS: Final = range(max(1, SEEDS // SEEDS_IN_A_CHUNK))
+
+SEEDS_TO_FIND_A_BUG: Final = 80
+
+
+def seeds_of(chunk: int) -> range:
+    """The seeds of one test."""
+    return range(chunk * SEEDS_IN_A_CHUNK, (chunk + 1) * SEEDS_IN_A_CHUNK)
+
+
+def require_found(bug: Bug, scene: Scene) -> None:
+    """Fail if no seed finds a planted bug."""
+    for seed in range(SEEDS_TO_FIND_A_BUG):
+        try:
+            with bug():
+                simulate(scene, seed)
+        except SimulationError:
+            return
+    pytest.fail(f"{SEEDS_TO_FIND_A_BUG} runs found nothing")
