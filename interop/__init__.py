@@ -1,1 +1,1 @@
-"""Stock clients and tools against the broker, one folder each; not part of the installed package."""
+"""Tests of the broker with stock clients and tools, one folder each; not installed."""

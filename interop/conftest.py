@@ -1,7 +1,8 @@
-"""The broker under test, fresh topics, and the outcomes behind the report card.
+"""Fixtures: the server under test, new topics, and the outcomes for the report card.
 
-`--against kafkapy` (the default) runs this checkout; `--against kafka` runs Apache Kafka itself: a test that
-fails there is wrong. `--outcomes FILE` writes what each test showed, for scripts/report_card.
+`--against kafkapy` (the default) runs a broker of this checkout, `--against cluster` three on a ZooKeeper,
+and `--against kafka` Apache Kafka itself: a test that fails there is wrong. `--outcomes FILE` writes what
+each test showed, for scripts/report_card.
 """
 
 from __future__ import annotations
@@ -9,18 +10,21 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.support.capabilities import CAPABILITIES
+from interop.support.cluster_server import ClusterServer
+from interop.support.jars_or_skip import skipped_without_jars
+from interop.support.kafka_jars import kafka_jars
 from interop.support.kafka_process import KafkaProcess
 from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.maven import JarsUnavailableError
+from interop.support.known_topics import create_topics
 from interop.support.server_process import ServerProcess
-from interop.support.waiting import wait_until
+from interop.support.zookeeper_process import RELEASE, ZooKeeperProcess
 
 ServerFactory = Callable[[Path], ServerProcess]
 MakeTopic = Callable[..., str]
@@ -31,7 +35,7 @@ _numbers = itertools.count(1)
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("interop")
     group.addoption(
-        "--against", choices=("kafkapy", "kafka"), default="kafkapy", help="the broker under test"
+        "--against", choices=("kafkapy", "cluster", "kafka"), default="kafkapy", help="the server under test"
     )
     group.addoption("--outcomes", type=Path, help="write what each test showed to this JSON file")
 
@@ -40,19 +44,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "capability(name): what the test shows of the client, for the report card"
     )
-    # What a client library does inside itself is not ours to mend.
+    # These warnings come from inside a client library.
     config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning")
     config.addinivalue_line("filterwarnings", "ignore::ResourceWarning")
     if (path := config.getoption("--outcomes")) and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Outcomes(config.getoption("--against"), path))
+        again = path.exists() and config.getoption("--last-failed")
+        before = json.loads(path.read_text())["outcomes"] if again else []
+        config.pluginmanager.register(Outcomes(config.getoption("--against"), path, before))
 
 
 class Outcomes:
-    """Writes what the tests showed of each client, whichever of pytest-xdist's workers ran them."""
+    """Writes the outcomes of the tests of each client, from all workers of pytest-xdist.
 
-    def __init__(self, against: str, path: Path) -> None:
+    If the tests that failed `before` run again, the others keep their outcomes.
+    """
+
+    def __init__(self, against: str, path: Path, before: Iterable[dict[str, str]]) -> None:
         self._against, self._path = against, path
-        self._found: list[object] = []
+        self._found: list[object] = [each for each in before if each["outcome"] != "failed"]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._found += [value for name, value in report.user_properties if name == "outcome"]
@@ -63,24 +72,35 @@ class Outcomes:
 
 
 @pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    """One ZooKeeper; each cluster has a tree of its own below a chroot."""
+    with skipped_without_jars():
+        kafka_jars(RELEASE)
+    with ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper")) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
 def new_server(request: pytest.FixtureRequest) -> ServerFactory:
-    """Makes a broker of the kind under test in a folder, not started."""
-    if request.config.getoption("--against") == "kafkapy":
-        return lambda folder: KafkapyProcess(folder, properties={"group.initial.rebalance.delay.ms": "0"})
-    return KafkaProcess
+    """Makes a server of the kind under test in a folder; it is not started."""
+    kinds: dict[str, ServerFactory] = {
+        "kafkapy": lambda folder: KafkapyProcess(
+            folder, properties={"group.initial.rebalance.delay.ms": "0"}
+        ),
+        "cluster": ClusterServer,
+        "kafka": KafkaProcess,
+    }
+    return kinds[request.config.getoption("--against")]
 
 
 @pytest.fixture(scope="session")
 def server(new_server: ServerFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """The one broker that the tests share."""
-    try:
-        started = new_server(tmp_path_factory.mktemp("server")).start()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
-    yield started
-    alive, output = started.running, started.output()
-    started.stop()
-    assert alive, f"the broker ended during the tests:\n{output}"
+    """The one server that the tests share."""
+    with ExitStack() as stack:
+        with skipped_without_jars():
+            started = stack.enter_context(new_server(tmp_path_factory.mktemp("server")))
+        yield started
+        assert started.running, f"a broker ended during the tests:\n{started.output()}"
 
 
 @pytest.fixture(scope="session")
@@ -98,14 +118,12 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def make_topic(bootstrap_servers: str, name: str) -> MakeTopic:
     """`make_topic(partitions=1, retention_ms="1")` creates a topic and returns its name."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
 
     def make(partitions: int = 1, **configs: str) -> str:
         topic = f"{name}-{next(_numbers)}"
         # Retention would take records whose timestamps are old.
         settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in configs.items()}}
-        admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
-        wait_until(lambda: topic in admin.list_topics(timeout=30).topics)
+        create_topics(bootstrap_servers, (topic,), partitions, **settings)
         return topic
 
     return make

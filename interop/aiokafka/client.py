@@ -19,7 +19,11 @@ async def produce(
     partition: int | None = None,
     **config: Any,
 ) -> list[Any]:
-    """Send all, wait for all; what the broker said of each."""
+    """Send all records, wait until they are committed, and return the result of each.
+
+    The client's default of acks=1 lets a cluster answer before anybody may read them.
+    """
+    config = {"acks": "all", **config}
     async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers, **config) as producer:
         futures = [
             await producer.send(
@@ -38,7 +42,7 @@ async def produce(
 async def consume(
     bootstrap_servers: str, topic: str, count: int, *, partitions: int = 1, **config: Any
 ) -> list[Received]:
-    """The first `count` records of the topic, without a group."""
+    """Return the first `count` records of the topic, read without a group."""
     async with AIOKafkaConsumer(
         bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", **config
     ) as consumer:

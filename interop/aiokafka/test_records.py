@@ -18,6 +18,7 @@ from interop.support.records import (
     sample_records,
     text_records,
 )
+from interop.support.waiting import wait_until
 
 
 @pytest.mark.capability("records")
@@ -131,7 +132,7 @@ async def test_a_waiting_consumer_gets_a_record_as_soon_as_it_is_there(
         consumer.assign([TopicPartition(topic, 0)])
         await consumer.position(TopicPartition(topic, 0))
         waiting = asyncio.create_task(consumer.getone())
-        await asyncio.sleep(0.2)  # so that its fetch waits at the broker
+        await asyncio.to_thread(wait_until, lambda: consumer._fetcher._in_flight)  # its fetch is sent
         start = time.monotonic()
         await producer.send_and_wait(topic, b"now")
         assert (await waiting).value == b"now"

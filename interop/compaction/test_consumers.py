@@ -18,9 +18,9 @@ from confluent_kafka.admin import (
 from interop.confluent_kafka import client as confluent
 from interop.java_tools import tools as java
 from interop.kafka_python import client as kafka_python
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
 from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.maven import JarsUnavailableError
 from interop.support.records import Record
 from interop.support.waiting import wait_until
 
@@ -74,9 +74,7 @@ def test_kafka_python_reads_every_record(compacted: str) -> None:
 
 @pytest.mark.jvm
 def test_the_console_consumer_reads_every_record(compacted: str) -> None:
-    try:
+    with skipped_without_jars():
         kafka_jars()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka's tools are not available: {problem}")
     received = java.consume(compacted, TOPIC, 2 * KEYS)
     assert [each.offset for each in received] == left()

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from interop.dump_log.judge import dump, read_log
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars, program_command
-from interop.support.maven import JarsUnavailableError
 from kafkapy.protocol.records import decode_records, iter_headers
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.storage.cleaning.harness import compact
@@ -35,10 +35,8 @@ ROUNDS_MS = (0, CONFIG.delete_retention_ms + 1, 2 * CONFIG.delete_retention_ms +
 
 @pytest.fixture(scope="module", autouse=True)
 def _jars() -> None:
-    try:
+    with skipped_without_jars():
         kafka_jars()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
 
 
 class Batch(NamedTuple):

@@ -15,7 +15,7 @@ BIG_ENOUGH = {"message.max.bytes": 2_000_000}
 def produce(
     bootstrap_servers: str, topic: str, records: Iterable[Record], *, partition: int = -1, **config: object
 ) -> list[Message]:
-    """Send all, wait for all; what the broker said of each. Dots of a setting are written as `_`."""
+    """Send all records, wait, and return each result. `_` in a setting's name stands for a dot."""
     settings = {key.replace("_", "."): value for key, value in config.items()}
     producer = Producer({"bootstrap.servers": bootstrap_servers, **BIG_ENOUGH, **settings})
     told: list[Message] = []
@@ -48,7 +48,7 @@ def consume(
     timeout: float = 30.0,
     **config: object,
 ) -> list[Received]:
-    """The first `count` records of the topic, without a group."""
+    """Return the first `count` records of the topic, read without a group."""
     settings = {key.replace("_", "."): value for key, value in config.items()}
     consumer = Consumer(
         {"bootstrap.servers": bootstrap_servers, "group.id": "unused", "check.crcs": True, **settings}

@@ -28,7 +28,7 @@ def own_server(new_server: ServerFactory, tmp_path: Path) -> Iterator[ServerProc
 def test_topics_records_and_offsets_are_still_there(own_server: ServerProcess, how: str) -> None:
     address = own_server.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic("kept", 1, 1, config={"retention.ms": "-1"})])["kept"].result(30)
+    admin.create_topics([NewTopic("kept", 1, config={"retention.ms": "-1"})])["kept"].result(30)
     sent = text_records(1_000)
     produce(address, "kept", sent, enable_idempotence=True)
     config = {"bootstrap.servers": address, "group.id": "readers", "auto.offset.reset": "earliest"}
@@ -59,7 +59,7 @@ def test_clients_that_are_at_work_go_on(own_server: ServerProcess, how: str) -> 
     """An idempotent producer and a consumer work through a restart: every record once, in order."""
     address, count = own_server.bootstrap_servers, 20_000
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic("stream", 1, 1)])["stream"].result(30)
+    admin.create_topics([NewTopic("stream", 1)])["stream"].result(30)
     quick = {"bootstrap.servers": address, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
     producer = Producer({**quick, "enable.idempotence": True, "linger.ms": 1})
     refused: list[object] = []

@@ -1,1 +1,1 @@
-"""The same requests to Apache Kafka and to kafkapy, and their answers compared field by field."""
+"""Sends the same requests to Apache Kafka and to kafkapy, and compares every field."""

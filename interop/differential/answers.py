@@ -1,11 +1,11 @@
-"""Answers as flat maps from field path to value, so that two brokers' answers can be compared by field.
+"""Answers as flat maps from field path to value, to compare those of two brokers.
 
     responses[0].partition_responses[0].error_code: 87
 
-What must differ between two brokers is replaced by what it stands for: topic ids by the topic's name, member,
-session and producer ids by the order in which they came, addresses and the words of messages by whether they
-are there, times of now by <now>. Record batches and message sets are decoded: two compressors need not agree
-about bytes, and a message that is cut short at the end is left out.
+Some values always differ between two brokers. They are replaced: topic ids by the topic's name; member,
+session and producer ids by their order; addresses and the texts of messages by whether there is one; the
+current time by <now>. Record batches and message sets are decoded, because two compressors may write
+different bytes. A message that is cut off at the end is left out.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ Fields = dict[str, object]
 _MESSAGES: Final = ("error_message", "batch_index_error_message")
 _IDS: Final = {"member_id": "member", "leader": "member", "session_id": "session", "producer_id": "producer"}
 _TOPIC_ID: Final = "topic_id"
+_BY_TOPIC_ID: Final = ("topic_partitions",)
+"""Lists in no particular order, of structs with a topic id."""
 _ADDRESSES: Final = ("host", "port", "client_host")
 _TIMES: Final = ("log_append_time_ms",)
 _NOW_MS: Final = 300_000
@@ -56,13 +58,17 @@ class Flattener:
             for key in ("index", "partition_index", "partition_id", "entity_type", "key"):
                 # Apache Kafka answers partitions in no particular order, those with errors last; so it does
                 # what a quota is for.
-                if value and hasattr(value[0], key):
+                if value and isinstance(value[0], Message) and hasattr(value[0], key):
                     value = sorted(value, key=attrgetter(key))
             if value and hasattr(value[0], "entity"):
                 value = sorted(value, key=_entity)
             if len(value) > 1 and hasattr(value[0], "member_id"):
                 # A group's members come in no particular order either.
                 value = sorted(value, key=lambda each: str(self._shown("member_id", each.member_id)))
+            if name == "subscribed_topic_names":
+                value = sorted(value)
+            if len(value) > 1 and name in _BY_TOPIC_ID:
+                value = sorted(value, key=lambda each: str(self._shown(_TOPIC_ID, each.topic_id)))
             for index, inner in enumerate(value):
                 self._add(found, f"{path}[{index}]", name, inner)
         elif name == "records":
@@ -114,12 +120,12 @@ class Flattener:
 
 
 def _entity(entry: Any) -> list[tuple[str, str]]:
-    """What a quota is for, to sort by."""
+    """Return the entity of a quota, as a sort key."""
     return sorted((each.entity_type, each.entity_name or "") for each in entry.entity)
 
 
 def _messages(data: bytes) -> list[object]:
-    """The whole messages of a set, field by field: their bytes but for what a compressor makes of them."""
+    """Return the complete messages of a set by field, except the compressed bytes."""
     shown = []
     for message in iter_messages(data):
         value: object = message.value

@@ -1,11 +1,11 @@
-"""Two brokers that are asked the same, and what is said to the one and to the other.
+"""Two brokers that get the same requests, and the comparison of their answers.
 
-A scenario is a function that asks one broker. `Pair.compare` runs it against Apache Kafka and against kafkapy
-and fails with every field that differs, unless the test says that the two are meant to differ there, and why:
+A scenario is a function that sends requests to one broker. `Pair.compare` runs it against Apache Kafka and
+against kafkapy. It fails and lists every field that differs, unless the test names the field and a reason:
 
     pair.compare(scenario, Differs("commit v*", "error_code", "the reason"))
 
-An exception that nothing needs any more fails as well.
+It also fails if such an exception is not needed any more.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ Scenario = Callable[["Broker"], None]
 CLOSED = "the connection is closed"
 SILENT = "there is no answer"
 PATIENCE = 5.0
-"""Seconds after which an answer will not come."""
+"""Seconds after which no answer is expected any more."""
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class Differs:
-    """Where the two brokers are meant to differ; `label` and `path` are patterns of fnmatch without sets."""
+    """A field in which the brokers may differ; `label` and `path` may contain * and ?."""
 
     label: str
     path: str
@@ -69,16 +69,16 @@ class Connection:
         self.client.socket.settimeout(PATIENCE)
 
     def ask(self, label: str, request: TopMessage, version: int) -> Any:
-        """Ask, and note the answer under `label`; None where the broker closes the connection instead."""
+        """Send a request, and note the answer under `label`; None if the broker hangs up."""
         self.begin(request, version)
         return self.end(label, request, version)
 
     def begin(self, request: TopMessage, version: int) -> None:
-        """Ask, and go on without the answer."""
+        """Send a request without waiting for the answer."""
         self.client.send(encode_request(request, version, 7, "differential"))
 
     def end(self, label: str, request: TopMessage, version: int) -> Any:
-        """Note the answer to what was begun."""
+        """Wait for the answer to a request that `begin` sent, and note it."""
         try:
             frame = self.client.receive_frame()
         except (ConnectionError, TimeoutError) as error:
@@ -91,12 +91,12 @@ class Connection:
         return answer
 
     def quietly_end(self, request: TopMessage, version: int) -> Any:
-        """The answer to what was begun, without noting it."""
+        """Wait for the answer to a request that `begin` sent, without noting it."""
         assert request.KEY is not None
         return decode_response(request.KEY, version, self.client.receive_frame())[1]
 
     def tell(self, label: str, request: TopMessage, version: int) -> None:
-        """Send what is not answered; note whether the broker closes the connection over it."""
+        """Send a request without an answer; note whether the broker closes the connection."""
         self.begin(request, version)
         try:
             self.client.ask(ApiVersionsRequest(), 0)
@@ -106,7 +106,7 @@ class Connection:
             self.reopen()
 
     def quietly(self, request: TopMessage, version: int) -> Any:
-        """Ask without noting the answer."""
+        """Send a request and return the answer, without noting it."""
         return self.client.ask(request, version)
 
     def reopen(self) -> None:
@@ -124,7 +124,7 @@ class Broker:
     def __init__(self, name: str, bootstrap_servers: str, prefix: str, common: dict[int, range]) -> None:
         self.name = name
         self.prefix = prefix
-        """Begins the names of topics and groups; the same at both brokers."""
+        """The prefix of the names of topics and groups, the same at both brokers."""
         self.answers: dict[str, Fields] = {}
         self._bootstrap_servers = bootstrap_servers
         self._common = common
@@ -134,7 +134,7 @@ class Broker:
         self.main = self.connect()
 
     def connect(self) -> Connection:
-        """Another connection, for what must not wait for the others."""
+        """Open another connection, for requests that must not wait for others."""
         connection = Connection(self, self._bootstrap_servers)
         self._connections.append(connection)
         return connection
@@ -204,14 +204,14 @@ class Pair:
         self._addresses = {"kafka": kafka, "kafkapy": kafkapy}
         theirs, ours = _api_versions(kafka), _api_versions(kafkapy)
         self.ranges = {key: (theirs[key], ours[key]) for key in theirs.keys() & ours.keys()}
-        """The versions that each has of the APIs that both have."""
+        """The versions of Apache Kafka and of kafkapy, for each API that both have."""
         self.common = {
             key: range(max(one.start, two.start), min(one.stop, two.stop))
             for key, (one, two) in self.ranges.items()
         }
 
     def compare(self, scenario: Scenario, *exceptions: Differs) -> None:
-        """Run `scenario` against both; fails where they differ and no exception says that they may."""
+        """Run `scenario` against both; fail if they differ where no exception allows it."""
         prefix = f"{scenario.__name__.strip('_').replace('_', '-')}-{next(_numbers)}"
         kafka, kafkapy = (self._run(name, scenario, prefix) for name in self._addresses)
         assert list(kafka) == list(kafkapy), "the two brokers were not asked the same"

@@ -1,4 +1,4 @@
-"""Requests about settings, and their answers with the words of their messages."""
+"""Requests about settings, and their answers including the texts of messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WRAPPED = re.compile(
     r"Invalid value org\.apache\.kafka\.common\.config\.ConfigException: (.*)"
     r" for configuration Invalid dynamic configuration"
 )
-"""How Kafka passes on what one of its parts refuses."""
+"""A message as Kafka wraps it when another part of Kafka refuses a setting."""
 
 Changes = Sequence[tuple[str, int, str | None]]
 
@@ -73,7 +73,7 @@ def shown(broker: Broker, resource_type: int, name: str, *keys: str) -> dict[str
 def note_alter(
     broker: Broker, label: str, resource_type: int, name: str, *changes: tuple[str, int, str | None]
 ) -> None:
-    """What a change is answered, without making it; Kafka's words where both have some."""
+    """Note the answer to a change that is only validated, without the text that wraps it."""
     (answer,) = broker.main.quietly(alter(resource_type, name, changes), 1).responses
     words = answer.error_message
     if words is not None and (wrapped := _WRAPPED.fullmatch(words)):
@@ -82,7 +82,7 @@ def note_alter(
 
 
 def change(broker: Broker, resource_type: int, name: str, *changes: tuple[str, int, str | None]) -> None:
-    """Make a change, and wait until it shows."""
+    """Make a change, and wait until it is visible."""
     request = alter(resource_type, name, changes, validate_only=False)
     (answer,) = broker.main.quietly(request, 1).responses
     assert answer.error_code == 0, answer
@@ -109,7 +109,7 @@ def change(broker: Broker, resource_type: int, name: str, *changes: tuple[str, i
 
 
 def resources(broker: Broker, version: int, *types: int) -> dict[str, object]:
-    """What a broker lists, without topics, which come and go."""
+    """Return the resources that a broker lists, except topics."""
     answer = broker.main.quietly(ListConfigResourcesRequest(resource_types=list(types)), version)
     return {
         "error_code": answer.error_code,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from interop.differential.brokers import Pair
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
 from interop.support.kafka_process import KafkaProcess
 from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.maven import JarsUnavailableError
 
 _SETTINGS = {"offsets.topic.num.partitions": "5", "group.initial.rebalance.delay.ms": "0"}
 
@@ -19,10 +19,8 @@ _SETTINGS = {"offsets.topic.num.partitions": "5", "group.initial.rebalance.delay
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     kafka = KafkaProcess(tmp_path_factory.mktemp("kafka"), properties=_SETTINGS, heap="512m")
     kafkapy = KafkapyProcess(tmp_path_factory.mktemp("kafkapy"), properties={**_SETTINGS, "durability": "os"})
-    try:
+    with skipped_without_jars():
         kafka_jars()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
     with kafka, kafkapy:
         yield Pair(kafka.bootstrap_servers, kafkapy.bootstrap_servers)
         assert kafkapy.running, f"kafkapy ended during the tests:\n{kafkapy.output()}"

@@ -1,4 +1,4 @@
-"""Requests of producers and consumers for one topic, by name or by id as the version has it."""
+"""Requests of producers and consumers for one topic, with its name or its id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PRODUCE = 11
-"""A version that still has names."""
+"""A version in which requests name topics."""
 FETCH = 12
 FIRST_WITH_IDS = 13
 MIB = 1 << 20

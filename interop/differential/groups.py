@@ -21,9 +21,9 @@ SUBSCRIPTION = b"\x00\x00" + encode(ConsumerProtocolSubscription(topics=["t"]), 
 
 
 def find_coordinator(broker: Broker) -> None:
-    """Wait until the broker coordinates groups: the first request makes the topic for them.
+    """Wait until the broker coordinates groups; the first request creates their topic.
 
-    Groups are asked for by many names, so that every partition is asked: one may be loaded after another.
+    It asks for groups of many names, so that every partition is asked: partitions are loaded one by one.
     """
     names = [f"any-{number}" for number in range(50)]
 
@@ -38,7 +38,7 @@ def find_coordinator(broker: Broker) -> None:
 
 
 def wait_for_state(broker: Broker, group: str, state: str) -> None:
-    """Wait until the broker has handled what was begun."""
+    """Wait until the group has this state."""
 
     def reached() -> bool:
         (described,) = broker.main.quietly(DescribeGroupsRequest(groups=[group]), 0).groups

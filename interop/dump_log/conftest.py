@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from interop.dump_log.kafka_directories import KafkaDirectories, make_kafka_directories
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import RELEASE, kafka_jars
-from interop.support.maven import JarsUnavailableError
 
 
 @pytest.fixture(scope="session")
@@ -22,8 +22,6 @@ def kafka_3(tmp_path_factory: pytest.TempPathFactory) -> KafkaDirectories:
 
 
 def _made(tmp_path_factory: pytest.TempPathFactory, release: str) -> KafkaDirectories:
-    try:
+    with skipped_without_jars():
         kafka_jars(release)
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
     return make_kafka_directories(tmp_path_factory.mktemp(f"kafka-{release}"), release)

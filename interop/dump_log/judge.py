@@ -25,18 +25,18 @@ def write_log(folder: Path, appends: Iterable[tuple[int, bool, bytes]], settings
 
 
 def read_log(folder: Path, *, clean: bool) -> dict[str, Any]:
-    """What Kafka finds when it opens a log: offsets, segments, batches, records, epochs, producers."""
+    """Return what Kafka finds when it opens a log: offsets, segments, records, producers."""
     answer: dict[str, Any] = json.loads(_judge("read", str(folder), "clean" if clean else "unclean"))
     return answer
 
 
 def dump(*files: Path, options: Iterable[str] = ()) -> str:
-    """What kafka-dump-log prints about files of a log."""
+    """Return what kafka-dump-log prints about files of a log."""
     return _done(_dump(files, options)).stdout
 
 
 def dump_problems(*files: Path, options: Iterable[str] = ()) -> str:
-    """What kafka-dump-log finds wrong, which it prints on standard error."""
+    """Return the errors that kafka-dump-log finds; it prints them on standard error."""
     return _done(_dump(files, options)).stderr
 
 

@@ -1,4 +1,4 @@
-"""Data directories that Apache Kafka wrote, with everything in them: stopped in order, killed, and in use."""
+"""Data directories that Apache Kafka wrote: stopped cleanly, killed, and in use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PROPERTIES = {
 
 @dataclass(frozen=True)
 class KafkaDirectories:
-    """Copies of one data directory at three moments, and what a check of it said while the broker ran."""
+    """Copies of a data directory at three moments, and the check of it while it was in use."""
 
     stopped: Path
     killed: Path

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from interop.dump_log.judge import dump, read_log, write_log
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
-from interop.support.maven import JarsUnavailableError
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.records import Compression, Record, build_batch
 from kafkapy.storage.log.log_config import LogConfig
@@ -30,10 +30,8 @@ Append = tuple[int, bool, bytes]
 
 @pytest.fixture(scope="module", autouse=True)
 def _jars() -> None:
-    try:
+    with skipped_without_jars():
         kafka_jars()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
 
 
 def appends(seed: int, count: int = 400) -> list[Append]:
@@ -88,8 +86,6 @@ def appends(seed: int, count: int = 400) -> list[Append]:
 def write_here(logs: Logs, made: list[Append]) -> None:
     log = logs.log
     for epoch, coordinator, batch in made:
-        if batch[21 + 1] & 0x10:
-            log.producers.verify_transaction(int.from_bytes(batch[43:51], "big"))
         origin = AppendOrigin.COORDINATOR if coordinator else AppendOrigin.CLIENT
         append(log, bytearray(batch), leader_epoch=epoch, origin=origin, now_ms=NOW_MS)
     log.check()

@@ -1,4 +1,4 @@
-"""A broker as a walk sees it: one connection per request, and answers in a form that can be compared."""
+"""A broker in a walk: one connection per request, and answers that can be compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafkapy.protocol.message import TopMessage
 
 
 class Shown(NamedTuple):
-    """An answer, members by their names in the walk. `rest` is what is only compared."""
+    """An answer that names members as the walk does. `rest` is only compared."""
 
     kind: str
     error: int
@@ -64,7 +64,7 @@ class Side:
         self._ids: dict[str, str] = {}
 
     def real(self, name: str) -> str:
-        """The member id that this broker gave to the walk's m0, m1 ...; any other text is sent as it is."""
+        """Return the id that this broker gave to the member m0, m1 ...; other text is unchanged."""
         return self._ids.get(name, name)
 
     def send(self, number: int, request: TopMessage, version: int) -> None:
@@ -142,7 +142,9 @@ class Side:
         return Shown(kind, 0, rest=repr(response))
 
     def _members(self, members: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """(group.instance.id, member id, anything) of each. Ids that are new are named in the order of
-        the rest."""
+        """Return the members with their names in the walk.
+
+        New ids are named in the order of the rest. Each member is (group.instance.id, member id, the rest).
+        """
         found = sorted(((instance or "", *rest, member_id) for instance, member_id, *rest in members))
         return sorted((self._name(member_id), *rest) for *rest, member_id in found)

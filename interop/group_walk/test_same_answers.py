@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import kafkapy
 from interop.group_walk.side import Side
 from interop.group_walk.walk import TOPIC, Step, Walk, fetch_all
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_process import KafkaProcess
-from interop.support.maven import JarsUnavailableError
 from interop.support.waiting import wait_until
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -29,10 +29,8 @@ SURELY_SETTLED = 2.0
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """The addresses of kafkapy and of Apache Kafka, both ready for groups."""
-    try:
+    with skipped_without_jars():
         kafka = KafkaProcess(tmp_path_factory.mktemp("kafka"), heap="512m").start()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
     with kafkapy.Broker() as ours:
         addresses = ours.bootstrap_servers, kafka.bootstrap_servers
         for address in addresses:

@@ -1,4 +1,4 @@
-"""One random walk: which requests there are, and what is remembered to make the next ones sensible."""
+"""A random walk of group requests, and the state from which the next request is chosen."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def fetch_all(*groups: str) -> OffsetFetchRequest:
 
 @dataclass
 class Step:
-    """A request as it is made for each side: by the ids that the side gave its members."""
+    """Makes a request for one side, with the member ids of that side."""
 
     name: str
     make: Callable[[str, ToReal], Request]
     member: str = ""
-    """Who sends it, where somebody known does."""
+    """The member that sends it; None if no known member does."""
     instance: str | None = None
 
 
 @dataclass
 class Walk:
-    """What the walk knows; members go by the names m0, m1 ..."""
+    """The state of the walk; it names members m0, m1 ..."""
 
     chance: random.Random
     generation: int = 0
@@ -73,15 +73,14 @@ class Walk:
     """group.instance.id by member."""
     protocols: dict[str, int] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
-    """Members whose id was handed out and not used yet."""
+    """Members that were given an id and have not used it yet."""
     waiting: set[str] = field(default_factory=set)
-    """Members with a request that was not answered yet."""
+    """Members that wait for an answer."""
     unnamed: int | None = None
-    """The step of a dynamic newcomer who waits for its first answer, and with it for its id. There is
-    one at most: two could not be told apart."""
+    """The step of a dynamic newcomer that waits for its id. There is at most one: two would look the same."""
 
     def next(self, number: int) -> Step:
-        """The next step; sensible more often than not."""
+        """Return the next step, which is valid in most cases."""
         chance = self.chance
         idle = [member for member in self.instances if member not in self.waiting]
         member = chance.choice(idle) if idle and chance.random() < 0.95 else "nobody"
@@ -150,7 +149,10 @@ class Walk:
         return Step("describe", lambda group, real: (DescribeGroupsRequest(groups=[group]), 5))
 
     def _may_leave(self, member: str) -> bool:
-        """Neither a pending member, nor the leader, who may by now be behind another static member's name."""
+        """Return whether a member may leave: not if it is pending, or may be the leader.
+
+        Of two static members one may have replaced the other, so they may be the same.
+        """
         follows = member != self.leader
         dynamic = None in (self.instances.get(member), self.instances.get(self.leader))
         return member not in self.pending and follows and dynamic

@@ -1,1 +1,1 @@
-"""Apache Kafka's own command line tools, and with them its Java clients, against the broker."""
+"""Apache Kafka's command line tools, and the Java clients in them, against the broker."""

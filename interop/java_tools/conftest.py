@@ -1,16 +1,14 @@
-"""The tools come from Maven, into .cache/ of the checkout, on the first run."""
+"""Fixtures: the tools, which the first run downloads with Maven to .cache/ of the checkout."""
 
 from __future__ import annotations
 
 import pytest
 
-from interop.support.kafka_jars import kafka_jars
-from interop.support.maven import JarsUnavailableError
+from interop.support.jars_or_skip import skipped_without_jars
+from interop.support.kafka_process import archive_classes
 
 
 @pytest.fixture(scope="session", autouse=True)
 def installed() -> None:
-    try:
-        kafka_jars()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka's tools are not available: {problem}")
+    with skipped_without_jars():
+        archive_classes()

@@ -22,22 +22,30 @@ def table(printed: str) -> list[dict[str, str]]:
     return [dict(zip(lines[start], words, strict=False)) for words in lines[start + 1 :]]
 
 
+def ids(bootstrap_servers: str) -> list[str]:
+    """Those of the brokers, which count from 1."""
+    return [str(number) for number, _ in enumerate(bootstrap_servers.split(","), 1)]
+
+
 @pytest.mark.capability("topics")
 def test_topics_are_created_described_grown_and_deleted(bootstrap_servers: str, name: str) -> None:
     def topics(*arguments: str) -> str:
         return tool("topics", bootstrap_servers, *arguments)
 
     settings = ["--config", "retention.ms=9000", "--config", "cleanup.policy=compact"]
-    printed = topics("--create", "--topic", name, "--partitions", "3", "--replication-factor", "1", *settings)
+    printed = topics("--create", "--topic", name, "--partitions", "3", *settings)
     assert printed.strip() == f"Created topic {name}."
     head, *partitions = wait_until(
         lambda: topics("--describe", "--topic", name).splitlines(), ignoring=ToolError
     )
-    assert "PartitionCount: 3\tReplicationFactor: 1\t" in head
+    brokers = sorted(ids(bootstrap_servers))
+    assert f"PartitionCount: 3\tReplicationFactor: {len(brokers)}\t" in head
     assert {"retention.ms=9000", "cleanup.policy=compact"} <= set(head.partition("Configs: ")[2].split(","))
     assert [re.search(r"Partition: (\d)", line)[1] for line in partitions] == ["0", "1", "2"]  # type: ignore[index]
     for line in partitions:
-        assert re.search(r"Leader: 1\tReplicas: 1\tIsr: 1\t", line)
+        leader, replicas, isr = re.search(r"Leader: (\d)\tReplicas: ([\d,]+)\tIsr: ([\d,]+)\t", line).groups()  # type: ignore[union-attr]
+        assert leader == replicas[0]
+        assert sorted(replicas.split(",")) == sorted(isr.split(",")) == brokers
 
     topics("--alter", "--topic", name, "--partitions", "5")
     wait_until(lambda: "PartitionCount: 5" in topics("--describe", "--topic", name))
@@ -54,7 +62,7 @@ def test_what_cannot_be_created_says_why(bootstrap_servers: str, make_topic: Mak
     for arguments, words in (
         (["--topic", topic], f"Topic '{topic}' already exists"),
         (["--topic", "a/b"], "InvalidTopicException"),
-        (["--topic", name, "--replication-factor", "3"], "InvalidReplicationFactorException"),
+        (["--topic", name, "--replication-factor", "4"], "InvalidReplicationFactorException"),
     ):
         with pytest.raises(ToolError, match=words):
             tool("topics", bootstrap_servers, "--create", *arguments)
@@ -89,7 +97,7 @@ def test_configs_are_described_altered_and_reset(bootstrap_servers: str, make_to
 
 
 @pytest.mark.capability("cluster")
-def test_the_broker_tells_its_versions_configs_and_log_dirs(
+def test_brokers_tell_their_versions_configs_and_log_dirs(
     bootstrap_servers: str, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(2)
@@ -101,7 +109,8 @@ def test_the_broker_tells_its_versions_configs_and_log_dirs(
         ["log-dirs", "--describe", "--topic-list", topic],
         ["cluster", "cluster-id"],
     )
-    assert versions.startswith(f"{bootstrap_servers} (id: 1 rack: null")
+    told = re.findall(r"^(\S+) \(id: (\d) rack: null", versions, re.MULTILINE)
+    assert sorted(told) == sorted(zip(bootstrap_servers.split(","), ids(bootstrap_servers), strict=True))
     for api in (
         "Produce",
         "Fetch",
@@ -114,14 +123,16 @@ def test_the_broker_tells_its_versions_configs_and_log_dirs(
         assert re.search(rf"\t{api}\(\d+\): \d+ to \d+ \[usable: \d+\]", versions), api
     assert "log.segment.bytes=1073741824 sensitive=false" in configs
     (line,) = [line for line in log_dirs.splitlines() if line.startswith("{")]
-    (broker,) = json.loads(line)["brokers"]
-    sizes = {
-        partition["partition"]: partition["size"]
-        for log_dir in broker["logDirs"]
-        for partition in log_dir["partitions"]
-    }
-    assert sizes[f"{topic}-0"] == 0
-    assert sizes[f"{topic}-1"] > 500
+    brokers = json.loads(line)["brokers"]
+    assert sorted(str(broker["broker"]) for broker in brokers) == ids(bootstrap_servers)
+    for broker in brokers:
+        sizes = {
+            partition["partition"]: partition["size"]
+            for log_dir in broker["logDirs"]
+            for partition in log_dir["partitions"]
+        }
+        assert sizes[f"{topic}-0"] == 0
+        assert sizes[f"{topic}-1"] > 500
     assert re.fullmatch(r"Cluster ID: [\w-]{22}", cluster.strip())
 
 

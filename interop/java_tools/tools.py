@@ -1,4 +1,4 @@
-"""Run Apache Kafka's tools, each by the name of its script, less `kafka-` and `.sh`."""
+"""Runs Apache Kafka's tools by the names of their scripts, without `kafka-` and `.sh`."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ MAIN_CLASSES = {
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 
 
 class ToolError(Exception):
-    """A tool failed; the message is all that it printed."""
+    """A tool failed; the message is its output."""
 
 
 def command(name: str, bootstrap_servers: str, *arguments: str) -> list[str]:
     server = ["--bootstrap-server", bootstrap_servers]
-    # The one tool that takes it before its first word alone.
-    words = [*server, *arguments] if name == "features" else [*arguments, *server]
+    # These want the server before their subcommand.
+    words = [*server, *arguments] if name in ("features", "transactions") else [*arguments, *server]
     return [*java_command(), MAIN_CLASSES[name], *words]
 
 
 def tool(name: str, bootstrap_servers: str, *arguments: str, stdin: bytes = b"") -> str:
-    """What it printed on standard output."""
+    """Run a tool, and return its standard output."""
     run = subprocess.run(
         command(name, bootstrap_servers, *arguments),
         input=stdin,

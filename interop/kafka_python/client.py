@@ -19,7 +19,7 @@ def produce(
     partition: int | None = None,
     **config: Any,
 ) -> list[Any]:
-    """Send all, wait for all; what the broker said of each."""
+    """Send all records, wait for the answers, and return the result of each."""
     producer = KafkaProducer(bootstrap_servers=bootstrap_servers, **config)
     try:
         futures = [
@@ -47,7 +47,7 @@ def consume(
     timeout: float = 30.0,
     **config: Any,
 ) -> list[Received]:
-    """The first `count` records of the topic, without a group."""
+    """Return the first `count` records of the topic, read without a group."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", **config)
     try:
         consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])

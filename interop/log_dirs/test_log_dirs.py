@@ -20,9 +20,9 @@ from kafka.errors import KafkaError
 
 from interop.confluent_kafka.client import consume
 from interop.java_tools.tools import tool, write_json
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
 from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.maven import JarsUnavailableError
 from interop.support.waiting import wait_until
 
 DIRS = ("one", "two")
@@ -41,10 +41,8 @@ def server(tmp_path: Path) -> Iterator[KafkapyProcess]:
 
 @pytest.fixture(scope="module")
 def java() -> None:
-    try:
+    with skipped_without_jars():
         kafka_jars()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka's tools are not available: {problem}")
 
 
 class Load:

@@ -1,4 +1,4 @@
-"""Where Java or the jars are missing, nothing is migrated."""
+"""Skips the suite if Java or the jars are missing."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
-from interop.support.maven import JarsUnavailableError
 from interop.support.zookeeper_process import ZooKeeperProcess
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _jars() -> None:
-    try:
+    with skipped_without_jars():
         for release in ("4.3.1", "3.9.1"):
             kafka_jars(release)
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
 
 
 @pytest.fixture

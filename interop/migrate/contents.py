@@ -1,4 +1,4 @@
-"""What the migrated directories hold: every shape of record, group and transaction that clients make."""
+"""The contents of the migrated directories: all kinds of records, groups and transactions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ GROUPS = ("assigned", "subscribed", "modern", "transactional")
 
 
 def fill(bootstrap_servers: str, *, transactions: bool, modern_groups: bool = False, seed: int = 1) -> None:
-    """Make the topics and write to all but `tail`; with `transactions`, one is left open."""
+    """Create the topics and write to all except `tail`. One of the `transactions` is left open."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     topics = dict(TOPICS)
     if transactions:
@@ -90,7 +90,7 @@ def _write_text(bootstrap_servers: str, topic: str, codec: str, count: int) -> N
 
 
 def _write_compacted(bootstrap_servers: str) -> None:
-    """Few keys in several segments, some of them deleted at last."""
+    """Write a few keys in several segments, and delete some of them at the end."""
     producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 20})
     rng = random.Random(7)
     for number in range(3000):
@@ -109,7 +109,7 @@ def _commit_offsets(bootstrap_servers: str, *, modern_groups: bool) -> None:
     consumer = Consumer({**base, "group.id": "assigned"})
     offsets = [TopicPartition("keyed", n, 10 + n, metadata=f"заметка {n}") for n in range(3)]
     offsets.append(TopicPartition("cut", 0, 77))
-    # The first commit makes the topic of offsets, whose partitions need a moment.
+    # The first commit creates the offsets topic; its partitions are ready a moment later.
     wait_until(lambda: consumer.commit(offsets=offsets, asynchronous=False), ignoring=KafkaException)
     consumer.close()
     protocols = {"subscribed": "classic", **({"modern": "consumer"} if modern_groups else {})}
@@ -122,7 +122,7 @@ def _commit_offsets(bootstrap_servers: str, *, modern_groups: bool) -> None:
 
 
 def _give_quotas(bootstrap_servers: str) -> None:
-    """Quotas of those who are not there."""
+    """Set quotas of users and clients that do not exist."""
     entries = [
         AlterClientQuotasRequestEntryData(
             entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
@@ -136,8 +136,10 @@ def _give_quotas(bootstrap_servers: str) -> None:
 
 
 def write_transactions(bootstrap_servers: str, topic: str) -> None:
-    """Committed and aborted transactions that overlap, offsets in both, and one that is left open, in a topic
-    of two partitions."""
+    """Write committed and aborted transactions that overlap, and leave one open.
+
+    The topic has two partitions. The transactions also commit offsets.
+    """
     plain = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 5})
     producers = [
         Producer(

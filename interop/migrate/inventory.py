@@ -1,4 +1,4 @@
-"""Everything that a broker has, as stock clients see it: what must be the same after a migration."""
+"""What stock clients see in a broker; it must be the same after a migration."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Inventory = dict[str, Any]
 
 
 def take_inventory(bootstrap_servers: str) -> Inventory:
-    """What there is, by name: topics with ids and settings, partitions with offsets and records, groups."""
+    """Return topics with ids and settings, partitions with offsets and records, and groups."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     inventory: Inventory = {}
     partitions: list[TopicPartition] = []
-    # Apache Kafka answers before it knows its topics.
+    # Apache Kafka answers requests before it has loaded its topics.
     wait_until(lambda: TOPICS.keys() <= _topics(bootstrap_servers).keys(), timeout=60)
     for name, (topic_id, count) in sorted(_topics(bootstrap_servers).items()):
         inventory[f"topic {name}"] = (topic_id.hex(), count)
@@ -56,7 +56,7 @@ def take_inventory(bootstrap_servers: str) -> Inventory:
 
 
 def _quotas(bootstrap_servers: str) -> list[object]:
-    """Every quota: what it is for, its name and value."""
+    """Return every quota: its entity, name and value."""
     with RawClient(bootstrap_servers) as client:
         entries = client.ask(DescribeClientQuotasRequest(), 1).entries
     found = [
@@ -68,7 +68,7 @@ def _quotas(bootstrap_servers: str) -> list[object]:
 
 
 def differences(before: Inventory, after: Inventory) -> list[str]:
-    """What is not the same, each in one line."""
+    """Return a line for each difference."""
     found = []
     for name in sorted({*before, *after}):
         one, two = before.get(name), after.get(name)
@@ -88,7 +88,7 @@ def differences(before: Inventory, after: Inventory) -> list[str]:
 
 
 def records_by_place(inventory: Inventory, topic: str) -> dict[tuple[int, int], str]:
-    """The digest of each record's value, by partition and offset."""
+    """Return the digest of each record's value, by partition and offset."""
     prefix = f"read_uncommitted {topic}-"
     return {
         (int(name.removeprefix(prefix)), record[0]): record[-1]
@@ -125,7 +125,7 @@ def _wait_for_leaders(admin: AdminClient, partitions: list[TopicPartition]) -> N
 
 
 def _wait_for_coordinators(bootstrap_servers: str) -> None:
-    """librdkafka may ask for ever when its first question comes before the groups are loaded."""
+    """Wait until the groups are loaded: librdkafka may wait forever if it asks before."""
 
     def loaded() -> bool:
         groups = [OffsetFetchRequestGroup(group_id=group, topics=None) for group in GROUPS]

@@ -1,7 +1,7 @@
-"""One migration of a directory: filled by its broker, stopped or killed, carried over, opened by the other.
+"""A migration of a directory: one broker fills it; after the migration the other opens it.
 
-What the other one shows is compared with what the directory's own broker shows: before it stopped or, of one
-that was killed, after its own recovery of a copy of the directory.
+The other broker must show the same as the first one: as that showed before it stopped, or, if it was killed,
+after it recovered a copy of the directory.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ PROPERTIES = {
 }
 ZOOKEEPER_SESSION = {"zookeeper.session.timeout.ms": "4000"}
 MANY_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "1000"}
-"""So that the metadata are not in the log alone."""
+"""Makes Kafka write a snapshot, so that not all metadata is in the log."""
 AT_REST = {"log.cleaner.enable": "false"}
-"""Whoever shows what there is must not compact it meanwhile."""
+"""Keeps a broker from compacting logs while they are read."""
 
 
 class MakeServer(Protocol):
-    """Makes a broker in a folder, with more settings if need be."""
+    """Makes a broker in a folder, with additional settings."""
 
     def __call__(self, folder: Path, settings: Mapping[str, str] = AT_REST, /) -> ServerProcess: ...
 
@@ -65,7 +65,7 @@ def kafka(release: str) -> MakeServer:
 
 
 def kafka_as_told(release: str, told: str) -> MakeServer:
-    """Apache Kafka in KRaft mode with the settings that `kafkapy export` printed, on other ports."""
+    """Apache Kafka in KRaft mode, with the settings that an export printed, on other ports."""
     settings = dict(line.strip().split("=", 1) for line in told.splitlines() if line.startswith("  "))
 
     def make(folder: Path, more: Mapping[str, str] = AT_REST, /) -> ServerProcess:
@@ -101,7 +101,7 @@ class Departed:
     acknowledged: dict[tuple[int, int], bytes]
     """Records of `tail`, by partition and offset."""
     closed: Path
-    """The directory, or the copy of it, that its own broker closed in order."""
+    """The directory, or a copy of it, that its own broker stopped cleanly."""
 
 
 def depart(
@@ -114,8 +114,11 @@ def depart(
     modern: bool = False,
     seed: int = 1,
 ) -> Departed:
-    """Have a new broker in `folder` filled and stopped, or killed while it is written; `torn`: the ends of
-    its logs are then damaged, as a power cut does, and both brokers must cut them at the same place."""
+    """Start a broker in `folder`, fill it, and stop it, or kill it while producers write.
+
+    With `torn` the ends of its logs are then damaged as by a power cut. Both brokers must truncate them at
+    the same offset.
+    """
     server = make(folder / "home", {}).start()
     data = folder / "home" / "data"
     try:
@@ -145,7 +148,7 @@ def depart(
 
 
 def import_and_check(departed: Departed, folder: Path, *options: str, but: tuple[str, ...] = ()) -> str:
-    """Import the directory, open it and compare; what the command said."""
+    """Import the directory, open it and compare; return the output of the import."""
     before = files_of(departed.data)
     told = run_kafkapy("import", departed.data, folder / "here" / "data", *options)
     assert files_of(departed.data) == before
@@ -158,27 +161,27 @@ def import_and_check(departed: Departed, folder: Path, *options: str, but: tuple
 
 
 def check_producers(departed: Departed, data: Path) -> None:
-    """A directory that the other broker closed in order knows the producers that the original knows."""
+    """Check that the other broker knows the same producers, after a clean stop."""
     before, after = producer_states(departed.closed), producer_states(data)
     assert before == after
     assert any(before.values())
 
 
 def _is_compacted(data: Path) -> bool:
-    """The cleaner has been through all of `compacted` that it may touch."""
+    """Return whether the cleaner has compacted all closed segments of `compacted`."""
     lines = (data / "cleaner-offset-checkpoint").read_text().splitlines()
     active = max((data / "compacted-0").glob("*.log")).stem
     return f"compacted 0 {int(active)}" in lines
 
 
 def _wait_until_gone(zookeeper: str) -> None:
-    """ZooKeeper takes a killed broker for alive until its session is over."""
+    """Wait until the session of a killed broker has expired in ZooKeeper."""
     with connected(zookeeper) as client:
         wait_until(lambda: not client.get_children("/brokers/ids"))
 
 
 def check_arrival(departed: Departed, inventory: Inventory, *, but: tuple[str, ...] = ()) -> None:
-    """Everything is there; `but` begins the names of what may differ."""
+    """Check that nothing differs, except lines that begin with `but`."""
     found = [line for line in differences(departed.inventory, inventory) if not line.startswith(but)]
     assert not found, "\n".join(line[:300] for line in found)
     places = records_by_place(inventory, "tail")
@@ -187,7 +190,7 @@ def check_arrival(departed: Departed, inventory: Inventory, *, but: tuple[str, .
 
 
 def run_kafkapy(*arguments: object) -> str:
-    """Run `kafkapy ARGUMENTS`; what it printed."""
+    """Run `kafkapy ARGUMENTS`, and return its output."""
     done = subprocess.run(
         [sys.executable, "-m", "kafkapy", *map(str, arguments)],
         cwd=_CHECKOUT,
@@ -202,7 +205,7 @@ def run_kafkapy(*arguments: object) -> str:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Every file of a directory and what it holds, to see that nothing changes it."""
+    """Return every file of a directory with its content, to check that nothing changes it."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

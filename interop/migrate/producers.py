@@ -1,4 +1,4 @@
-"""Producer state, seen from outside: what a broker knows of producers that wrote before the migration."""
+"""Producer state as clients see it: the producers that wrote before the migration."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _OF_TODAY = ("append-time", "compacted", "tail", "transactions")
 
 
 def check_duplicates_are_known(bootstrap_servers: str, data: Path) -> int:
-    """Send the last batch of each idempotent producer of each partition of `data` once more: the broker
-    answers with the offset that it has already. How many there were."""
+    """Send the last batch of each idempotent producer again; return how many there were.
+
+    The broker must answer with the offset that the batch already has.
+    """
     checked = 0
     with RawClient(bootstrap_servers) as client:
         for folder in sorted(data.iterdir()):
@@ -39,7 +41,7 @@ def check_duplicates_are_known(bootstrap_servers: str, data: Path) -> int:
 
 
 def check_new_producer_id_is_unused(bootstrap_servers: str, data: Path) -> None:
-    """A producer that comes now gets an id that no record has."""
+    """Check that a new producer gets an id that no record has."""
     used = {
         header.producer_id for path in data.glob("*/*.log") for _, header in iter_headers(path.read_bytes())
     }
@@ -50,14 +52,17 @@ def check_new_producer_id_is_unused(bootstrap_servers: str, data: Path) -> None:
             answer = client.ask(request, 4)
             return answer.producer_id if answer.error_code == ErrorCode.NONE else None
 
-        # The first to ask has to wait until the broker has a block of ids.
+        # The first request fails until the broker has a block of ids.
         assert (wait_until(new_id) or 0) > max(used)
 
 
 def producer_states(data: Path) -> dict[str, dict[int, tuple[int, ...]]]:
-    """What each partition of a directory, closed in order, notes of its producers: epoch, last sequence, last
-    offset, coordinator epoch and where an open transaction began. Of topics whose records are of today: when
-    a log is recovered, Kafka takes the age of a producer for that of its records."""
+    """Return the producers in the newest snapshot of each partition, after a clean stop.
+
+    A producer has an epoch, a last sequence, a last offset, a coordinator epoch and the first offset of an
+    open transaction. Only topics with records of today count: when Kafka recovers a log, it takes the age of
+    the last record for that of the producer.
+    """
     states: dict[str, dict[int, tuple[int, ...]]] = {}
     for folder in sorted(path for topic in _OF_TODAY for path in data.glob(f"{topic}-[0-9]")):
         newest = max(folder.glob("*.snapshot"), default=None)
@@ -76,8 +81,10 @@ def producer_states(data: Path) -> dict[str, dict[int, tuple[int, ...]]]:
 
 
 def _last_batches(folder: Path) -> dict[int, tuple[BatchHeader, bytearray]]:
-    """The last batch of each producer that is no transactional one, and of today: yesterday's producers may
-    have expired (producer.id.expiration.ms)."""
+    """Return the last batch of each producer that is not transactional and wrote today.
+
+    Producers of yesterday may have expired (producer.id.expiration.ms).
+    """
     yesterday = (time.time() - 86_400) * 1000
     last: dict[int, tuple[BatchHeader, bytearray]] = {}
     for path in sorted(folder.glob("*.log")):

@@ -16,5 +16,4 @@ def test_a_kraft_directory_of_4_3_opens_here(tmp_path: Path, killed: bool) -> No
     departed = depart(kafka("4.3.1"), tmp_path, killed=killed, transactions=True, modern=True)
     told = import_and_check(departed, tmp_path)
     assert "metadata log" in told
-    assert "1 use the consumer protocol" in told
     assert "id-open (open, in transactions-0, transactions-1)" in told

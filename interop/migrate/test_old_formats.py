@@ -35,7 +35,7 @@ def test_messages_of_old_formats_are_taken_over(tmp_path: Path, zookeeper: str) 
         (first,) = data.glob(f"{topic}-0/{0:020d}.log")
         assert begins_with_message(ReadOnlyFiles(), str(first))
     told = run_kafkapy("import", data, tmp_path / "here" / "data")
-    assert told.count("of format v0 or v1 become record batches") == len(topics)
+    assert told.count("messages in format v0 or v1 become record batches") == len(topics)
     with KafkapyProcess(tmp_path / "here") as kafkapy:
         for topic in topics:
             assert _read(kafkapy.bootstrap_servers, topic) == before[topic], topic

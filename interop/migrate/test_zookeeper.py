@@ -34,7 +34,7 @@ def test_another_cluster_is_left_alone(tmp_path: Path, zookeeper: str) -> None:
     for name in ("home", "other"):
         write_directory(tmp_path / name)
     export(tmp_path / "home", tmp_path / "one", zookeeper)
-    with pytest.raises(MigrationError, match="has a cluster already"):
+    with pytest.raises(MigrationError, match="already has a cluster"):
         export(tmp_path / "other", tmp_path / "two", zookeeper)
     assert not (tmp_path / "two").exists()
     export(tmp_path / "other", tmp_path / "two", f"{zookeeper}/another")

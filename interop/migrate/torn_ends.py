@@ -8,7 +8,7 @@ from pathlib import Path
 from kafkapy.protocol.records import iter_headers
 
 _CRC_COVERED = 21
-"""Where in a batch the bytes begin that its CRC covers."""
+"""The position in a batch from which its CRC covers the bytes."""
 
 
 def tear_ends(data: Path, seed: int) -> None:
@@ -20,13 +20,13 @@ def tear_ends(data: Path, seed: int) -> None:
 
 
 def _cut(path: Path, rng: random.Random) -> None:
-    """The last write is there in part."""
+    """Keep only a part of the last write."""
     content = path.read_bytes()
     path.write_bytes(content[: -rng.randrange(1, 200)])
 
 
 def _zeros(path: Path, rng: random.Random) -> None:
-    """The file grew, and its data did not arrive."""
+    """Append zeros, as if the file had grown and its data was lost."""
     with path.open("ab") as file:
         file.write(bytes(rng.choice((7, 512, 4096))))
 
@@ -37,7 +37,7 @@ def _garbage(path: Path, rng: random.Random) -> None:
 
 
 def _flip(path: Path, rng: random.Random) -> None:
-    """A bit of one of the last batches."""
+    """Flip a bit in one of the last batches."""
     content = bytearray(path.read_bytes())
     batches = list(iter_headers(content))[-10:]
     if batches:

@@ -30,6 +30,8 @@ import kafka.javaapi.OffsetCommitResponse;
 import kafka.javaapi.OffsetFetchRequest;
 import kafka.javaapi.OffsetRequest;
 import kafka.javaapi.OffsetResponse;
+import kafka.javaapi.PartitionMetadata;
+import kafka.javaapi.TopicMetadata;
 import kafka.javaapi.TopicMetadataRequest;
 import kafka.javaapi.consumer.SimpleConsumer;
 import kafka.javaapi.message.ByteBufferMessageSet;
@@ -50,9 +52,8 @@ public class Client08 {
         if (arguments[0].equals("produce")) {
             produce(arguments[1], arguments[2], arguments[3]);
         } else {
-            String[] address = arguments[1].split(":");
-            SimpleConsumer consumer =
-                new SimpleConsumer(address[0], Integer.parseInt(address[1]), TIMEOUT_MS, FETCH_BYTES, CLIENT);
+            String[] address = arguments[1].split(",")[0].split(":");
+            SimpleConsumer consumer = consumerOfLeader(address, arguments[2]);
             int number = Integer.parseInt(arguments[3]);
             TopicAndPartition place = new TopicAndPartition(arguments[2], 0);
             switch (arguments[0]) {
@@ -84,9 +85,24 @@ public class Client08 {
         producer.close();
     }
 
-    private static void consume(SimpleConsumer consumer, TopicAndPartition place, int count) {
-        if (consumer.send(new TopicMetadataRequest(Collections.singletonList(place.topic()))).topicsMetadata().size() != 1)
+    // Any broker tells who leads a partition; a fetch must go to that one.
+    private static SimpleConsumer consumerOfLeader(String[] address, String topic) {
+        SimpleConsumer any = consumer(address[0], Integer.parseInt(address[1]));
+        List<TopicMetadata> metadata = any.send(new TopicMetadataRequest(Collections.singletonList(topic))).topicsMetadata();
+        any.close();
+        if (metadata.size() != 1)
             throw new IllegalStateException("no metadata");
+        for (PartitionMetadata each : metadata.get(0).partitionsMetadata())
+            if (each.partitionId() == 0)
+                return consumer(each.leader().host(), each.leader().port());
+        throw new IllegalStateException("no partition 0");
+    }
+
+    private static SimpleConsumer consumer(String host, int port) {
+        return new SimpleConsumer(host, port, TIMEOUT_MS, FETCH_BYTES, CLIENT);
+    }
+
+    private static void consume(SimpleConsumer consumer, TopicAndPartition place, int count) {
         long offset = offsets(consumer, place, -2, 1)[0];
         int seen = 0;
         long deadline = System.currentTimeMillis() + TIMEOUT_MS;

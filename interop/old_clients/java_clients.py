@@ -1,4 +1,4 @@
-"""Send and read records with Java clients of old and new releases: Client.java and Client08.java."""
+"""Sends and reads records with old and new Java clients (Client.java, Client08.java)."""
 
 from __future__ import annotations
 

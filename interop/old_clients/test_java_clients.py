@@ -13,7 +13,7 @@ from interop.old_clients.java_clients import (
     jars,
     run,
 )
-from interop.support.maven import JarsUnavailableError
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.records import text_records
 
 pytestmark = pytest.mark.jvm
@@ -21,11 +21,9 @@ pytestmark = pytest.mark.jvm
 
 @pytest.fixture(autouse=True)
 def _jars() -> None:
-    try:
+    with skipped_without_jars():
         for release in RELEASES:
             jars(release)
-    except JarsUnavailableError as problem:
-        pytest.skip(str(problem))
 
 
 @pytest.mark.capability("groups")

@@ -12,10 +12,10 @@ from interop.differential.brokers import Broker, Differs, Pair
 from interop.differential.data import fetch, produce
 from interop.old_clients.conftest import LAST_FOR_OLD_CLIENTS
 from interop.old_clients.message_sets import CODECS, good_sets, messages, wrong_sets
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
 from interop.support.kafka_process import KafkaProcess
 from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.maven import JarsUnavailableError
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -39,10 +39,8 @@ NULL_RECORDS = Differs(
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     kafka = KafkaProcess(tmp_path_factory.mktemp("kafka"), release=LAST_FOR_OLD_CLIENTS, heap="512m")
     kafkapy = KafkapyProcess(tmp_path_factory.mktemp("kafkapy"), properties={"durability": "os"})
-    try:
+    with skipped_without_jars():
         kafka_jars(LAST_FOR_OLD_CLIENTS)
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
     with kafka, kafkapy:
         yield Pair(kafka.bootstrap_servers, kafkapy.bootstrap_servers)
         assert kafkapy.running, f"kafkapy ended during the tests:\n{kafkapy.output()}"

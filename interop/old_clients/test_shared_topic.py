@@ -15,7 +15,7 @@ from interop.old_clients.writers_and_readers import (
     kafka_python_of,
     librdkafka_of,
 )
-from interop.support.maven import JarsUnavailableError
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.records import Received, sample_records, text_records
 
 CODECS = ("none", "gzip", "snappy", "lz4")
@@ -37,15 +37,13 @@ class Shared(NamedTuple):
 @pytest.fixture(scope="module")
 def shared(bootstrap_servers: str) -> Shared:
     """A topic to which every client has written with every codec, every shape of record that it knows."""
-    try:
+    with skipped_without_jars():
         for release in java_clients.RELEASES:
             java_clients.jars(release)
-    except JarsUnavailableError as problem:
-        pytest.skip(str(problem))
     topic = "shared-by-all"
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     config = {"retention.ms": "-1"}  # It would take records whose timestamps are old.
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1, config=config)])[topic].result(30)
     content: list[Received] = []
     for number, client in enumerate(CLIENTS):
         for codec in CODECS:

@@ -57,9 +57,9 @@ class Oracle:
         return answer["json"], b64decode(answer["data"]), answer["left"]
 
     def shown_in(self, name: str, version: int, data: bytes, other: int) -> dict[str, Any] | None:
-        """A message read in one version, as JSON of another: it shows what the first one left at its default.
+        """Return a message of one version as JSON of another, with defaults for fields it lacked.
 
-        None where Kafka refuses, because the other version lacks a value.
+        None if Kafka refuses, because the other version cannot hold a value.
         """
         question = {"op": "raise", "name": name, "version": version, "to": other}
         answer = self._ask({**question, "data": b64encode(data).decode()})

@@ -13,7 +13,7 @@ import pytest
 
 from interop.oracle.kafka_json import to_json
 from interop.oracle.oracle import CURRENT, LAST_WITH_ZOOKEEPER, Oracle
-from interop.support.maven import JarsUnavailableError
+from interop.support.jars_or_skip import skipped_without_jars
 from kafkapy.protocol import codec
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.random_messages import message_classes, random_message, versions_of
@@ -25,11 +25,12 @@ VALUES = 20
 
 @pytest.fixture(scope="module")
 def oracles() -> Iterator[list[Oracle]]:
-    try:
-        with Oracle(CURRENT) as current, Oracle(LAST_WITH_ZOOKEEPER) as last_with_zookeeper:
-            yield [current, last_with_zookeeper]
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka's jars are not available: {problem}")
+    with (
+        skipped_without_jars(),
+        Oracle(CURRENT) as current,
+        Oracle(LAST_WITH_ZOOKEEPER) as last_with_zookeeper,
+    ):
+        yield [current, last_with_zookeeper]
 
 
 @pytest.mark.parametrize("message_class", message_classes(), ids=lambda found: found.__name__)

@@ -1,4 +1,4 @@
-"""The same power cuts under Apache Kafka and under kafkapy, each on an ext4 image of its own.
+"""The same power cuts for Apache Kafka and kafkapy, each on its own ext4 image.
 
     acknowledged   `count` records to one partition, acks=all, of a broker whose other files are on disk; one
                    second after the last acknowledgement the power is cut: how many are there afterwards?
@@ -32,7 +32,7 @@ SETTLE_SECONDS = 1.0
 
 
 class Run(NamedTuple):
-    """What came of one cut."""
+    """The result of one power cut."""
 
     broker: str
     what: str
@@ -43,7 +43,7 @@ class Run(NamedTuple):
 
 
 class KafkaOnDisk:
-    """Apache Kafka with its data on a disk and all else beside it."""
+    """Apache Kafka with only its data on the disk."""
 
     name = "Apache Kafka 4.3.1"
 
@@ -73,7 +73,7 @@ class KafkaOnDisk:
 
 
 class KafkapyOnDisk:
-    """kafkapy likewise."""
+    """kafkapy with only its data on the disk."""
 
     name = "kafkapy"
 
@@ -106,7 +106,7 @@ def cut_after_acknowledgement(kind: type[OnDisk], folder: Path, count: int) -> R
     with _on_disk(kind, folder) as (disk, broker):
         broker.start()
         _create_topic(broker.bootstrap_servers)
-        # Only the records are at stake here: everything else is on disk.
+        # Everything except the records is on disk.
         subprocess.run(["sync", "-f", str(disk.path)], check=True)
         acknowledged = _produce(broker.bootstrap_servers, count)
         time.sleep(SETTLE_SECONDS)

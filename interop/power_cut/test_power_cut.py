@@ -13,7 +13,7 @@ from interop.power_cut.runs import (
     cut_after_acknowledgement,
     cut_at_first_start,
 )
-from interop.support.maven import JarsUnavailableError
+from interop.support.jars_or_skip import skipped_without_jars
 from tests.crash.loop_disk import why_not
 
 COUNT = 2000
@@ -34,9 +34,7 @@ def test_kafkapy_keeps_what_it_acknowledged_and_starts_again(tmp_path: Path) -> 
 
 @pytest.mark.jvm
 def test_apache_kafka_loses_what_it_acknowledged_with_the_settings_it_ships_with(tmp_path: Path) -> None:
-    try:
+    with skipped_without_jars():
         after = cut_after_acknowledgement(KafkaOnDisk, tmp_path / "acknowledged", COUNT)
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
     assert after.acknowledged == COUNT
     assert after.lost > 0

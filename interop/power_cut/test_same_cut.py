@@ -1,7 +1,7 @@
 """The same damage to the same log: kafkapy and Apache Kafka's own recovery cut it at the same record, and
 each finds in what the other left the same offsets, epochs and producers.
 
-Leader epochs are compared where kafkapy recovered: of one log with garbage behind its last batch Apache Kafka
+Leader epochs are compared where kafkapy recovered: of one log with garbage after its last batch Apache Kafka
 kept only the newest. Above the recovery point only. Below it kafkapy cuts nothing (docs/storage.md).
 """
 
@@ -16,8 +16,8 @@ import pytest
 
 from interop.dump_log.judge import read_log
 from interop.dump_log.test_log_files import appends, new_logs, write_here
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
-from interop.support.maven import JarsUnavailableError
 from kafkapy.protocol.records import iter_headers
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.crash.results import note
@@ -32,10 +32,8 @@ CRC_COVERED = 21
 
 @pytest.fixture(scope="module", autouse=True)
 def _jars() -> None:
-    try:
+    with skipped_without_jars():
         kafka_jars()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
 
 
 def damage(directory: Path, chance: random.Random) -> str:

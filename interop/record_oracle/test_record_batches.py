@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import program_command
-from interop.support.maven import JarsUnavailableError
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.record_walker import InvalidRecordError, walk_batch
 from kafkapy.protocol.records import Record, build_batch, crc_is_valid, decode_records, read_header
@@ -48,10 +48,8 @@ class RecordOracle:
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[RecordOracle]:
-    try:
+    with skipped_without_jars():
         running = RecordOracle()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka's jars are not available: {problem}")
     yield running
     running.close()
 

@@ -42,7 +42,7 @@ _STATUSES = ("200", "200", "200", "200", "200", "200", "304", "302", "404", "500
 
 
 def access_log(spark: SparkSession, first: int, last: int, seed: int) -> DataFrame:
-    """Rows `first` to `last` (exclusive): key, value, headers, as Spark's Kafka sink takes them."""
+    """Return rows `first` to `last` (exclusive) for Spark's Kafka sink: key, value, headers."""
 
     def draw(name: str, count: int, skew: int = 1) -> str:
         """A number below `count` drawn for the row; a skew above 1 favours low numbers."""
@@ -84,7 +84,7 @@ Fingerprint = dict[str, int]
 
 
 def fingerprint_columns() -> list[Column]:
-    """Aggregates that are equal when the same rows are there: how many, which, their content in any order."""
+    """Return aggregates that are equal if the rows are the same, in any order."""
     number = f.expr("bigint(regexp_extract(decode(value, 'utf-8'), '([0-9]+)$', 1))")
     content = f.xxhash64("key", "value", f.to_json("headers"))
     return [

@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 
 JARS_CACHE = CACHE / "spark" / "ivy"
 # A session lives for minutes and runs everything a few times: what C2 compiles costs more than it saves.
-os.environ.setdefault(
-    "SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-)
+SHORT_LIFE = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{SHORT_LIFE} -XX:ReservedCodeCacheSize=240m")
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.jars.ivy": str(JARS_CACHE),
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }
+# A query of a few rows is over before the code that Spark would write for it is compiled.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +35,6 @@ def spark() -> Iterator[SparkSession]:
         pytest.skip(missing)
     import kafkapy.spark
 
-    started = kafkapy.spark.session(["delta", "iceberg"], master="local[2]", conf=SMALL)
+    started = kafkapy.spark.session(["delta", "iceberg"], master="local[2]", conf=SMALL | INTERPRETED)
     yield started
     started.stop()

@@ -1,4 +1,4 @@
-"""A table changed behind the back of its pipeline, in any format."""
+"""Changes to a table, of any format, that its pipeline does not know of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkapy.pipeline.table_target import TableTarget
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Iceberg keeps the name `_partition` for itself.
+# Iceberg reserves the name `_partition`.
 _ICEBERG_PARTITION = "_kafka_partition"
 
 

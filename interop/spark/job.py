@@ -1,6 +1,7 @@
-"""The Spark jobs, each a driver process of its own: `python -m interop.spark.job COMMAND ARGUMENTS-AS-JSON`.
+"""The Spark jobs: rows are written, read in batch, and streamed.
 
-The answer is the last line of standard output, as JSON.
+The stream runs in a driver of its own, to be killed: `python -m interop.spark.job ARGUMENTS-AS-JSON`.
+Its answer is the last line of standard output, as JSON.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ SEED = 20_261_121
 
 
 def write(spark: SparkSession, bootstrap: str, topic: str, parts: list[int]) -> dict[str, Any]:
-    """Write rows up to each of `parts` in turn; what was written, and the times before, between and after."""
+    """Write rows in `parts`; return what was written, and the times between the parts."""
     boundaries, written, first = [], [], 0
     for last in parts:
         boundaries.append(int(time.time() * 1000))
@@ -56,7 +56,7 @@ def read(
 
 
 def stream(spark: SparkSession, bootstrap: str, topic: str, folder: str, per_batch: int) -> Fingerprint:
-    """Stream what is there into Parquet, in batches of so many rows; what the Parquet holds in the end."""
+    """Stream the topic into Parquet in small batches; return what the Parquet files hold."""
     rows = read_topic(spark, topic, bootstrap=bootstrap, stream=True, max_offsets_per_trigger=per_batch)
     query = (
         rows.writeStream.format("parquet")
@@ -69,16 +69,9 @@ def stream(spark: SparkSession, bootstrap: str, topic: str, folder: str, per_bat
     return fingerprint(spark.read.parquet(f"{folder}/rows"))
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "write": write,
-    "read": read,
-    "stream": stream,
-}
-
-
-def main(command: str, arguments: str) -> None:
+def main(arguments: str) -> None:
     spark = session(master="local[2]", app_name="kafkapy interop", conf=SMALL)
-    answer = COMMANDS[command](spark, **json.loads(arguments))
+    answer = stream(spark, **json.loads(arguments))
     spark.stop()
     print(json.dumps(answer))
 

@@ -1,4 +1,4 @@
-"""A driver of several pipelines at once: `python -m interop.spark.kill_driver follow|once FILE...`
+"""A driver of several pipelines: `python -m interop.spark.kill_driver follow|once FILE...`
 
 It starts Spark, prints "ready", waits for a line, and runs the pipelines of the YAML files in threads of one
 session until SIGTERM, or to the end of their topics. One Spark for all of them: a start costs more than many
@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 
-from interop.spark.conftest import SMALL
+from interop.spark.conftest import INTERPRETED, SMALL
 from kafkapy.errors import UserError
 from kafkapy.pipeline import PipelineDefinition
 from kafkapy.pipeline.run.progress import Shown
@@ -29,9 +29,7 @@ class Named(Shown):
 
 
 def main(how: str, *files: str) -> int:
-    # Short-lived: what is compiled thoroughly is never used long enough.
-    conf = {**SMALL, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    spark = session(["delta", "iceberg"], master="local[2]", conf=conf)
+    spark = session(["delta", "iceberg"], master="local[2]", conf=SMALL | INTERPRETED)
     print("ready", flush=True)
     if not sys.stdin.readline():
         return 0

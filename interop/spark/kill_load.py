@@ -1,4 +1,4 @@
-"""What the killed pipelines read, and what their tables must hold in the end, without kafkapy or Spark.
+"""The records that the killed pipelines read, and the rows that their tables must have.
 
 Two topics of JSON records {"id": N, "text": ...}, N counting up: `events` is deleted by age, `accounts`
 compacted, with 300 keys and a null value now and then. In stretches of ids some values are not JSON.
@@ -19,10 +19,13 @@ Place = tuple[int, int]
 
 
 class Load:
-    """Produces many records at once, then in a thread a few all the time, while the broker comes and goes."""
+    """Produces many records at first, then a few all the time in a thread, across restarts."""
 
-    def __init__(self, bootstrap: str, topics: list[str], *, at_once: int, seed: int) -> None:
-        self._topics, self._chance = topics, random.Random(seed)
+    def __init__(
+        self, bootstrap: str, topics: list[str], *, at_once: int, seed: int, pause: float = 0.05
+    ) -> None:
+        """After `at_once` records come ten more every `pause` seconds."""
+        self._topics, self._chance, self._pause = topics, random.Random(seed), pause
         self._number = 0
         self._stop = threading.Event()
         self._producer = Producer(
@@ -48,11 +51,11 @@ class Load:
         self._number += count
 
     def _trickle(self) -> None:
-        while not self._stop.wait(0.05):
+        while not self._stop.wait(self._pause):
             self._produce(10)
 
     def end(self) -> None:
-        """All that was produced is in the topics; the broker must be up to stay."""
+        """Stop producing, and wait until everything is in the topics; the broker must be up."""
         self._stop.set()
         self._thread.join()
         assert self._producer.flush(120) == 0
@@ -60,7 +63,7 @@ class Load:
 
 @dataclass
 class Expected:
-    """What a topic's records make of a table: good and bad ones by their place, and the last of each key."""
+    """The rows that follow from a topic: good and bad records by place, and the last by key."""
 
     good: dict[Place, int | None] = field(default_factory=dict)
     bad: set[Place] = field(default_factory=set)

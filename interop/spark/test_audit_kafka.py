@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.spark.test_audit import changed, found, pipeline, produce, run
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_process import KafkaProcess
-from interop.support.maven import JarsUnavailableError
 from interop.support.waiting import wait_until
 from kafkapy.pipeline.topics import Topics
 
@@ -36,10 +36,8 @@ COMPACTED = {
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    try:
+    with skipped_without_jars():
         server = KafkaProcess(tmp_path_factory.mktemp("kafka"), properties=PROPERTIES, heap="512m").start()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
     yield server.bootstrap_servers
     server.stop()
 
@@ -51,7 +49,7 @@ def create(bootstrap: str, topic: str, **settings: str) -> None:
 
 
 def transaction(bootstrap: str, topic: str, count: int, *, commit: bool) -> None:
-    """`count` records, and the marker behind them."""
+    """`count` records, and the marker after them."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
     producer.init_transactions(60)
     producer.begin_transaction()

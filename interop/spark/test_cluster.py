@@ -8,19 +8,25 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from interop.conftest import MakeTopic
-from interop.spark.conftest import JARS_CACHE
+from interop.spark.conftest import SHORT_LIFE, SMALL
 from interop.spark.test_runs import numbered, produce
 from interop.support.maven import java_missing
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
+from kafkapy.pipeline import Pipeline
 from tests.ports import free_ports
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
+pytestmark = pytest.mark.slow
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
@@ -38,7 +44,9 @@ class SparkDaemon(ServerProcess):
         with self.log_path.open("ab") as output:
             self.process = subprocess.Popen(
                 self._command,
-                env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+                env=os.environ
+                | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+                | {"SPARK_DAEMON_JAVA_OPTS": SHORT_LIFE},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -64,15 +72,20 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, SparkDaemon]]:
 
 
 def test_a_pipeline_runs_on_a_cluster(
-    tmp_path: Path, cluster: tuple[str, SparkDaemon], bootstrap_servers: str, make_topic: MakeTopic
+    tmp_path: Path,
+    spark: SparkSession,
+    cluster: tuple[str, SparkDaemon],
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
 ) -> None:
     url, master = cluster
     topic = make_topic(2)
     produce(bootstrap_servers, topic, [*numbered(range(2_000)), ("bad", "{")])
     settings = {
+        **SMALL,
         "spark.executor.memory": "512m",
-        "spark.jars.ivy": str(JARS_CACHE),
-        "spark.ui.enabled": "false",
+        "spark.executor.extraJavaOptions": SHORT_LIFE,
+        "spark.databricks.delta.snapshotPartitions": "2",
     }
     definition = {
         "bootstrap": bootstrap_servers,
@@ -83,15 +96,12 @@ def test_a_pipeline_runs_on_a_cluster(
         "spark": settings,
     }
     (tmp_path / "pipeline.yaml").write_text(json.dumps(definition))
-    run = _kafkapy("pipeline", "run", tmp_path / "pipeline.yaml", "--once", "--master", url)
+    command = [sys.executable, "-m", "kafkapy", "pipeline", "run", tmp_path / "pipeline.yaml", "--once"]
+    command += ["--master", url]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stderr
     assert "2,000 rows" in run.stdout
     assert "1 dead letter" in run.stdout
     assert "Registered app" in master.output(1000)
-    audit = _kafkapy("pipeline", "audit", tmp_path / "pipeline.yaml")
-    assert audit.returncode == 0, audit.stdout + audit.stderr
-
-
-def _kafkapy(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kafkapy", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    report = Pipeline.load(tmp_path / "table").audit(spark=spark)
+    assert report.ok, str(report)

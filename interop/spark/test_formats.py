@@ -31,6 +31,7 @@ from tests.pipeline.schema_registry import SchemaRegistry, running_registry
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
 UTC = datetime.UTC
 
 
@@ -211,8 +212,8 @@ def test_what_does_not_fit_an_inferred_column_is_an_error_and_no_loss(
         "has a field ID, which differs from the column id by case only",
         {"id": 5},
         "has a field l[].X, which differs from the column x by case only",
-        "has a field _offset, which bears the name of one of the table's own columns",
-        "has a field a b, which has a name that no column of the table can have",
+        "has a field _offset, which has the name of one of the table's own columns",
+        "has a field a b, which has a name that the table does not allow for a column",
         {"price": 3.0},
         "is not a JSON object",
         "is not valid JSON",
@@ -401,9 +402,9 @@ def test_records_of_several_writers_become_one_table(
     values = [b"x", b"\0\0\0\0\7?", b"\0\x80\0\0\0?", None]
     first = Parsed(spark, AvroFormat(definition, state), values)
     assert first.rows == [
-        "bears no schema id (a zero byte, then the id in 4 bytes)",
+        "has no schema id (a zero byte, then the id in 4 bytes)",
         f"has the schema id 7, which the registry {registry.url} does not know",
-        "has the schema id 2147483648, which no registry gives: ids are at most 2147483647",
+        "has the schema id 2147483648, which no registry assigns: ids are at most 2147483647",
         None,
     ]
     assert Parsed(spark, AvroFormat(definition, state), [framed(1, V1, OLD)]).rows[0]["gone"] == "g"
@@ -421,7 +422,7 @@ def test_records_of_several_writers_become_one_table(
         {"id": 2**40, "amount": None, "gone": None, "at": at, "currency": "USD"},
         "is not Avro of the schema 1",
         "has the schema id 3, in which at is timestamp-micros where the table has timestamp-millis",
-        "has the schema id 4, which is one of PROTOBUF, not Avro",
+        "has the schema id 4, which is a schema of PROTOBUF, not Avro",
     ]
     assert batch.ids == [1, 2, 1, 3, 4]
     assert columns(AvroFormat(definition, state)) == (

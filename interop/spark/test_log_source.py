@@ -12,9 +12,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.spark.transactions import transactions_left_open, write_every_shape
+from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_process import KafkaProcess
 from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.maven import JarsUnavailableError
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from kafkapy.protocol import types
@@ -24,6 +24,7 @@ from kafkapy.storage.disk.files import FileSystem
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
 ISOLATIONS = ("read_committed", "read_uncommitted")
 QUICK_CHECKPOINTS = {
     "replica.high.watermark.checkpoint.interval.ms": "200",
@@ -196,10 +197,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaProcess]:
         "log.retention.check.interval.ms": "500",
     }
     server = KafkaProcess(tmp_path_factory.mktemp("kafka"), properties=properties, heap="512m")
-    try:
+    with skipped_without_jars():
         server.start()
-    except JarsUnavailableError as problem:
-        pytest.skip(f"Apache Kafka is not available: {problem}")
     yield server
     server.stop()
 

@@ -18,6 +18,7 @@ from kafkapy.pipeline.topics import Topics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
 ORDER = "id INT, item STRING, amount DOUBLE"
 
 

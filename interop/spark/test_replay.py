@@ -27,6 +27,8 @@ from kafkapy.pipeline.replay.replay import replay
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 
 def landed(
     spark: SparkSession,
@@ -303,7 +305,7 @@ def test_what_cannot_be_replayed_is_one_line(
     capfd.readouterr()
     assert "`nope` cannot be resolved" in command(table, "--to", f"{topic}.a", "--where", "nope = 1")
     assert "--where" in command(table, "--to", f"{topic}.a", "--where", "_offset = (")
-    assert "insist with --force" in command(table, "--to", topic)
+    assert "use --force" in command(table, "--to", topic)
     assert "--to: " in command(table, "--to", "no/topic")
     assert not Topics(bootstrap_servers).exists(f"{topic}.a")
     small = make_topic(max_message_bytes="1000")

@@ -146,7 +146,7 @@ def test_a_topic_created_anew_is_noticed_before_spark_reads_it(
     recreate(admin, topic)
     produce(bootstrap_servers, topic, range(records))
     for use in (run, audit):
-        with pytest.raises(PipelineError, match=r"the topic .* was created anew .* --to earliest"):
+        with pytest.raises(PipelineError, match=r"the topic .* was recreated .* --to earliest"):
             use(recreated, spark)
     reset(plan_reset(recreated, "earliest"), spark=spark)
     run(recreated, spark)
@@ -164,7 +164,7 @@ def recreate(admin: AdminClient, topic: str) -> None:
 
     def created() -> bool:
         settings = {"retention.ms": "-1"}
-        admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=settings)])[topic].result(30)
+        admin.create_topics([NewTopic(topic, PARTITIONS, config=settings)])[topic].result(30)
         return True
 
     wait_until(created, ignoring=KafkaException)

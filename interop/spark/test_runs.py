@@ -154,7 +154,7 @@ def test_a_batch_that_is_planned_over_other_offsets_is_refused_and_a_reset_goes_
     produce(bootstrap_servers, topic, numbered(range(150, 160)), partition=0)
     with pytest.raises(PipelineError) as refused:
         run(definition, once=True, spark=spark)
-    assert "batch 1 is planned over other offsets" in str(refused.value)
+    assert "batch 1 is planned with other offsets" in str(refused.value)
     assert "partition 0 is 100 to 129 here and 100 to 119 in the table" in str(refused.value)
     assert f"kafkapy pipeline reset {definition.table.location} --to available" in str(refused.value)
     assert ids(definition, spark) == list(range(150))
@@ -271,7 +271,7 @@ def test_records_that_do_not_parse_go_to_the_dead_letters_and_the_batch_goes_on(
     with pytest.raises(PipelineError) as refused:
         run(pipeline.definition, once=True, spark=spark)
     assert str(refused.value).startswith(f"{topic}: the record {topic}-0-1 ")
-    remedy = f"to go on without such records, keep them in a topic: dead_letter: {topic}.dlq"
+    remedy = f"to continue without such records, send them to a topic: dead_letter: {topic}.dlq"
     assert f"nothing of batch 0 was written; {remedy}" in str(refused.value)
     assert not list(tmp_path.glob("table/**/*.parquet")) or not ids(pipeline.definition, spark)
 
@@ -357,7 +357,7 @@ def test_a_run_that_follows_stops_when_its_topic_is_another_one(
         written = state.read_json("incarnation.json")
         state.write_json("incarnation.json", {**written, "topic_id": "of the former topic"})
         produce(bootstrap_servers, topic, numbered(range(10, 15)))
-        with pytest.raises(PipelineError, match=f"the topic {topic} was created anew"):
+        with pytest.raises(PipelineError, match=f"the topic {topic} was recreated"):
             done.result(120)
     assert ids(definition, spark) == list(range(10))
 
@@ -388,7 +388,7 @@ def test_records_that_expired_unread_are_named_and_a_reset_goes_on_without_them(
             "4 offsets expired before the pipeline read them, and the table does not have them:",
             f"  {topic}-0: 10..13",
         ]
-        assert "Not whole: 4 offsets expired unread." in str(report)
+        assert "Incomplete: 4 offsets expired unread." in str(report)
 
 
 def test_a_run_outlasts_a_broker_that_is_away_for_longer_than_its_clients_wait(
@@ -446,5 +446,5 @@ def test_a_table_that_is_another_pipelines_is_refused(
         run(pipeline.json("id BIGINT, name INT").definition, once=True, spark=spark)
 
     spark.range(3).write.format("delta").save(str(tmp_path / "foreign"))
-    with pytest.raises(PipelineError, match="a table of another shape"):
+    with pytest.raises(PipelineError, match="this is not a pipeline's table"):
         run(pipeline.to_delta(tmp_path / "foreign").definition, once=True, spark=spark)

@@ -145,6 +145,23 @@ spark.stop()
     assert ended.returncode == 0
 
 
+def test_a_start_that_takes_longer_than_to_the_first_heartbeat_says_nothing(tmp_path: Path) -> None:
+    """Spark's executor then reports to a driver that does not know its block manager yet."""
+    small = {**SMALL, "spark.executor.heartbeatInterval": "20ms"}
+    small["spark.executor.heartbeat.maxFailures"] = "1000000"
+    ended = run(
+        f"""
+import kafkapy.spark
+spark = kafkapy.spark.session(master="local[1]", conf={small!r})
+print(spark.range(5).count())
+spark.stop()
+""",
+        tmp_path,
+    )
+    assert ended.stdout.splitlines() == ["5"], ended.stderr
+    assert [line for line in ended.stderr.splitlines() if "JDK_JAVA_OPTIONS" not in line] == []
+
+
 def test_without_jars_and_without_a_network_the_remedy_is_told_before_spark_starts(tmp_path: Path) -> None:
     ended = run("import kafkapy.spark; kafkapy.spark.session()", tmp_path)
     assert ended.stderr.splitlines()[-1] == (

@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from operator import xor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.support.maven import java_missing
+from interop.spark.conftest import INTERPRETED
+from interop.support.known_topics import wait_until_known
 from interop.support.waiting import wait_until
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
 ROWS, PARTITIONS = 1_000_000, 6
 HALF = 600_000
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def installed() -> None:
-    if importlib.util.find_spec("pyspark") is None:
-        pytest.skip("pyspark is not installed (pip install pyspark==4.0.0)")
-    if missing := java_missing():
-        pytest.skip(missing)
+@pytest.fixture(scope="module")
+def compiling(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with Spark's own choice of code: a million rows are many."""
+    for name in INTERPRETED:
+        spark.conf.unset(name)
+    yield spark
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
 
 
-def start(command: str, **arguments: Any) -> subprocess.Popen[str]:
+def start_stream(**arguments: Any) -> subprocess.Popen[str]:
     """A driver, its JVM with it in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "interop.spark.job", command, json.dumps(arguments)],
+        [sys.executable, "-m", "interop.spark.job", json.dumps(arguments)],
         cwd=CHECKOUT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -60,10 +66,6 @@ def answer(driver: subprocess.Popen[str], timeout: float = 600) -> Any:
     return json.loads(printed.splitlines()[-1])
 
 
-def run(command: str, **arguments: Any) -> Any:
-    return answer(start(command, **arguments))
-
-
 def combined(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The fingerprint of all rows from those of disjoint parts."""
     parts = list(parts)
@@ -77,23 +79,29 @@ def combined(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def written(bootstrap_servers: str) -> dict[str, Any]:
+def written(compiling: SparkSession, bootstrap_servers: str) -> dict[str, Any]:
     """A topic to which Spark wrote two parts: what they hold, and the times before, between and after."""
+    from interop.spark import job
+
     topic = "access-log"
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
-    wait_until(lambda: topic in admin.list_topics(timeout=30).topics)
-    told = run("write", bootstrap=bootstrap_servers, topic=topic, parts=[HALF, ROWS])
+    admin.create_topics([NewTopic(topic, PARTITIONS)])[topic].result(30)
+    wait_until_known(bootstrap_servers, topic)
+    told = job.write(compiling, bootstrap_servers, topic, [HALF, ROWS])
     return {"source": {"bootstrap": bootstrap_servers, "topic": topic}, **told}
 
 
 @pytest.mark.capability("batch")
 @pytest.mark.capability("records")
 @pytest.mark.capability("positions")
-def test_batches_read_what_was_written_by_offset_and_by_time(written: dict[str, Any]) -> None:
+def test_batches_read_what_was_written_by_offset_and_by_time(
+    compiling: SparkSession, written: dict[str, Any]
+) -> None:
+    from interop.spark import job
+
     before, between, after = written["boundaries"]
-    everything, first, second = run(
-        "read",
+    everything, first, second = job.read(
+        compiling,
         **written["source"],
         ranges=[{"starting": "earliest", "ending": "latest"}, {"ending": between}, {"starting": between}],
     )
@@ -111,7 +119,7 @@ def test_batches_read_what_was_written_by_offset_and_by_time(written: dict[str, 
     # From a quarter to three quarters of each partition, given by offsets.
     starting = {str(part["partition"]): part["rows"] // 4 for part in everything}
     ending = {str(part["partition"]): part["rows"] * 3 // 4 for part in everything}
-    (middle,) = run("read", **written["source"], ranges=[{"starting": starting, "ending": ending}])
+    (middle,) = job.read(compiling, **written["source"], ranges=[{"starting": starting, "ending": ending}])
     assert {str(part["partition"]): part["first_offset"] for part in middle} == starting
     assert {str(part["partition"]): part["last_offset"] + 1 for part in middle} == ending
     assert combined(middle)["rows"] == sum(ending.values()) - sum(starting.values())
@@ -128,11 +136,11 @@ def test_a_stream_killed_midway_ends_with_every_row_exactly_once(
         return len(list(tmp_path.glob("checkpoint/commits/[0-9]*")))
 
     def run_until_killed(batches_committed: int) -> None:
-        driver = start("stream", **arguments)
+        driver = start_stream(**arguments)
         wait_until(lambda: committed() >= batches_committed or driver.poll() is not None, timeout=300)
         kill(driver)
         assert batches_committed <= committed() < batches, "it was not killed midway"
 
     run_until_killed(3)
     run_until_killed(8)
-    assert run("stream", **arguments) == combined(written["written"])
+    assert answer(start_stream(**arguments)) == combined(written["written"])

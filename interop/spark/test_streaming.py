@@ -59,7 +59,7 @@ def test_what_may_pass_is_tried_again_until_patience_ends(
     def begin(write: Any) -> Any:
         raise Py4JError(AWAY)
 
-    with pytest.raises(PipelineError, match="does not answer as it should"):
+    with pytest.raises(PipelineError, match="does not respond properly"):
         stream.run(begin)
     assert len(notes.lines) == streaming.PATIENCE / 100
     assert all(line.endswith("; trying again") for line in notes.lines)

@@ -133,9 +133,9 @@ def test_a_number_with_other_offsets_is_another_batch_and_refused(
         table.append(numbered(spark, (0, number)), nth(number))
     longer = Batch(APP, 2, {0: (2, 4), 1: (0, 1)})
     where = "partition 0 is 2 to 3 here and 2 to 2 in the table, partition 1 is 0 to 0 here and nothing in"
-    with pytest.raises(PipelineError, match=f"batch 2 is planned over other offsets .*{where} the table"):
+    with pytest.raises(PipelineError, match=f"batch 2 is planned with other offsets .*{where} the table"):
         open_table(spark, target).append(numbered(spark, (0, 2), (0, 3), (1, 0)), longer)
-    with pytest.raises(PipelineError, match="batch 1 is planned over other offsets"):
+    with pytest.raises(PipelineError, match="batch 1 is planned with other offsets"):
         table.append(numbered(spark, (0, 1), (0, 2)), Batch(APP, 1, {0: (1, 3)}))
     assert ids(table) == [0, 1, 2]
     for number in (1, 2, 3):
@@ -168,7 +168,7 @@ def test_a_batch_that_delta_skips_for_another_driver_is_refused(
         return prepare(rows)
 
     monkeypatch.setattr(second, "_prepare", meanwhile)
-    with pytest.raises(PipelineError, match="batch 1 is planned over other offsets"):
+    with pytest.raises(PipelineError, match="batch 1 is planned with other offsets"):
         second.append(numbered(spark, (0, 1), (0, 2)), Batch(APP, 1, {0: (1, 3)}))
     monkeypatch.undo()
     # A former version, and whoever else uses the number, leaves no word of its offsets.
@@ -275,7 +275,7 @@ def test_a_table_of_another_shape_is_refused(spark: SparkSession, tmp_path: Path
         own = open_table(spark, TableTarget(format=kind, location=path))
         spark.range(3).writeTo(own._in_catalog(spark)).using("iceberg").create()  # type: ignore[attr-defined]
     table = open_table(spark, TableTarget(format=kind, location=path))
-    with pytest.raises(PipelineError, match="a table of another shape, without the column _topic"):
+    with pytest.raises(PipelineError, match="this is not a pipeline's table, it lacks the column _topic"):
         table.check_shape()
 
 
@@ -320,7 +320,7 @@ def test_partitions_are_of_utc_and_hide_in_the_rows(spark: SparkSession, target:
     ("by", "problem"),
     [
         (["region"], "the data has no column region; it has id, _topic"),
-        (["day(id)"], "does not go with the type of the column, bigint"),
+        (["day(id)"], "cannot be applied to the type of the column, bigint"),
     ],
 )
 def test_partitions_that_the_data_does_not_allow_are_refused(
@@ -447,7 +447,7 @@ def test_an_upsert_by_columns_that_are_missing_is_refused(spark: SparkSession, t
 def test_parquet_refuses_to_upsert_and_says_what_can(spark: SparkSession, tmp_path: Path) -> None:
     table = open_table(spark, TableTarget(format="parquet", location=str(tmp_path / "orders")))
     with pytest.raises(
-        PipelineError, match="write delta:PATH or iceberg:PATH, or take every record with mode"
+        PipelineError, match="write delta:PATH or iceberg:PATH, or append every record with mode"
     ):
         table.upsert(numbered(spark, (0, 0)), ())
 
@@ -477,7 +477,7 @@ def test_maintenance_merges_small_files_and_leaves_the_memory_of_the_pipeline(
     assert not orphan.exists()
     assert ids(table) == list(range(6))
     if target.format == "parquet":
-        assert "left 6 batches as they are" in others[0]
+        assert "kept 6 batches as they are" in others[0]
         return
     assert merging.startswith("merged 6 files into 1 ")
     assert before >= 6
@@ -519,5 +519,5 @@ def test_the_command_says_what_it_did(spark: SparkSession, tmp_path: Path) -> No
     assert result.output.splitlines() == [
         "merged 0 files into 0 (rewrite_data_files)",
         "deleted 0 files that no snapshot of the last 36 hours needs (expire_snapshots)",
-        "deleted 0 files that no snapshot knows (remove_orphan_files)",
+        "deleted 0 files that no snapshot contains (remove_orphan_files)",
     ]

@@ -1,4 +1,4 @@
-"""Records of every shape, and transactions: committed, aborted and left open, in a topic of a broker."""
+"""Writes records of every kind, and transactions: committed, aborted and left open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interop.support.records import CODECS, sample_records
 
 
 def write_every_shape(bootstrap_servers: str, topic: str, partitions: int) -> None:
-    """The sample records in each codec to each partition, and small ones: several segments of 1 MiB."""
+    """Write the sample records with each codec, and small ones: several segments of 1 MiB."""
     for codec in CODECS:
         producer = Producer(
             {
@@ -38,9 +38,9 @@ def write_every_shape(bootstrap_servers: str, topic: str, partitions: int) -> No
 
 @contextmanager
 def transactions_left_open(bootstrap_servers: str, topic: str, partitions: int) -> Iterator[None]:
-    """Committed and aborted transactions that overlap, and behind them one that stays open meanwhile.
+    """Write committed and aborted transactions that overlap, and then one that stays open.
 
-    Records without a transaction lie between them and behind the open one.
+    Records without a transaction are between them and after the open one.
     """
     plain = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 5})
     first, second, last = (

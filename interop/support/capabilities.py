@@ -10,6 +10,7 @@ CAPABILITIES = {
     "codecs": "gzip, snappy, lz4, zstd",
     "acks": "acks 0, 1 and all",
     "idempotence": "idempotent producer",
+    "transactions": "what is committed is read, once; producers before it are fenced",
     "partitions": "keyed partitioning, many partitions",
     "positions": "earliest, latest, seek by offset and by timestamp",
     "groups": "consumer groups, rebalances, committed offsets",

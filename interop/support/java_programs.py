@@ -1,6 +1,6 @@
 """Java programs of the tests, compiled once for each set of jars into `.cache/classes`.
 
-`java Program.java` would compile the program at each start, which takes longer than most of them run.
+`java Program.java` compiles the program at each start, which takes longer than most programs run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from interop.support.maven import CACHE
 
 
 def compiled(source: Path, jars: Path) -> list[str]:
-    """The end of a `java` command line that runs the program with the jars of a folder: -cp and its name."""
+    """Return the end of a `java` command line: the class path, with `jars`, and the program."""
     digest = hashlib.sha256(source.read_bytes() + str(jars).encode()).hexdigest()[:16]
     classes = CACHE / "classes" / f"{source.stem}-{digest}"
     if not classes.exists():
@@ -32,4 +32,5 @@ def compiled(source: Path, jars: Path) -> list[str]:
                 made.rename(classes)
             except OSError:  # another run of the tests was faster
                 shutil.rmtree(made)
-    return ["-cp", f"{classes}:{jars}/*", source.stem]
+    # The jars come first: an archive of their classes is used only with the class path that it was made with.
+    return ["-cp", f"{jars}/*:{classes}", source.stem]

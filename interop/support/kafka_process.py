@@ -3,20 +3,23 @@
     with KafkaProcess(tmp_path) as kafka:
         Producer({"bootstrap.servers": kafka.bootstrap_servers})
 
-Storage is formatted on the first start (kafka.tools.StorageTool), and `start()` returns once the broker lists
-itself in its own Metadata. The JVM's flags are those of a short life; benchmarks give PERFORMANCE_FLAGS.
-Stopping and starting the same object again keeps the data and the address.
+Storage is formatted on the first start (kafka.tools.StorageTool). `start()` returns when the broker lists
+itself in its own Metadata. The JVM's flags are for short runs, and its classes come from an archive that the
+first start of a release makes; benchmarks use PERFORMANCE_FLAGS. If the same object is stopped and started
+again, it keeps the data and the address.
 """
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from interop.support.kafka_jars import RELEASE, TOOL_FLAGS, java_command
+from interop.support.kafka_jars import RELEASE, TOOL_FLAGS, class_archive, java_command, shared_classes
 from interop.support.probe import wait_until_it_answers
 from interop.support.server_process import ServerProcess, ServerStartError
 from tests.ports import free_ports
@@ -32,7 +35,7 @@ PERFORMANCE_FLAGS = (
     "-Djava.awt.headless=true",
 )
 
-# What config/server.properties of the release ships, less its paths and thread counts, for one node.
+# config/server.properties of the release, without its paths and thread counts, for one node.
 _DEFAULTS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -49,7 +52,7 @@ _DEFAULTS = {
 
 
 class KafkaProcess(ServerProcess):
-    """Apache Kafka `release` in `folder` (data, settings, output), with `properties` over the defaults."""
+    """Make an Apache Kafka in `folder`; `properties` replace its default settings."""
 
     name = "Apache Kafka"
 
@@ -60,7 +63,7 @@ class KafkaProcess(ServerProcess):
         properties: Mapping[str, str] | None = None,
         release: str = RELEASE,
         heap: str = "1g",
-        jvm_flags: tuple[str, ...] = TOOL_FLAGS,
+        jvm_flags: tuple[str, ...] | None = None,
     ) -> None:
         self.folder, self.version, self.heap, self.jvm_flags = folder, release, heap, jvm_flags
         self.data = folder / "data"
@@ -86,7 +89,11 @@ class KafkaProcess(ServerProcess):
         self._properties_path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()))
         if not (self.data / "meta.properties").exists():
             self._format()
-        command = java_command(self.version, *self.jvm_flags, f"-Xmx{self.heap}", f"-Xms{self.heap}")
+        flags = self.jvm_flags
+        if flags is None:
+            archive_classes(self.version)
+            flags = (*TOOL_FLAGS, *shared_classes(self.version))
+        command = java_command(self.version, *flags, f"-Xmx{self.heap}", f"-Xms{self.heap}")
         with self.log_path.open("ab") as output:
             self.process = subprocess.Popen(
                 [*command, "kafka.Kafka", str(self._properties_path)],
@@ -112,3 +119,22 @@ class KafkaProcess(ServerProcess):
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         if run.returncode:
             raise ServerStartError(run.stdout + run.stderr)
+
+
+def archive_classes(release: str = RELEASE) -> None:
+    """Make the archive of the classes that a broker uses, if it does not exist."""
+    archive = class_archive(release)
+    if archive.exists():
+        return
+    with archive.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if archive.exists():
+            return
+        with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+            made = Path(folder, archive.name)
+            flags = (*TOOL_FLAGS, f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds*=off")
+            KafkaProcess(Path(folder, "broker"), release=release, heap="512m", jvm_flags=flags).start().stop(
+                60
+            )
+            if made.exists():
+                made.rename(archive)

@@ -1,4 +1,4 @@
-"""kafkapy as a process: `python -m kafkapy serve` of this checkout, in a folder of its own.
+"""kafkapy of this checkout as a process (`python -m kafkapy serve`), in its own folder.
 
     with KafkapyProcess(tmp_path, properties={"durability": "os"}) as kafkapy:
         Producer({"bootstrap.servers": kafkapy.bootstrap_servers})
@@ -13,10 +13,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from interop.support.host import LOCAL, Host
 from interop.support.probe import wait_until_it_answers
 from interop.support.server_process import ServerProcess, ServerStartError
 from tests.ports import free_ports
@@ -36,17 +37,31 @@ class KafkapyProcess(ServerProcess):
         *,
         properties: Mapping[str, str] | None = None,
         file: Mapping[str, str] | None = None,
+        host: Host = LOCAL,
+        program: Sequence[str] = ("-m", "kafkapy"),
     ) -> None:
+        self._host, self._program = host, program
         self.folder, self.properties, self._file = folder, dict(properties or {}), dict(file or {})
         self.data = folder / "data"
         self.log_path = folder / "server.out"
-        self.bootstrap_servers = f"127.0.0.1:{free_ports(1)[0]}"
+        self.bootstrap_servers = f"{host.address}:{free_ports(1)[0]}"
 
     def start(self, timeout: float = 30.0) -> Self:
         """Run, and wait for the first answer; raises ServerStartError."""
+        self.launch()
+        deadline = time.monotonic() + timeout
+        if not wait_until_it_answers(
+            self.address, deadline=deadline, still_running=lambda: self.running, pause=0.01
+        ):
+            self.kill()
+            raise ServerStartError(self.output())
+        return self
+
+    def launch(self) -> None:
+        """Run, and wait for nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = [part for item in self.properties.items() for part in ("--set", "=".join(item))]
-        command = [sys.executable, "-m", "kafkapy", "serve", "--data", str(self.data)]
+        command = [*self._host.enter, sys.executable, *self._program, "serve", "--data", str(self.data)]
         command += ["--listen", self.bootstrap_servers, *settings]
         if self._file:
             path = self.folder / "server.properties"
@@ -56,10 +71,3 @@ class KafkapyProcess(ServerProcess):
             self.process = subprocess.Popen(
                 command, cwd=_CHECKOUT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
-        deadline = time.monotonic() + timeout
-        if not wait_until_it_answers(
-            self.address, deadline=deadline, still_running=lambda: self.running, pause=0.01
-        ):
-            self.kill()
-            raise ServerStartError(self.output())
-        return self

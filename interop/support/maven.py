@@ -1,9 +1,9 @@
 """Jars by Maven coordinates, kept in `.cache/` of the checkout.
 
 `copy_jars` writes a one-off pom with the coordinates as dependencies and lets Maven's
-`dependency:copy-dependencies` resolve them; which repository answers is the affair of the user's own Maven
-settings. A folder counts as complete only when its `.complete` mark names the same coordinates: an
-interrupted download is done again. A lock file lets two runs ask for the same jars at once.
+`dependency:copy-dependencies` resolve them, from the repositories of the user's own Maven settings. A folder
+is complete only if its `.complete` mark names the same coordinates; otherwise the download is repeated. A
+lock file lets two runs ask for the same jars at the same time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The smallest Kafka client: is a broker there, and does it answer?
 
-One Metadata v4 request for all topics, written by hand so that neither a client library nor our own codec is
-trusted with the question.
+It sends one Metadata v4 request for all topics, which is written by hand: the result depends neither on a
+client library nor on kafkapy's own codec.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def parse_address(bootstrap_servers: str) -> tuple[str, int]:
 
 
 def brokers_alive(address: tuple[str, int], timeout: float = 5.0) -> int:
-    """How many live brokers the broker at `address` knows; 0 also when it does not answer (yet)."""
+    """Return how many live brokers the broker at `address` knows; 0 if it does not answer."""
     try:
         with socket.create_connection(address, timeout=timeout) as connection:
             connection.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)
@@ -40,7 +40,7 @@ def brokers_alive(address: tuple[str, int], timeout: float = 5.0) -> int:
 def wait_until_it_answers(
     address: tuple[str, int], *, deadline: float, still_running: Callable[[], bool], pause: float = 0.05
 ) -> bool:
-    """True once the broker lists itself; False if the process ended or `deadline` (monotonic) passed."""
+    """Wait until the broker lists itself; False if it ended, or at `deadline` (monotonic)."""
     while time.monotonic() < deadline and still_running():
         if brokers_alive(address):
             return True

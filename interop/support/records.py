@@ -1,4 +1,4 @@
-"""The records that every client must carry unchanged, and how what came back is compared with them."""
+"""The records that every client must carry unchanged, and their comparison."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ class Received(NamedTuple):
 
 
 def sample_records(*, rare_nulls: bool = True) -> list[Record]:
-    """Every shape of record: null, empty and binary keys and values, headers of all kinds, old and equal
-    timestamps, sizes from 0 to just under the default limit of 1 MiB. The same ones on every call.
+    """Return records of every kind, the same ones on every call.
+
+    They have null, empty and binary keys and values, headers of all kinds, old and equal timestamps, and
+    sizes from 0 to just under the default limit of 1 MiB.
 
     Some clients refuse to send the rare nulls: key and value both null, a header's value.
     """
@@ -78,7 +80,7 @@ def text_records(count: int) -> list[Record]:
 
 
 def check_one_partition(sent: Sequence[Record], received: Sequence[Received], first_offset: int = 0) -> None:
-    """Everything sent to one partition came back: same content, same order, consecutive offsets."""
+    """Check the records of one partition: same content, same order, consecutive offsets."""
     assert [got.offset for got in received] == list(range(first_offset, first_offset + len(sent)))
     for expected, got in zip(sent, received, strict=True):
         assert got.record == expected, (
@@ -87,7 +89,7 @@ def check_one_partition(sent: Sequence[Record], received: Sequence[Received], fi
 
 
 def check_partitions(sent: Iterable[Record], received: Iterable[Received]) -> None:
-    """Everything sent by key came back once, a key in one partition only, its records in the order sent."""
+    """Check that each record is there once, and those of a key in one partition, in order."""
     sent, received = list(sent), sorted(received, key=lambda got: (got.partition, got.offset))
     by_key: dict[bytes | None, list[Record]] = {}
     for record in sent:

@@ -1,10 +1,11 @@
-"""A broker that runs as a process of its own, whichever broker it is."""
+"""The base class of brokers that run as processes of their own."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import subprocess
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +17,7 @@ class ServerStartError(Exception):
     """Carries the end of what the server printed."""
 
 
-class ServerProcess:
+class ServerProcess(ABC):
     """A started server: where it listens, its process id, its output; stopped by that id alone.
 
     Subclasses start it in `start()`, and set `process`, `bootstrap_servers`, `log_path` and `data`.
@@ -30,8 +31,9 @@ class ServerProcess:
     data: Path
     """Its log directory."""
 
-    def start(self) -> Self:
-        raise NotImplementedError
+    @abstractmethod
+    def start(self, timeout: float = 30.0) -> Self:
+        """Start, and wait until it answers; raises ServerStartError."""
 
     @property
     def pid(self) -> int:

@@ -1,4 +1,4 @@
-"""Waiting for what a broker may show a moment after it acknowledged it."""
+"""Waits for conditions that may hold only a moment after an acknowledgement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def wait_until(
     ignoring: type[Exception] | tuple[type[Exception], ...] = (),
     pause: float = 0.05,
 ) -> T:
-    """The first true answer of `condition`; fails with its last answer or error when time is up.
+    """Return the first true result of `condition`; at the timeout, fail with its last result.
 
     Apache Kafka's KRaft brokers learn of a created topic a moment after CreateTopics was answered.
     """

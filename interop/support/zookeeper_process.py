@@ -1,4 +1,4 @@
-"""ZooKeeper as a process, and Apache Kafka in ZooKeeper mode, from the jars of the last release that has it.
+"""ZooKeeper as a process, and Apache Kafka 3.9.1, the last release with ZooKeeper mode.
 
     with ZooKeeperProcess(tmp_path / "zookeeper") as zookeeper:
         with ZooKeeperKafkaProcess(tmp_path / "kafka", zookeeper.bootstrap_servers) as kafka:
@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from interop.support.kafka_jars import java_command
+from interop.support.host import LOCAL, Host
+from interop.support.kafka_jars import TOOL_FLAGS, java_command
 from interop.support.kafka_process import KafkaProcess
 from interop.support.server_process import ServerProcess, ServerStartError
 from interop.support.waiting import wait_until
@@ -34,45 +35,82 @@ _KRAFT_ONLY = (
 
 
 class ZooKeeperProcess(ServerProcess):
-    """A ZooKeeper of its own in `folder`."""
+    """A ZooKeeper in `folder`, alone or one of an ensemble (zookeeper_ensemble.py)."""
 
     name = "ZooKeeper"
     version = "3.8.4"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        release: str = RELEASE,
+        *,
+        tick_ms: int = 3000,
+        host: Host = LOCAL,
+        more: str = "",
+    ) -> None:
+        """`release` is the release of Kafka with which this ZooKeeper comes, `more` are further settings.
+
+        A session's timeout is at least two ticks.
+        """
+        self._release, self._tick_ms = release, tick_ms
+        self._host, self._more = host, more
         self.folder = folder
         self.log_path = folder / "server.out"
-        self.bootstrap_servers = f"127.0.0.1:{free_ports(1)[0]}"
+        self.bootstrap_servers = f"{host.address}:{free_ports(1)[0]}"
 
     def start(self, timeout: float = 30.0) -> Self:
         """Run, and wait until it answers; raises ServerStartError."""
+        self.launch()
+        wait_until(lambda: self.mode() or not self.running, timeout=timeout)
+        if not self.running:
+            raise ServerStartError(self.output())
+        return self
+
+    def launch(self) -> None:
+        """Run, and wait for nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         host, port = self.address
         settings = self.folder / "zookeeper.properties"
         settings.write_text(
             f"dataDir={self.folder / 'data'}\nclientPort={port}\nclientPortAddress={host}\n"
-            "admin.enableServer=false\n4lw.commands.whitelist=ruok\n"
+            f"tickTime={self._tick_ms}\n"
+            f"admin.enableServer=false\n4lw.commands.whitelist=srvr\n{self._more}"
         )
         with self.log_path.open("ab") as output:
             self.process = subprocess.Popen(
-                [*java_command(RELEASE, "-Xmx256m"), _MAIN, str(settings)],
+                [
+                    *self._host.enter,
+                    *java_command(self._release, *TOOL_FLAGS, "-Xmx256m"),
+                    _MAIN,
+                    str(settings),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        wait_until(lambda: self._answers() or not self.running, timeout=timeout, ignoring=OSError)
-        if not self.running:
-            raise ServerStartError(self.output())
-        return self
 
-    def _answers(self) -> bool:
-        with socket.create_connection(self.address, timeout=1) as connection:
-            connection.sendall(b"ruok")
-            return connection.recv(4) == b"imok"
+    def mode(self) -> str:
+        """standalone, leader or follower; nothing while it serves nobody."""
+        return self._shows("Mode")
+
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return int(self._shows("Connections") or 1) - 1  # without the one that asks
+
+    def _shows(self, what: str) -> str:
+        try:
+            with socket.create_connection(self.address, timeout=1) as connection:
+                connection.sendall(b"srvr")
+                # A server that is starting says so, and may leave sessions unanswered.
+                answer = connection.makefile("rb").read().decode()
+        except OSError:
+            return ""
+        return answer.partition(f"{what}: ")[2].partition("\n")[0]
 
 
 class ZooKeeperKafkaProcess(KafkaProcess):
-    """Apache Kafka 3.9.1 with its metadata in the ZooKeeper at `zookeeper` (HOST:PORT[/chroot])."""
+    """Apache Kafka 3.9.1, with its metadata in a ZooKeeper (HOST:PORT[/chroot])."""
 
     def __init__(
         self,
@@ -81,8 +119,9 @@ class ZooKeeperKafkaProcess(KafkaProcess):
         *,
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
+        jvm_flags: tuple[str, ...] | None = None,
     ) -> None:
-        super().__init__(folder, properties=properties, release=RELEASE, heap=heap)
+        super().__init__(folder, properties=properties, release=RELEASE, heap=heap, jvm_flags=jvm_flags)
         for name in _KRAFT_ONLY:
             self.properties.pop(name)
         listener = f"PLAINTEXT://{self.bootstrap_servers}"

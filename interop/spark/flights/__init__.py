@@ -1,1 +1,1 @@
-"""Departures from New York in 2013 as events: real data through a whole pipeline. See README.md."""
+"""Departures from New York in 2013: real data through a whole pipeline (see README.md)."""

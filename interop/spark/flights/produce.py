@@ -18,7 +18,7 @@ TOPICS = {
 
 
 def produce(bootstrap: str, flights: int, *, suffix: str = "") -> dict[str, int]:
-    """How many records each topic was given; `suffix` is put behind the topics' names."""
+    """How many records each topic was given; `suffix` is appended to the topics' names."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for name, (partitions, settings) in TOPICS.items():
         _create(admin, NewTopic(name + suffix, partitions, config=settings))

@@ -32,6 +32,7 @@ from kafkapy.pipeline.replay.replay import replay
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
 FLIGHTS = 20_000
 DAMAGED = FLIGHTS // DAMAGED_EVERY
 SUFFIX = ".example"

@@ -1,0 +1,1 @@
+"""Transactions of stock clients against the broker."""

@@ -1,0 +1,74 @@
+"""kafka-transactions: what it lists and describes, by its filters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Producer
+
+from interop.conftest import MakeTopic
+from interop.java_tools.tools import tools
+from interop.support.kafka_jars import kafka_jars
+from interop.support.maven import JarsUnavailableError
+
+pytestmark = [pytest.mark.jvm, pytest.mark.capability("transactions")]
+
+
+class Open(NamedTuple):
+    """A transaction that is open, and one that is committed."""
+
+    topic: str
+    ongoing: str
+    committed: str
+
+
+@pytest.fixture
+def open_one(bootstrap_servers: str, make_topic: MakeTopic) -> Iterator[Open]:
+    try:
+        kafka_jars()
+    except JarsUnavailableError as problem:
+        pytest.skip(f"Apache Kafka is not available: {problem}")
+    topic = make_topic(2)
+    producers = []
+    for name in ("ongoing", "committed"):
+        producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{topic}-{name}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.produce(topic, "x", partition=partition)
+        producer.flush(30)
+        producers.append(producer)
+    producers[1].commit_transaction(30)
+    yield Open(topic, f"{topic}-ongoing", f"{topic}-committed")
+    producers[0].abort_transaction(30)
+
+
+def rows(output: str) -> list[list[str]]:
+    """The table that a tool has written, without its head."""
+    return [line.split() for line in output.splitlines()[1:] if line.strip()]
+
+
+def test_transactions_are_listed_and_described(bootstrap_servers: str, open_one: Open) -> None:
+    listed, by_pattern, by_duration, described, at_rest, hanging = tools(
+        bootstrap_servers,
+        ("transactions", "list"),
+        ("transactions", "list", "--transactional-id-pattern", f"{re.escape(open_one.topic)}-o.*"),
+        ("transactions", "list", "--duration-filter", "3600000"),
+        ("transactions", "describe", "--transactional-id", open_one.ongoing),
+        ("transactions", "describe", "--transactional-id", open_one.committed),
+        ("transactions", "find-hanging", "--topic", open_one.topic),
+    )
+    states = {row[0]: row[3] for row in rows(listed)}
+    assert states[open_one.ongoing] == "Ongoing"
+    assert states[open_one.committed] == "CompleteCommit"
+    assert [row[0] for row in rows(by_pattern)] == [open_one.ongoing]
+    assert open_one.ongoing not in {row[0] for row in rows(by_duration)}
+    (row,) = rows(described)
+    assert row[4] == "Ongoing"
+    assert set(row[-1].split(",")) == {f"{open_one.topic}-0", f"{open_one.topic}-1"}
+    (row,) = rows(at_rest)
+    assert row[4] == "CompleteCommit"
+    assert rows(hanging) == []
