@@ -1,4 +1,1 @@
-"""What `scripts/bench` measures, and with what.
-
-These are suites, the loads that they run, and what they measure with.
-"""
+"""What `scripts/bench` runs: the suites, their loads, and the tools that measure them."""

@@ -1,8 +1,8 @@
 """A directory to compact, and what a server needs to compact it.
 
-That is time, CPU, and the patience of its producers. The directory is written once; every server gets the
-same files. It starts with cleanup.policy=delete and is told to compact while it runs; it is done when its
-cleaner-offset-checkpoint says so.
+That is time, CPU, and latency of its producers. The directory is written once; every server gets the same
+files. A server starts with cleanup.policy=delete, and the policy becomes compact while it runs. It has
+finished when its cleaner-offset-checkpoint says so.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Subject:
     def probe(self, idle_seconds: float) -> Figures:
         """Produce one record after the other to another topic.
 
-        First in quiet, then during compaction.
+        First without compaction, then during it.
         """
         prober = _Prober(self._server.bootstrap_servers)
         prober.run_until(lambda: prober.seconds > min(2.0, idle_seconds))  # warm up

@@ -1,11 +1,13 @@
-"""What a load is: something to run on a server, and what its figures are called."""
+"""What a load is: something to run on a server, and the names of its figures."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -18,29 +20,44 @@ Figures = dict[str, float]
 _numbers = itertools.count(1)
 
 
-@dataclass
 class Target:
-    """A running server and the means to load and measure it."""
+    """A running server, or those of a cluster, and the means to load and measure them."""
 
-    server: ServerProcess
-    meter: Meter = field(init=False)
-    admin: AdminClient = field(init=False)
+    def __init__(self, *servers: ServerProcess) -> None:
+        self.servers = servers
 
-    def __post_init__(self) -> None:
-        self.meter = Meter(self.server.pid)
+    @cached_property
+    def admin(self) -> AdminClient:
+        """Made when the servers run: a client that cannot connect waits ever longer to try again."""
         # What fails is raised; librdkafka would also print that the server was stopped.
-        self.admin = AdminClient({"bootstrap.servers": self.server.bootstrap_servers, "log_level": 0})
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+    @property
+    def server(self) -> ServerProcess:
+        """The only one."""
+        (server,) = self.servers
+        return server
 
     @property
     def bootstrap_servers(self) -> str:
-        return self.server.bootstrap_servers
+        return ",".join(server.bootstrap_servers for server in self.servers)
+
+    @property
+    def replicas(self) -> int:
+        """Of each new topic."""
+        return len(self.servers)
+
+    @property
+    def meter(self) -> Meter:
+        """Of the processes that run now."""
+        return Meter(*(server.pid for server in self.servers if server.running))
 
     def stopwatch(self) -> Stopwatch:
         return Stopwatch(self.meter)
 
     def new_topic(self, partitions: int) -> str:
         topic = f"bench-{next(_numbers)}"
-        self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        self.admin.create_topics([NewTopic(topic, partitions, self.replicas)])[topic].result(30)
         wait_until(lambda: topic in self.admin.list_topics(timeout=30).topics)
         return topic
 
@@ -48,12 +65,15 @@ class Target:
         self.admin.delete_topics([topic])[topic].result(30)
 
 
+TargetT = TypeVar("TargetT", bound=Target)
+
+
 @dataclass(frozen=True)
-class Load:
-    """`run(target, scale)` on a started server; a smaller run first warms it up."""
+class Load(Generic[TargetT]):
+    """`run(target, scale)` on what is started; a smaller run first warms it up, unless `warm_up` is 0."""
 
     title: str
-    run: Callable[[Target, float], Figures]
+    run: Callable[[TargetT, float], Figures]
     warm_up: float = 0.2
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scripts.benchmarks.connections import open_connections
 from scripts.benchmarks.java_perf import java_perf
 from scripts.benchmarks.latency import end_to_end, synchronous_produce
-from scripts.benchmarks.load import ColdLoad, Load
+from scripts.benchmarks.load import ColdLoad, Load, Target
 from scripts.benchmarks.neighbours import (
     beside_a_wide_producer,
     beside_all,
@@ -14,9 +14,9 @@ from scripts.benchmarks.neighbours import (
 )
 from scripts.benchmarks.start import start
 from scripts.benchmarks.streaming import streaming
-from scripts.benchmarks.topics import create_topics
+from scripts.benchmarks.topics import creating_topics
 
-LOADS: dict[str, Load | ColdLoad] = {
+LOADS: dict[str, Load[Target] | ColdLoad] = {
     "start": ColdLoad("start", start),
     "stream-1k": Load("1 KiB records over 6 partitions, librdkafka", streaming(6, 1024, 1000)),
     "stream-100": Load("100-byte records over 1 partition, librdkafka", streaming(1, 100, 400)),
@@ -29,5 +29,5 @@ LOADS: dict[str, Load | ColdLoad] = {
     "stalls": Load("small requests beside all of these, and searches by time", beside_all),
     "end-to-end": Load("produce to consume, one record at a time", end_to_end),
     "connections": Load("2,000 open connections", open_connections),
-    "topics": Load("500 topics of 4 partitions", create_topics),
+    "topics": Load("500 topics of 4 partitions", creating_topics(500, 4)),
 }

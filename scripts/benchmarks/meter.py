@@ -22,28 +22,31 @@ class Cost(NamedTuple):
 
 
 class Meter:
-    """Reads one process."""
+    """Reads one process, or the sum of several."""
 
-    def __init__(self, pid: int) -> None:
-        self._folder = Path("/proc", str(pid))
+    def __init__(self, *pids: int) -> None:
+        self._folders = [Path("/proc", str(pid)) for pid in pids]
 
     def cpu_seconds(self) -> float:
-        fields = _stat(self._folder)
-        user, system = int(fields[11]), int(fields[12])
-        return (user + system) / _TICKS_PER_SECOND
+        ticks = 0
+        for folder in self._folders:
+            fields = _stat(folder)
+            user, system = int(fields[11]), int(fields[12])
+            ticks += user + system
+        return ticks / _TICKS_PER_SECOND
 
     def resident_mb(self) -> float:
-        return self._status("VmRSS")
+        return self._sum("status", "VmRSS")
 
     def peak_resident_mb(self) -> float:
-        return self._status("VmHWM")
+        return self._sum("status", "VmHWM")
 
-    def _status(self, field: str) -> float:
-        for line in (self._folder / "status").read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name == field:
-                return int(value.split()[0]) * 1024 / 1e6
-        raise LookupError(field)
+    def proportional_mb(self) -> float:
+        """Memory, of which what several processes share counts once."""
+        return self._sum("smaps_rollup", "Pss")
+
+    def _sum(self, file: str, field: str) -> float:
+        return sum(_megabytes(folder / file, field) for folder in self._folders)
 
 
 class FamilyMeter:
@@ -63,6 +66,15 @@ class FamilyMeter:
             ticks += sum(map(int, stats[member][11:15]))
             family += [pid for pid, fields in stats.items() if int(fields[1]) == member]
         return ticks / _TICKS_PER_SECOND
+
+
+def _megabytes(path: Path, field: str) -> float:
+    """A field in kB of such a file."""
+    for line in path.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == field:
+            return int(value.split()[0]) * 1024 / 1e6
+    raise LookupError(field)
 
 
 def _stat(folder: Path) -> list[str]:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 
-class _Titled(Protocol):
+class Titled(Protocol):
+    """Has a title."""
+
     @property
     def title(self) -> str: ...
 
@@ -23,7 +25,7 @@ def parser_of(module: str, doc: str | None) -> argparse.ArgumentParser:
     )
 
 
-def add_loads(parser: argparse.ArgumentParser, loads: Mapping[str, _Titled]) -> None:
+def add_loads(parser: argparse.ArgumentParser, loads: Mapping[str, Titled]) -> None:
     """--load, as often as one likes."""
     told = "; ".join(f"{name}: {load.title}" for name, load in loads.items())
     parser.add_argument("--load", action="append", choices=loads, metavar="NAME", help=told)
@@ -43,4 +45,4 @@ def add_markdown(parser: argparse.ArgumentParser) -> None:
 
 def add_dir(parser: argparse.ArgumentParser) -> None:
     """--dir, for data that a temporary file system would not hold."""
-    parser.add_argument("--dir", type=Path, help="where the data goes; else a temporary directory")
+    parser.add_argument("--dir", type=Path, help="where the data goes; a temporary directory by default")

@@ -17,11 +17,11 @@ def topic_sizes(partitions: int, topic_size: int) -> dict[str, int]:
     return {f"bench-{n}": min(topic_size, partitions - start) for n, start in enumerate(starts)}
 
 
-def create(bootstrap_servers: str, sizes: Mapping[str, int]) -> None:
+def create(bootstrap_servers: str, sizes: Mapping[str, int], replicas: int = 1) -> None:
     """Create topics with so many partitions, one after the other."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     for name, size in sizes.items():
-        topics = [NewTopic(name, size, 1)]
+        topics = [NewTopic(name, size, replicas)]
         admin.create_topics(topics, operation_timeout=120, request_timeout=120)[name].result(120)
 
 

@@ -1,6 +1,6 @@
 """How long a broker's event loop stalls.
 
-That is how long it keeps a client waiting that asks for next to nothing.
+A client with a cheap request measures it: it waits as long as the event loop is busy.
 """
 
 from __future__ import annotations

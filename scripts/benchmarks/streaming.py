@@ -14,18 +14,19 @@ from scripts.benchmarks.rows import flush_rows, produce_rows, row_producer
 _ROWS = 1_000
 
 
-def streaming(partitions: int, record_size: int, megabytes: int) -> Callable[[Target, float], Figures]:
+def streaming(
+    partitions: int, record_size: int, megabytes: int, *, idempotent: bool = False
+) -> Callable[[Target, float], Figures]:
     """Load: about so many MB (of values) in records of one size, written and read once."""
 
     def run(target: Target, scale: float) -> Figures:
         topic = target.new_topic(partitions)
-        rounds = max(1, int(megabytes * 1e6 * scale / (record_size * _ROWS * partitions)))
-        records = rounds * _ROWS * partitions
-        gigabytes = records * record_size / 1e9
-
         watch = target.stopwatch()
-        _produce(target.bootstrap_servers, topic, partitions, record_size, rounds)
+        records = write_rows(
+            target.bootstrap_servers, topic, partitions, record_size, megabytes * scale, idempotent=idempotent
+        )
         written = watch.cost()
+        gigabytes = records * record_size / 1e9
 
         watch = target.stopwatch()
         _consume(target.bootstrap_servers, topic, partitions, records)
@@ -39,6 +40,7 @@ def streaming(partitions: int, record_size: int, megabytes: int) -> Callable[[Ta
             "consume CPU s/GB": read.cpu_seconds / gigabytes,
             "memory after, MB": target.meter.resident_mb(),
             "memory at most, MB": target.meter.peak_resident_mb(),
+            "memory after, shared counted once, MB": target.meter.proportional_mb(),
         }
         target.delete_topic(topic)
         return figures
@@ -46,13 +48,25 @@ def streaming(partitions: int, record_size: int, megabytes: int) -> Callable[[Ta
     return run
 
 
-def _produce(bootstrap_servers: str, topic: str, partitions: int, record_size: int, rounds: int) -> None:
-    producer = row_producer(bootstrap_servers, linger_ms=5, **{"queue.buffering.max.kbytes": 65_536})
+def write_rows(
+    bootstrap_servers: str,
+    topic: str,
+    partitions: int,
+    record_size: int,
+    megabytes: float,
+    *,
+    idempotent: bool = False,
+) -> int:
+    """Produce about so many MB, spread over the partitions; how many records they are."""
+    rounds = max(1, int(megabytes * 1e6 / (record_size * _ROWS * partitions)))
+    settings = {"queue.buffering.max.kbytes": 65_536, "enable.idempotence": idempotent}
+    producer = row_producer(bootstrap_servers, linger_ms=5, **settings)
     rows = [{"value": os.urandom(record_size)} for _ in range(_ROWS)]
     for _ in range(rounds):
         for partition in range(partitions):
             produce_rows(producer, topic, partition, rows)
     flush_rows(producer)
+    return rounds * _ROWS * partitions
 
 
 def _consume(bootstrap_servers: str, topic: str, partitions: int, records: int) -> None:

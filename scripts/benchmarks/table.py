@@ -28,9 +28,11 @@ def publish(
     conditions: str,
     arguments: argparse.Namespace,
     remark: str = "",
+    descriptions: Mapping[str, str] = DESCRIPTIONS,
 ) -> None:
     """Print the table of a comparison, and write what --markdown and --json ask for."""
-    table = markdown(results, titles, servers, datetime.date.today().isoformat(), conditions) + remark
+    date = datetime.date.today().isoformat()
+    table = markdown(results, titles, servers, date, conditions, descriptions) + remark
     print(table)
     if arguments.markdown:
         arguments.markdown.write_text(table)
@@ -84,7 +86,12 @@ def as_json(results: Results) -> dict[str, Any]:
 
 
 def markdown(
-    results: Results, titles: Mapping[str, str], servers: Sequence[str], date: str, conditions: str
+    results: Results,
+    titles: Mapping[str, str],
+    servers: Sequence[str],
+    date: str,
+    conditions: str,
+    descriptions: Mapping[str, str] = DESCRIPTIONS,
 ) -> str:
     """One table: a row for each figure, a column for each server.
 
@@ -93,7 +100,7 @@ def markdown(
     """
     reference, others = servers[-1], servers[:-1]
     lines = [f"Measured {date} on {machine()}; {conditions}. Ratios are to `{reference}`.", ""]
-    lines += [f"- `{server}`: {DESCRIPTIONS[server]}" for server in servers]
+    lines += [f"- `{server}`: {descriptions[server]}" for server in servers]
     heads = ["load", "figure", *servers, *(f"{other} / {reference}" for other in others)]
     lines += ["", _row(heads), _row(["---", "---", *["---:"] * (len(heads) - 2)])]
     for load, by_server in results.items():

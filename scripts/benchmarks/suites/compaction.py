@@ -6,7 +6,7 @@ scripts/bench compaction --codec zstd --server kafkapy-fsync --server kafka
 scripts/bench compaction --markdown out.md --json out.json
 
 Each server compacts twice: alone, for MB/s and CPU seconds; and while a producer waits for each of its
-records to be acknowledged, for the p99 of that beside the one in quiet. The servers take turns.
+records to be acknowledged, to compare its p99 with that of an idle server. The servers take turns.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def _arguments(options: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--record-bytes", type=int, default=1024)
     parser.add_argument("--codec", default="none", choices=[codec.name.lower() for codec in Compression])
     add_repeat(parser)
-    parser.add_argument("--idle", type=float, default=10, help="seconds to produce in quiet")
+    parser.add_argument("--idle", type=float, default=10, help="seconds to produce without compaction")
     parser.add_argument("--server", action="append", choices=DESCRIPTIONS)
-    parser.add_argument("--folder", type=Path, help="where to put the data; a temporary folder in there")
+    parser.add_argument("--folder", type=Path, help="where to put the data, in a temporary folder")
     add_markdown(parser)
     add_json(parser)
     return parser.parse_args(options)

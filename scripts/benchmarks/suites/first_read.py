@@ -2,8 +2,8 @@
 
 scripts/bench first-read [--megabytes 256]
 
-Reads a log of closed segments twice after a clean restart, a megabyte at a time, into /dev/null by sendfile:
-CPU time per megabyte, and the longest that one read held the event loop.
+It reads a log of closed segments twice after a clean restart, a megabyte at a time, into /dev/null by
+sendfile. The figures are CPU time per megabyte, and the longest time that one read held the event loop.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 scripts/bench partitions [100 10000 20000] [--idle 12] [--topic-size 1000] [--durability fsync] [--json FILE]
 
-For each number of partitions a broker starts in a new directory, creates them by the admin client in topics
-of --topic-size, lies idle, has a record produced to each partition by librdkafka, and starts again, after a
-clean stop and after SIGKILL. Meanwhile a probe asks for ApiVersions every 2 ms: its longest answer is the
-longest stall. Memory is the growth of the process's resident set over a broker without partitions.
+For each number of partitions a broker starts in a new directory. The admin client creates the partitions in
+topics of --topic-size, the broker is left idle, and librdkafka produces a record to each partition. Then the
+broker starts again, after a clean stop and after SIGKILL. Meanwhile a probe asks for ApiVersions every 2 ms:
+the longest wait for an answer is the longest stall. Memory is the growth of the process's resident set over a
+broker without partitions.
 """
 
 from __future__ import annotations

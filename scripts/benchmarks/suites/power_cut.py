@@ -2,7 +2,7 @@
 
 scripts/bench power-cut [--records 20000] [--results DIR]
 
-Prints a table, and writes it to docs/results/power-cut-DATE.json.
+It prints a table, and writes the figures to docs/results/power-cut-DATE.json.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 scripts/bench startup [--logs 10000] [--gib 1 --files 4] [--record 1024] [--threads 2] [--json FILE]
 
-Two cases, each with a directory that was left by SIGKILL, its page cache dropped where that is allowed:
+There are two cases, each with a directory that SIGKILL left, its page cache dropped where that is allowed:
 
 - many logs, one record in each, none of them below a recovery point;
 - --gib of records in --files partitions, none of them below a recovery point: all of it is read and checked.
 
-Printed for each: seconds until the broker answers, its largest resident set, and the same for a start after
-a clean stop. librdkafka writes the bytes; with durability=os, or that alone would take most of the time.
+For each it prints the seconds until the broker answers, its largest resident set, and the same for a start
+after a clean stop. librdkafka writes the bytes with durability=os; otherwise writing would take most of the
+time.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Loads on three brokers: kafkapy's or Apache Kafka's."""
