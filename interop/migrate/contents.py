@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.spark.transactions import write_every_shape
 from interop.support.records import text_records
-from interop.support.waiting import wait_until
+from interop.support.waiting import OPEN_AT_MOST_MS, wait_until
 from kafkapy.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -146,7 +146,7 @@ def write_transactions(bootstrap_servers: str, topic: str) -> None:
             {
                 "bootstrap.servers": bootstrap_servers,
                 "transactional.id": f"id-{name}",
-                "transaction.timeout.ms": 900_000,
+                "transaction.timeout.ms": OPEN_AT_MOST_MS,
                 "linger.ms": 5,
             }
         )

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.spark.test_audit import changed, found, pipeline, produce, run
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_process import KafkaProcess
-from interop.support.waiting import wait_until
+from interop.support.waiting import OPEN_AT_MOST_MS, wait_until
 from kafkapy.pipeline.topics import Topics
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
@@ -81,7 +81,13 @@ def test_aborted_records_and_markers_are_neither_missing_nor_allowed(
 def test_an_open_transaction_ends_what_is_compared(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     create(kafka, "open")
     transaction(kafka, "open", 5, commit=True)
-    producer = Producer({"bootstrap.servers": kafka, "transactional.id": "left open"})
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka,
+            "transactional.id": "left open",
+            "transaction.timeout.ms": OPEN_AT_MOST_MS,
+        }
+    )
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce("open", b"value", b"key")

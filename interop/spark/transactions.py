@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from confluent_kafka import Producer
 
 from interop.support.records import CODECS, sample_records
+from interop.support.waiting import OPEN_AT_MOST_MS
 
 
 def write_every_shape(bootstrap_servers: str, topic: str, partitions: int) -> None:
@@ -44,7 +45,13 @@ def transactions_left_open(bootstrap_servers: str, topic: str, partitions: int) 
     """
     plain = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 5})
     first, second, last = (
-        Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{topic}-{name}"})
+        Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "transactional.id": f"{topic}-{name}",
+                "transaction.timeout.ms": OPEN_AT_MOST_MS,
+            }
+        )
         for name in ("first", "second", "last")
     )
     for producer in (first, second, last):

@@ -8,6 +8,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+OPEN_AT_MOST_MS = 900_000
+"""The timeout of transactions that tests leave open: on a busy machine, 60 s, the default, are soon over."""
+
 
 def wait_until(
     condition: Callable[[], T],

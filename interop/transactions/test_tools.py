@@ -13,6 +13,7 @@ from interop.conftest import MakeTopic
 from interop.java_tools.tools import tools
 from interop.support.kafka_jars import kafka_jars
 from interop.support.maven import JarsUnavailableError
+from interop.support.waiting import OPEN_AT_MOST_MS
 
 pytestmark = [pytest.mark.jvm, pytest.mark.capability("transactions")]
 
@@ -34,7 +35,13 @@ def open_one(bootstrap_servers: str, make_topic: MakeTopic) -> Iterator[Open]:
     topic = make_topic(2)
     producers = []
     for name in ("ongoing", "committed"):
-        producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{topic}-{name}"})
+        producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "transactional.id": f"{topic}-{name}",
+                "transaction.timeout.ms": OPEN_AT_MOST_MS,
+            }
+        )
         producer.init_transactions(30)
         producer.begin_transaction()
         for partition in range(2):
