@@ -210,7 +210,9 @@ class TopicAdmin:
                 if version == NO_NODE or new.name in self._writer.image.topics:
                     free.append(new)
                 else:  # the topic has no id yet, or is about to be deleted
-                    message = f"Topic '{new.name}' already exists."
+                    marked = await self._store.exists(znodes.delete_topic_path(new.name))
+                    why = "already exists" if marked is None else "is marked for deletion"
+                    message = f"Topic '{new.name}' {why}."
                     results[new.name] = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, message)
             planned = [
                 replace(topic, config_version=config_versions[topic.name] + 1)

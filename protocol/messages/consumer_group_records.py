@@ -44,11 +44,11 @@ class TopicPartitions(Message):
         *,
         topic_id: Uuid = ZERO_UUID,  # uuid, v0+
         partitions: list[int] = EMPTY,  # []int32, v0+
-        assignment_epochs: list[int] | None = None,  # []int32, v0+, tag 0
+        assignment_epochs: list[int] | None = EMPTY,  # []int32, v0+, tag 0
     ) -> None:
         self.topic_id = topic_id
         self.partitions = [] if partitions is EMPTY else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is EMPTY else assignment_epochs
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(TopMessage):
@@ -179,7 +179,9 @@ class ConsumerGroupMemberMetadataValue(TopMessage):
         self.subscribed_topic_regex = subscribed_topic_regex
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.server_assignor = server_assignor
-        self.classic_member_metadata = classic_member_metadata
+        self.classic_member_metadata = (
+            ClassicMemberMetadata() if classic_member_metadata is None else classic_member_metadata
+        )
 
 
 class ConsumerGroupMetadataKey(TopMessage):

@@ -43,11 +43,11 @@ class StreamsGroupCurrentMemberAssignmentValueTaskIds(Message):
         *,
         subtopology_id: str = "",  # string, v0+
         partitions: list[int] = EMPTY,  # []int32, v0+
-        assignment_epochs: list[int] | None = None,  # []int32, v0+, tag 0
+        assignment_epochs: list[int] | None = EMPTY,  # []int32, v0+, tag 0
     ) -> None:
         self.subtopology_id = subtopology_id
         self.partitions = [] if partitions is EMPTY else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is EMPTY else assignment_epochs
 
 
 class StreamsGroupCurrentMemberAssignmentValue(TopMessage):
@@ -253,14 +253,14 @@ class StreamsGroupMetadataValue(TopMessage):
         epoch: int = 0,  # int32, v0+
         metadata_hash: int = 0,  # int64, v0+
         validated_topology_epoch: int = -1,  # int32, v0+, tag 0
-        last_assignment_configs: list[LastAssignmentConfig] | None = None,  # v0+, tag 1
+        last_assignment_configs: list[LastAssignmentConfig] | None = EMPTY,  # v0+, tag 1
         stored_description_topology_epoch: int = -1,  # int32, v0+, tag 2
         failed_description_topology_epoch: int = -1,  # int32, v0+, tag 3
     ) -> None:
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
-        self.last_assignment_configs = last_assignment_configs
+        self.last_assignment_configs = [] if last_assignment_configs is EMPTY else last_assignment_configs
         self.stored_description_topology_epoch = stored_description_topology_epoch
         self.failed_description_topology_epoch = failed_description_topology_epoch
 

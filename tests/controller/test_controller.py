@@ -116,7 +116,10 @@ async def test_a_broker_that_is_down_delays_a_deletion_and_no_more(world: World)
     await world.until(lambda: one.replicas.stopped == {T0: True})
     assert "t" not in one.image.topics
     results = await one.admin.topics.create_topics([NewTopic("t", 1)])
-    assert results["t"].code is ErrorCode.TOPIC_ALREADY_EXISTS  # type: ignore[union-attr]
+    refused = results["t"]
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert refused.message == "Topic 't' is marked for deletion."
     (two,) = await world.start(2)
     await world.until(lambda: not one.controller.context.deletions)
     assert two.replicas.stopped == {T0: True}

@@ -155,7 +155,11 @@ def member_metadata(group_id: str, member: ConsumerMember) -> Change:
         subscribed_topic_regex=member.topic_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.assignor,
-        classic_member_metadata=None
+    )
+    # Set here, since the constructor takes None for the default. That is an empty struct, which Kafka would
+    # read as a member with the classic protocol.
+    value.classic_member_metadata = (
+        None
         if member.classic is None
         else ClassicMemberMetadata(
             session_timeout_ms=member.classic.session_timeout_ms,
@@ -163,7 +167,7 @@ def member_metadata(group_id: str, member: ConsumerMember) -> Change:
                 ClassicProtocolRecord(name=name, metadata=metadata)
                 for name, metadata in member.classic.protocols
             ],
-        ),
+        )
     )
     return Change(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
