@@ -179,7 +179,7 @@ class ConsumerGroupMemberMetadataValue(TopMessage):
         self.subscribed_topic_regex = subscribed_topic_regex
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.server_assignor = server_assignor
-        self.classic_member_metadata = (
+        self.classic_member_metadata: ClassicMemberMetadata | None = (
             ClassicMemberMetadata() if classic_member_metadata is None else classic_member_metadata
         )
 
