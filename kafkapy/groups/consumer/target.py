@@ -23,6 +23,7 @@ from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
 from kafkapy.protocol.types import Uuid, uuid_to_text
 
 BUILT_IN: Final[Mapping[str, type[Assignor]]] = {"uniform": UniformAssignor, "range": RangeAssignor}
+_SETTING: Final = "group.consumer.assignors"
 QUICK: Final = 2_000
 """The members and partitions whose assignment takes a few milliseconds at most."""
 
@@ -38,14 +39,21 @@ def load_assignors(names: Sequence[str]) -> dict[str, Assignor]:
         UnusableAssignorError: one of them cannot be used.
     """
     loaded: dict[str, Assignor] = {}
-    for name in names:
+    for name in dict.fromkeys(names):
         assignor = BUILT_IN[name]() if name in BUILT_IN else _import(name)
+        if assignor.name in loaded:
+            raise UnusableAssignorError(
+                f"{_SETTING}: {name!r} has the name {assignor.name!r} of another one. Members ask for assignors"
+                " by name: give it a name of its own, or leave one of the two out."
+            )
         loaded[assignor.name] = assignor
+    if not loaded:
+        raise UnusableAssignorError(f"{_SETTING} names no assignor. Give uniform, range or module:Class.")
     return loaded
 
 
 def _import(name: str) -> Assignor:
-    what = f"group.consumer.assignors: {name!r}"
+    what = f"{_SETTING}: {name!r}"
     module, _, attribute = name.partition(":")
     try:
         assignor = getattr(import_module(module), attribute)()
@@ -55,7 +63,9 @@ def _import(name: str) -> Assignor:
             " arguments and its module is on the path of Python."
         ) from error
     if not isinstance(assignor, Assignor):
-        raise UnusableAssignorError(f"{what} is not a subclass of kafkapy.assignors.Assignor")
+        raise UnusableAssignorError(
+            f"{what} is not a subclass of kafkapy.assignors.Assignor. Derive it from that class."
+        )
     if not isinstance(getattr(assignor, "name", None), str):
         raise UnusableAssignorError(f"{what} has no name: set the attribute name of its class")
     return assignor

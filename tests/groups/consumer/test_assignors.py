@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 import pytest
 
+import kafkapy
 from kafkapy.assignors import Assignment, Assignor, AssignorError, GroupSpec, MemberSpec, Topics, TopicSpec
+from kafkapy.broker import StartError
 from kafkapy.groups.consumer.range_assignor import RangeAssignor
 from kafkapy.groups.consumer.target import TargetRequest, UnusableAssignorError, load_assignors
 from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
@@ -147,6 +149,10 @@ class Nameless(Assignor):
         return {}
 
 
+class SecondUniform(UniformAssignor):
+    """Another assignor of the same name."""
+
+
 class TwoOwners(AllToTheFirst):
     def assign(self, group: GroupSpec, topics: Topics) -> Assignment:
         return {each: {topic_id(0): [0]} for each in group.members}
@@ -170,11 +176,30 @@ def test_an_assignor_of_the_operator_is_loaded_by_its_class() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["no.such.module:X", f"{__name__}:Missing", "os:getcwd", f"{__name__}:Nameless"]
+    "name",
+    ["uniformly", "no.such.module:X", f"{__name__}:Missing", "os:getcwd", f"{__name__}:Nameless"],
 )
-def test_what_is_no_assignor_is_refused(name: str) -> None:
-    with pytest.raises(UnusableAssignorError, match=name):
-        load_assignors([name])
+def test_what_is_no_assignor_ends_the_start_with_one_line(name: str) -> None:
+    setting = "group.consumer.assignors"
+    with pytest.raises(StartError) as failure, kafkapy.Broker(config={setting: f"uniform,{name}"}):
+        pass
+    message = str(failure.value)
+    assert message.startswith(f"{setting}: {name!r} ")
+    assert "\n" not in message
+
+
+def test_a_broker_without_an_assignor_does_not_start() -> None:
+    with (
+        pytest.raises(StartError, match=r"^group\.consumer\.assignors names no assignor\. Give uniform,"),
+        kafkapy.Broker(config={"group.consumer.assignors": ""}),
+    ):
+        pass
+
+
+def test_two_assignors_of_one_name_are_refused() -> None:
+    with pytest.raises(UnusableAssignorError, match=r"SecondUniform' has the name 'uniform' of another one"):
+        load_assignors(["uniform", f"{__name__}:SecondUniform"])
+    assert list(load_assignors(["range", "uniform", "range"])) == ["range", "uniform"]
 
 
 @pytest.mark.parametrize("assignor", [TwoOwners(), Unknown(), Broken()])

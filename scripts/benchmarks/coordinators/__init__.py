@@ -1,0 +1,1 @@
+"""What coordinators cost: groups that form, commits of offsets, transactions, the load of a large state."""

@@ -1,0 +1,30 @@
+"""Loads on one server, which is started for each of them alone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from scripts.benchmarks.comparison import Measure
+from scripts.benchmarks.load import ColdLoad, Figures, Load, Target
+from scripts.benchmarks.servers import new_server
+
+
+def on_one_server(
+    loads: Mapping[str, Load[Target] | ColdLoad], properties: Mapping[str, str] | None = None
+) -> Measure:
+    """What measures one of the loads, on a server with these settings besides those of its column."""
+
+    def measure(name: str, server: str, scale: float, repetitions: int) -> list[Figures]:
+        load = loads[name]
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            if not isinstance(load, Load):
+                return [load.run(server, Path(folder, str(n))) for n in range(repetitions)]
+            with new_server(server, Path(folder), properties) as process:
+                target = Target(process)
+                if load.warm_up:
+                    load.run(target, scale * load.warm_up)
+                return [load.run(target, scale) for _ in range(repetitions)]
+
+    return measure

@@ -1,0 +1,31 @@
+"""Groups on kafkapy and Apache Kafka: until they are stable, commits of offsets, a start with many offsets.
+
+scripts/bench groups                                   all loads, kafkapy (durability=os) and Apache Kafka
+scripts/bench groups --load commit-1 --repeat 1 --scale 0.3                             one load, smaller
+scripts/bench groups --server kafkapy-fsync --server kafka --markdown out.md --json out.json
+
+Groups form without an initial delay. Sessions end after 6 s, and members send heartbeats every second: both
+are shorter than by default, so that a member's death is noticed while one waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scripts.benchmarks.comparison import compare, comparison_arguments
+from scripts.benchmarks.coordinators.loads import GROUP_LOADS
+from scripts.benchmarks.coordinators.stability import PROPERTIES
+from scripts.benchmarks.one_server import on_one_server
+from scripts.benchmarks.servers import DESCRIPTIONS
+
+
+def main(options: Sequence[str]) -> int:
+    arguments = comparison_arguments(__name__, __doc__, options, GROUP_LOADS, DESCRIPTIONS)
+    return compare(
+        arguments,
+        on_one_server(GROUP_LOADS, PROPERTIES),
+        arguments.load or list(GROUP_LOADS),
+        arguments.server or ["kafkapy", "kafka"],
+        GROUP_LOADS,
+        DESCRIPTIONS,
+    )
