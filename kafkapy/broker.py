@@ -347,6 +347,7 @@ class BrokerCore:
             blocking=self.blocking,
             clustered=self.clustered,
         )
+        self.config.on_change(lambda: self.groups.configure(GroupConfig.from_broker(self.config)))
         self.transactions = self._transaction_coordinator()
         self.verifier = Verifier(
             self.metadata,

@@ -150,6 +150,10 @@ class GroupCoordinator:
         self.runtime.open_topic()
         self._schedule_expiry()
 
+    def configure(self, config: GroupConfig) -> None:
+        """Take over the settings that are dynamic."""
+        self.consumers.configure(config)
+
     async def stop(self) -> None:
         """Unload all groups, and cancel all timers and tasks."""
         if self._expiry is not None:

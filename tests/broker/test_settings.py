@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 import kafkapy
 from kafkapy.broker import BrokerCore
 from kafkapy.machine import Machine
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.network.raw_client import RawClient
+from tests.network.raw_client import RawClient, eventually
 
 BROKER = 4
 ALL_BROKERS = ""
@@ -67,6 +71,40 @@ def test_a_changed_number_of_recovery_threads_is_in_effect_at_the_next_start(tmp
         change(broker, ALL_BROKERS, "num.recovery.threads.per.data.dir", "4")
     with kafkapy.Broker(data_dir=tmp_path) as broker:
         assert broker.core.logs.recovery_threads_per_dir == 4
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_changed_time_between_assignments_is_in_effect_at_once_and_after_a_restart(
+    tmp_path: Path, restarts: bool
+) -> None:
+    setting = "group.consumer.assignment.interval.ms"
+    with kafkapy.Broker(data_dir=tmp_path, config={setting: 15_000}) as broker:
+        assert heartbeat(broker, "a", 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"]) == 2
+        assert heartbeat(broker, "b", 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"]) == 2
+        assert heartbeat(broker, "b", 2) == 2, "there was an assignment a moment ago"
+        change(broker, ALL_BROKERS, setting, "0")
+        if not restarts:
+            assert heartbeat(broker, "b", 2) == 3
+    if restarts:
+        with kafkapy.Broker(data_dir=tmp_path, config={setting: 15_000}) as broker:
+            assert heartbeat(broker, "b", 2) == 3
+
+
+def heartbeat(broker: kafkapy.Broker, member_id: str, epoch: int, **fields: Any) -> int:
+    """The epoch that a member of a consumer group gets."""
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id=member_id,
+        member_epoch=epoch,
+        topic_partitions=None if epoch else [],
+        **fields,
+    )
+    with RawClient(broker.bootstrap_servers) as client:
+        eventually(lambda: client.ask(FindCoordinatorRequest(key="g"), 2).error_code == 0, "a coordinator")
+        while (found := client.ask(request, 1)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            time.sleep(0.005)
+    assert found.error_code == 0, found.error_message
+    return int(found.member_epoch)
 
 
 def test_settings_that_nobody_knows_are_told_at_the_start(caplog: pytest.LogCaptureFixture) -> None:

@@ -122,6 +122,10 @@ class ConsumerGroups:
         """The topics, as of the last change of the metadata."""
         return self._progress.topics
 
+    def configure(self, config: GroupConfig) -> None:
+        """Take over the settings that are dynamic."""
+        self._progress.assignment_interval_ms = config.consumer_assignment_interval_ms
+
     def stop(self) -> None:
         """Give up what is being computed."""
         for task in self._tasks:

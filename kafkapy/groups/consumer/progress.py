@@ -59,6 +59,8 @@ class Progress:
         self.clock = clock
         self.assignors = assignors
         self.topics: TopicsView
+        self.assignment_interval_ms = config.consumer_assignment_interval_ms
+        """The time between two assignments of a group that has no such setting of its own. It may change."""
         self._timers = timers
         self._expired = expired
         self._compute_later = compute_later
@@ -70,8 +72,16 @@ class Progress:
 
         Where the group has none, it is the broker's.
         """
+        own = self._own_setting(group_id, name)
+        return self.config.consumer_setting(name) if own is None else own
+
+    def _assignment_interval_ms(self, group_id: str) -> int:
+        own = self._own_setting(group_id, "assignment.interval.ms")
+        return self.assignment_interval_ms if own is None else own
+
+    def _own_setting(self, group_id: str, name: str) -> int | None:
         own = self.topics.image.group_configs.get(group_id, {}).get(f"consumer.{name}")
-        return self.config.consumer_setting(name) if own is None else int(own)
+        return None if own is None else int(own)
 
     # --- epochs ---------------------------------------------------------------------------------------
 
@@ -99,7 +109,7 @@ class Progress:
         group, now = transition.group, self.clock.now_ms()
         if group.epoch <= group.assignment_epoch:
             return
-        interval = self.setting(group.group_id, "assignment.interval.ms")
+        interval = self._assignment_interval_ms(group.group_id)
         if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
             return
         request = target_request(group, self.topics, self.assignors)

@@ -10,12 +10,12 @@ from scripts.benchmarks.load import ColdLoad, Load, Target
 
 GROUP_LOADS: dict[str, Load[Target] | ColdLoad] = {
     "stable-classic": Load(
-        "50 consumers over 200 partitions, classic protocol", becoming_stable("classic"), warm_up=0
+        "50 consumers over 200 partitions, classic protocol", becoming_stable("classic"), warm_up=0.1
     ),
     "stable-consumer": Load(
         "50 consumers over 200 partitions, consumer protocol (KIP-848)",
         becoming_stable("consumer"),
-        warm_up=0,
+        warm_up=0.1,
     ),
     "commit-1": Load("OffsetCommit of one partition", committing(1)),
     "commit-10": Load("OffsetCommit of ten partitions", committing(10)),

@@ -88,6 +88,26 @@ async def test_members_that_come_together_cause_one_assignment() -> None:
     await world.groups.stop()
 
 
+async def test_the_time_between_assignments_may_change_while_groups_are_there() -> None:
+    world = ConsumerWorld(GroupConfig(consumer_assignment_interval_ms=60_000))
+    await world.start()
+    world.topic("t", 4)
+    await world.heartbeat(join("a"))
+    await world.heartbeat(join("b"))
+    await world.advance(2.0)
+    await world.heartbeat(beat("b", 2))
+    assert (world.group().epoch, world.group().assignment_epoch) == (3, 2)
+    world.groups.configure(GroupConfig(consumer_assignment_interval_ms=1_000))
+    await world.heartbeat(beat("b", 2))
+    assert world.group().assignment_epoch == 3
+    world.publish(world.image.with_group_config("g", {"consumer.assignment.interval.ms": "9000"}))
+    await world.heartbeat(join("c"))
+    await world.advance(2.0)
+    await world.heartbeat(beat("c", 3))
+    assert world.group().assignment_epoch == 3, "the group has a setting of its own"
+    await world.groups.stop()
+
+
 async def test_a_silent_member_is_fenced_after_its_session(world: ConsumerWorld) -> None:
     await world.heartbeat(join("a"))
     await world.advance(44)
