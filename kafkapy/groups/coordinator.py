@@ -46,6 +46,7 @@ from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.consumer_groups import ConsumerGroups
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.consumer.regex import error_in
 from kafkapy.groups.group import CommitCheck, Group
 from kafkapy.groups.group_writes import GroupWrites
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
@@ -115,6 +116,7 @@ class GroupCoordinator:
         self._topic = log.topic
         self._clock = clock
         self._timers = timers
+        self._blocking = blocking
         self._expiry: Cancellable | None = None
         self._image = MetadataImage()
         """The metadata, as of the last change."""
@@ -299,13 +301,32 @@ class GroupCoordinator:
 
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
-    ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat; raises KafkaError if it is refused."""
+    ) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+        """ConsumerGroupHeartbeat; raises KafkaError if it is refused, at once or when it is awaited."""
         self.consumers.require_valid(request, version)
         self.runtime.require_active(request.group_id)
+        if self.consumers.must_check_regex(request):
+            return self._heartbeat_with_regex(request, client)
+        return self._heartbeat(request, client)
+
+    async def _heartbeat_with_regex(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Have the regular expression of a heartbeat compiled in a worker thread first."""
+        invalid = await self._blocking(error_in, request.subscribed_topic_regex)
+        self.runtime.require_active(request.group_id)
+        answer = self._heartbeat(request, client, invalid)
+        return answer if isinstance(answer, ConsumerGroupHeartbeatResponse) else await answer
+
+    def _heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        invalid_regex: KafkaError | None = None,
+    ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
         if request.group_id not in self.groups:
             self._require_room_for_id(request.group_id)
-        return self.consumers.heartbeat(request, client)
+        return self.consumers.heartbeat(request, client, invalid_regex)
 
     def _replace_empty(self, group: ConsumerGroup) -> ClassicGroup:
         """Make a consumer group without members a classic group, which keeps the offsets."""

@@ -6,6 +6,7 @@ Behaviour:
 
 - `kafkapy.groups.consumer` says how a group gets from one assignment to the next.
 - The answer waits until what the heartbeat changed is committed.
+- A regular expression that is new in the group is compiled in a worker thread first.
 - The assignment is answered when the member joins, says everything again, or gets another one.
 
 Version notes:
@@ -16,7 +17,7 @@ Version notes:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 
 from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.handlers.context import RequestContext
@@ -33,6 +34,20 @@ def handle(
     """Note the heartbeat, and answer what has changed."""
     client = Client(context.client_id or "", f"/{context.client_host}")
     try:
-        return context.broker.groups.consumer_heartbeat(request, context.api_version, client)
+        answer = context.broker.groups.consumer_heartbeat(request, context.api_version, client)
     except KafkaError as error:
-        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+        return _refused(error)
+    return _answered(answer) if isinstance(answer, Coroutine) else answer
+
+
+async def _answered(
+    answer: Awaitable[ConsumerGroupHeartbeatResponse],
+) -> ConsumerGroupHeartbeatResponse:
+    try:
+        return await answer
+    except KafkaError as error:
+        return _refused(error)
+
+
+def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

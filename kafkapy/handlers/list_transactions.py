@@ -18,8 +18,10 @@ Version notes:
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.patterns import PatternError, compile_pattern
+from kafkapy.process.patterns import Pattern, PatternError, compile_pattern
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_transactions import (
@@ -30,17 +32,32 @@ from kafkapy.protocol.messages.list_transactions import (
 from kafkapy.transactions.metadata import BY_LABEL
 
 
-def handle(context: RequestContext, request: ListTransactionsRequest) -> Steps[ListTransactionsResponse]:
+def handle(
+    context: RequestContext, request: ListTransactionsRequest
+) -> Steps[ListTransactionsResponse] | Awaitable[ListTransactionsResponse]:
     """List the ids that pass the filters."""
+    if request.transactional_id_pattern:
+        return _compile_and_list(context, request, request.transactional_id_pattern)
+    return _list(context, request, None)
+
+
+async def _compile_and_list(
+    context: RequestContext, request: ListTransactionsRequest, regex: str
+) -> ListTransactionsResponse:
+    """Compile the regular expression in a worker thread: a short one may take seconds."""
+    try:
+        pattern = await context.broker.blocking(compile_pattern, regex)
+    except PatternError:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    return await context.broker.turns.finish(_list(context, request, pattern))
+
+
+def _list(
+    context: RequestContext, request: ListTransactionsRequest, pattern: Pattern | None
+) -> Steps[ListTransactionsResponse]:
     transactions = context.broker.transactions
     if transactions.runtime.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    try:
-        pattern = (
-            compile_pattern(request.transactional_id_pattern) if request.transactional_id_pattern else None
-        )
-    except PatternError:
-        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     response = ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in BY_LABEL]
     )

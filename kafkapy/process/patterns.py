@@ -1,6 +1,7 @@
 """Regular expressions from clients, with the syntax and the guarantees of RE2.
 
-They must never be given to Python's `re`: RE2 takes linear time for every expression. The library is Google's
+They must never be given to Python's `re`: RE2 matches in linear time, whatever the expression. Compiling one
+may take seconds, and the first call loads the library: it is done in a worker thread. The library is Google's
 own; Apache Kafka uses its Java port.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +11,15 @@ import kafkapy
 from kafkapy.broker import BrokerCore
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from kafkapy.protocol.messages.list_transactions import ListTransactionsRequest
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
@@ -191,3 +194,46 @@ def test_a_compaction_of_a_log_with_many_producers_is_planned_elsewhere(
             with_log(broker, tp, compact)
             eventually(is_compacted, "the log is compacted", 60)
         watch.check()
+
+
+SLOW_PATTERN = "a{1,1000}" * 20
+OTHER_SLOW_PATTERN = "b{1,1000}" * 20
+"""Each takes half a second to compile, when it is not in the library's cache."""
+
+
+@pytest.fixture
+def watched_client(tmp_path: Path, watch: LoopWatch) -> Iterator[RawClient]:
+    """A client of a watched broker whose coordinators are there."""
+    with watch.broker(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
+        eventually(lambda: has_coordinator(client, 0), "a coordinator of groups")
+        eventually(lambda: has_coordinator(client, 1), "a coordinator of transactions")
+        yield client
+
+
+def has_coordinator(client: RawClient, key_type: int = 0) -> bool:
+    answer = client.ask(FindCoordinatorRequest(key="g", key_type=key_type), 2)
+    return bool(answer.error_code == ErrorCode.NONE)
+
+
+def test_a_subscription_by_pattern_is_compiled_elsewhere(watched_client: RawClient, watch: LoopWatch) -> None:
+    with watch.watching():
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="a",
+            rebalance_timeout_ms=1000,
+            subscribed_topic_regex=SLOW_PATTERN,
+            topic_partitions=[],
+        )
+        assert watched_client.ask(request, 1).error_code == ErrorCode.NONE
+        has_coordinator(watched_client)  # the callback before has ended
+    watch.check()
+
+
+def test_transactions_are_listed_by_a_pattern_that_is_compiled_elsewhere(
+    watched_client: RawClient, watch: LoopWatch
+) -> None:
+    with watch.watching():
+        request = ListTransactionsRequest(transactional_id_pattern=OTHER_SLOW_PATTERN)
+        assert watched_client.ask(request, 2).error_code == ErrorCode.NONE
+        has_coordinator(watched_client)  # the callback before has ended
+    watch.check()

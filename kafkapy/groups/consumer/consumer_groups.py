@@ -163,10 +163,22 @@ class ConsumerGroups:
         """Raise KafkaError if a ConsumerGroupHeartbeat makes no sense, whatever the group."""
         self._heartbeats.require_valid(request, version)
 
+    def must_check_regex(self, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """Whether a heartbeat brings a regular expression that no member of its group has."""
+        regex, group = request.subscribed_topic_regex, self._groups.get(request.group_id)
+        return bool(regex) and not (
+            isinstance(group, ConsumerGroup) and self._refresh.is_known(group, regex or "")
+        )
+
     def heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        invalid_regex: KafkaError | None = None,
     ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat.
+
+        `invalid_regex` is what is wrong with the regular expression of the request, if it must be checked.
 
         Raises:
             KafkaError: it is refused.
@@ -178,7 +190,7 @@ class ConsumerGroups:
         group, first = self._group_to_join(found, request)
         transition = Transition(group)
         try:
-            response = self._heartbeats.heartbeat(transition, request, client)
+            response = self._heartbeats.heartbeat(transition, request, client, invalid_regex)
         except BaseException:
             transition.undo()
             raise

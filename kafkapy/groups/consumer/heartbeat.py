@@ -84,9 +84,15 @@ class Heartbeats:
             )
 
     def heartbeat(
-        self, transition: Transition, request: ConsumerGroupHeartbeatRequest, client: Client
+        self,
+        transition: Transition,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        invalid_regex: KafkaError | None = None,
     ) -> ConsumerGroupHeartbeatResponse:
         """Join, or stay a member.
+
+        `invalid_regex` is what is wrong with the regular expression of the request.
 
         Raises:
             KafkaError: it is refused; what was done must be undone.
@@ -103,7 +109,7 @@ class Heartbeats:
         )
         names_changed = member.topic_names != before.topic_names
         is_joining = member_id not in group.members
-        regex_change = self._refresh.change(transition, before, member)
+        regex_change = self._refresh.change(transition, before, member, invalid_regex)
         if is_joining or member != before:
             transition.apply(records.member_metadata(group.group_id, member))
         self._refresh.refresh_if_due(transition)

@@ -11,15 +11,19 @@ from kafkapy.process.patterns import PatternError, compile_pattern
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 
-def require_valid(regex: str) -> None:
-    """Raise KafkaError INVALID_REGULAR_EXPRESSION unless RE2 can compile the expression."""
+def error_in(regex: str) -> KafkaError | None:
+    """INVALID_REGULAR_EXPRESSION unless RE2 can compile the expression.
+
+    It may take long: the first call loads the library, and expressions may be large.
+    """
     try:
         compile_pattern(regex)
     except PatternError as error:
-        raise KafkaError(
+        return KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
-        ) from None
+        )
+    return None
 
 
 def matching_topics(regexes: Iterable[str], topics: Collection[str]) -> dict[str, frozenset[str]]:

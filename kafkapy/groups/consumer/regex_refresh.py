@@ -19,8 +19,8 @@ from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.records import ResolvedRegex
-from kafkapy.groups.consumer.regex import require_valid
 from kafkapy.groups.consumer.transition import Transition
+from kafkapy.protocol.errors import KafkaError
 
 MIN_INTERVAL_MS: Final = 10_000
 MAX_INTERVAL_MS: Final = 600_000
@@ -60,8 +60,20 @@ class RegexRefresh:
         looks at them.
         """
 
-    def change(self, transition: Transition, before: ConsumerMember, member: ConsumerMember) -> RegexChange:
+    def is_known(self, group: ConsumerGroup, regex: str) -> bool:
+        """Whether a member of the group subscribes to this expression, which is valid therefore."""
+        return group.regex_subscribers[regex] > 0
+
+    def change(
+        self,
+        transition: Transition,
+        before: ConsumerMember,
+        member: ConsumerMember,
+        invalid: KafkaError | None = None,
+    ) -> RegexChange:
         """Note a member's new regular expression, before the member changes.
+
+        `invalid` is what is wrong with an expression that is not known.
 
         Raises:
             KafkaError: INVALID_REGULAR_EXPRESSION.
@@ -69,8 +81,8 @@ class RegexRefresh:
         group, old, new = transition.group, before.topic_regex, member.topic_regex
         if old == new:
             return RegexChange.NONE
-        if new and not group.regex_subscribers[new]:
-            require_valid(new)
+        if invalid is not None and not self.is_known(group, new):
+            raise invalid
         if old and group.regex_subscribers[old] == 1 and old in group.regexes:
             transition.apply(records.regular_expression_gone(group.group_id, old))
         return RegexChange.RESOLVED if not new or new in group.regexes else RegexChange.UNRESOLVED

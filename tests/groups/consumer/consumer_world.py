@@ -117,11 +117,9 @@ class ConsumerWorld:
     async def heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         try:
             answer = self.groups.consumer_heartbeat(request, 1, Client("c", "/127.0.0.1"))
+            return answer if isinstance(answer, ConsumerGroupHeartbeatResponse) else await answer
         except KafkaError as error:
             return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-        if isinstance(answer, ConsumerGroupHeartbeatResponse):
-            return answer
-        return await answer
 
 
 def beat(member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatRequest:
