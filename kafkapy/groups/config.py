@@ -1,7 +1,8 @@
 """The settings of group coordination.
 
 Those that are dynamic are taken over by `GroupCoordinator.configure`: `consumer_assignment_interval_ms`. The
-others are read once, at start. Those of single consumer groups are in the metadata image, and are looked up when they are needed.
+others are read once, at start. Those of single consumer groups are in the metadata image, and are looked up
+when they are needed.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from kafkapy.coordination.topic_log import Done, TopicLog
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.join import NO_MEMBER_ID, Joining, Joins
 from kafkapy.groups.classic.leave import leave
-from kafkapy.groups.classic.member import PROTOCOL_BYTES, protocol_bytes
+from kafkapy.groups.classic.member import protocol_bytes
 from kafkapy.groups.classic.metadata import restore_group
 from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.classic.sync import Syncs
@@ -46,10 +46,12 @@ from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.consumer_groups import ConsumerGroups
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.consumer.member import regex_bytes, subscription_bytes
 from kafkapy.groups.consumer.regex import error_in
 from kafkapy.groups.group import CommitCheck, Group
 from kafkapy.groups.group_writes import GroupWrites
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
+from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, require_room
 from kafkapy.groups.offset_writes import OffsetWrites
 from kafkapy.groups.offsets import CommittedOffset, Offsets
 from kafkapy.metadata.image import MetadataImage
@@ -69,13 +71,6 @@ from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.disk.files import is_exhausted
 from kafkapy.storage.log.markers import TransactionMarker
 
-MAX_MEMBER_BYTES: Final = 4 << 20
-"""The most bytes of one member. Subscriptions to 10,000 topics take some 500 KiB for each assignor."""
-MAX_MEMBERS_BYTES: Final = 64 << 20
-"""The most bytes of all members. Beyond this, only members up to SMALL_MEMBER_BYTES may join."""
-SMALL_MEMBER_BYTES: Final = 64 << 10
-MAX_PROTOCOLS: Final = MAX_MEMBER_BYTES // PROTOCOL_BYTES
-"""More protocols exceed MAX_MEMBER_BYTES, whatever they are."""
 MAX_GROUP_IDS_BYTES: Final = 16 << 20
 """The most characters of all long group ids. Beyond this, only groups with shorter ids are added."""
 LONG_GROUP_ID: Final = 1024
@@ -279,7 +274,7 @@ class GroupCoordinator:
                 <= limits.max_session_timeout_ms
             ):
                 raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
-            self._require_room(joining)
+            self._require_room(group_id, joining.member_id, protocol_bytes(joining.protocols))
             group = self.groups.get(group_id)
             if group is None:
                 if joining.member_id != NO_MEMBER_ID:
@@ -326,7 +321,16 @@ class GroupCoordinator:
     ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
         if request.group_id not in self.groups:
             self._require_room_for_id(request.group_id)
+        self._require_room(request.group_id, request.member_id, self._subscription_bytes(request))
         return self.consumers.heartbeat(request, client, invalid_regex)
+
+    def _subscription_bytes(self, request: ConsumerGroupHeartbeatRequest) -> int:
+        """About how many bytes of memory the subscription of a heartbeat will take."""
+        nbytes = subscription_bytes(request.subscribed_topic_names or (), request.subscribed_topic_regex)
+        if self.consumers.must_check_regex(request):
+            # However many topics there are, one member may subscribe to them by an expression.
+            nbytes += min(regex_bytes(len(self._image.topics)), max(MAX_MEMBER_BYTES - nbytes, 0))
+        return nbytes
 
     def _replace_empty(self, group: ConsumerGroup) -> ClassicGroup:
         """Make a consumer group without members a classic group, which keeps the offsets."""
@@ -339,20 +343,12 @@ class GroupCoordinator:
         self._writes.remove_group(group, (), _ignore, restore)
         return classic
 
-    def _require_room(self, joining: Joining) -> None:
-        """Raise KafkaError if members would take too much memory."""
-        nbytes = protocol_bytes(joining.protocols)
-        if nbytes <= SMALL_MEMBER_BYTES:
-            return
-        held = sum(
-            protocol_bytes(member.protocols)
-            for group in self.groups.values()
-            if isinstance(group, ClassicGroup)
-            for member in group.members.values()
-            if member.member_id != joining.member_id
-        )
-        if nbytes > MAX_MEMBER_BYTES or held + nbytes > MAX_MEMBERS_BYTES:
-            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    def _require_room(self, group_id: str, member_id: str, nbytes: int) -> None:
+        """Raise KafkaError if a member of so many bytes would take too much memory."""
+        group = self.groups.get(group_id)
+        replaced = 0 if group is None else group.bytes_of_member(member_id)
+        topics = len(self._image.topics)
+        require_room(nbytes, self.groups.values(), replaced=replaced, topics=topics)
 
     def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
         """SyncGroup."""

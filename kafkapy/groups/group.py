@@ -41,6 +41,17 @@ class Group(ABC):
     def is_abandoned(self) -> bool:
         """Whether the group has neither members nor pending members."""
 
+    def member_bytes(self, topics: int) -> int:
+        """About how many bytes of memory the members take by what they said of themselves.
+
+        `topics` is the number of topics.
+        """
+        return 0
+
+    def bytes_of_member(self, member_id: str) -> int:
+        """The part of `member_bytes` that one member takes; 0 if there is none of this id."""
+        return 0
+
     @abstractmethod
     def validate_offset_commit(
         self,

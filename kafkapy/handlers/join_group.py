@@ -27,7 +27,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from kafkapy.groups.classic.join import Joining
-from kafkapy.groups.coordinator import MAX_PROTOCOLS
+from kafkapy.groups.member_memory import MAX_PROTOCOLS
 from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import socket
 import struct
+from typing import Any
+
+from kafkapy.protocol.frames import decode_response, encode_request
+from kafkapy.protocol.message import TopMessage
 
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 """Version 0, correlation id 7, no client id."""
@@ -13,6 +17,17 @@ def ask(connection: socket.socket, request: bytes) -> bytes:
     """The answer to a request."""
     connection.sendall(request)
     return receive(connection)
+
+
+def encoded(request: TopMessage, version: int) -> bytes:
+    """A request."""
+    return encode_request(request, version, 7, "bench")
+
+
+def decoded(frame: bytes, api_key: int, version: int) -> Any:
+    """A response."""
+    _, response = decode_response(api_key, version, frame)
+    return response
 
 
 def receive(connection: socket.socket) -> bytes:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import kafkapy
-from kafkapy.groups import coordinator
-from kafkapy.groups.coordinator import MAX_MEMBER_BYTES, MAX_PROTOCOLS
+from kafkapy.groups import member_memory
+from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MAX_PROTOCOLS
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
@@ -210,7 +210,7 @@ def test_one_member_says_no_more_of_itself_than_it_may(client: RawClient) -> Non
 def test_members_of_all_groups_say_no_more_of_themselves_than_they_may(
     client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "MAX_MEMBERS_BYTES", 3 << 20)
+    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 << 20)
     large = metadata_of(1 << 20)
     joined = [client.ask(join_request(f"g{number}", protocols=large), 3) for number in range(3)]
     assert [each.error_code for each in joined] == [

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from kafkapy.coordination.timers import Cancellable
-from kafkapy.groups.classic.member import JoinReply, Member, Protocols
+from kafkapy.groups.classic.member import JoinReply, Member, Protocols, protocol_bytes
 from kafkapy.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from kafkapy.groups.group import Group, GroupType
 from kafkapy.groups.records import encode_group_key
@@ -313,6 +313,15 @@ class ClassicGroup(Group):
     def is_abandoned(self) -> bool:
         """Whether the group has neither members nor pending members."""
         return self.state is GroupState.EMPTY and not self.pending
+
+    def member_bytes(self, topics: int) -> int:
+        """About how many bytes of memory the members' protocols take."""
+        return sum(protocol_bytes(member.protocols) for member in self.members.values())
+
+    def bytes_of_member(self, member_id: str) -> int:
+        """About how many bytes of memory one member's protocols take."""
+        member = self.members.get(member_id)
+        return 0 if member is None else protocol_bytes(member.protocols)
 
     def validate_offset_commit(
         self,

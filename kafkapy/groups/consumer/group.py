@@ -24,7 +24,13 @@ from typing import Any, Final
 
 from kafkapy.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from kafkapy.groups.consumer import records
-from kafkapy.groups.consumer.member import ConsumerMember, MemberState, Partitions
+from kafkapy.groups.consumer.member import (
+    ConsumerMember,
+    MemberState,
+    Partitions,
+    regex_bytes,
+    subscription_bytes,
+)
 from kafkapy.groups.consumer.records import Change, ConsumerGroupKey, ResolvedRegex, Target
 from kafkapy.groups.consumer.timeouts import MemberTimers
 from kafkapy.groups.group import CommitCheck, Group, GroupType
@@ -86,6 +92,8 @@ class ConsumerGroup(Group):
         self.timers = MemberTimers()
         self._name_subscribers: Counter[str] = Counter()
         """The number of members that subscribe to a topic by its name."""
+        self._subscription_bytes = 0
+        """About how many bytes the subscriptions of all members take."""
         self._owners: dict[Uuid, dict[int, int]] = {}
         """For each partition that a member has, how many do: 1, except between two records."""
 
@@ -148,10 +156,16 @@ class ConsumerGroup(Group):
             self._put(member_id, None)
             return
         member = self.members.get(member_id, ConsumerMember(member_id))
+        classic = records.read_classic(value.classic_member_metadata)
         self._put(
             member_id,
             replace(
                 member,
+                subscription_bytes=subscription_bytes(
+                    value.subscribed_topic_names,
+                    value.subscribed_topic_regex,
+                    () if classic is None else classic.protocols,
+                ),
                 instance_id=value.instance_id,
                 rack_id=value.rack_id,
                 rebalance_timeout_ms=value.rebalance_timeout_ms,
@@ -160,7 +174,7 @@ class ConsumerGroup(Group):
                 topic_names=frozenset(value.subscribed_topic_names),
                 topic_regex=value.subscribed_topic_regex or "",
                 assignor=value.server_assignor,
-                classic=records.read_classic(value.classic_member_metadata),
+                classic=classic,
             ),
         )
 
@@ -197,6 +211,7 @@ class ConsumerGroup(Group):
 
     def _count(self, member: ConsumerMember, by: int) -> None:
         _add(self._name_subscribers, member.topic_names, by)
+        self._subscription_bytes += by * member.subscription_bytes
         if member.topic_regex:
             _add(self.regex_subscribers, (member.topic_regex,), by)
         self.classic_members += by * (member.classic is not None)
@@ -305,6 +320,17 @@ class ConsumerGroup(Group):
     def is_abandoned(self) -> bool:
         """Whether the group has no members."""
         return not self.members
+
+    def member_bytes(self, topics: int) -> int:
+        """About how many bytes the members' subscriptions take, and the topics of regular expressions."""
+        unresolved = len(self.regex_subscribers) - len(self.regexes)
+        matched = sum(len(resolved.topics) for resolved in self.regexes.values())
+        return self._subscription_bytes + regex_bytes(matched) + unresolved * regex_bytes(topics)
+
+    def bytes_of_member(self, member_id: str) -> int:
+        """About how many bytes one member's subscription takes."""
+        member = self.members.get(member_id)
+        return 0 if member is None else member.subscription_bytes
 
     def validate_offset_commit(
         self,
@@ -420,6 +446,7 @@ class ConsumerGroup(Group):
         assert self.static_members == {
             member.instance_id: key for key, member in self.members.items() if member.instance_id is not None
         }
+        assert self._subscription_bytes == sum(each.subscription_bytes for each in self.members.values())
         assert self.classic_members == sum(member.classic is not None for member in self.members.values())
         assert self.regex_subscribers == Counter(
             member.topic_regex for member in self.members.values() if member.topic_regex

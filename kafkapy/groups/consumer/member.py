@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final
 
-from kafkapy.groups.classic.member import Protocols
+from kafkapy.groups.classic.member import Protocols, protocol_bytes
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from kafkapy.protocol.types import Uuid
 
@@ -27,6 +27,22 @@ Partitions = Mapping[Uuid, Mapping[int, int]]
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 """The epoch of a static member that is away, and may come back before its session expires."""
+
+
+NAME_BYTES: Final = 120
+"""The memory that a topic takes besides its name in a member's subscription."""
+MATCH_BYTES: Final = 64
+"""The memory that a topic takes among those that an expression matches: the image has its name."""
+
+
+def subscription_bytes(topics: Iterable[str], regex: str | None, protocols: Protocols = ()) -> int:
+    """About how many bytes of memory a subscription takes, the topics of the expression apart."""
+    return sum(NAME_BYTES + len(name) for name in topics) + len(regex or "") + protocol_bytes(protocols)
+
+
+def regex_bytes(topics: int) -> int:
+    """About how many bytes of memory so many topics take that an expression matches."""
+    return topics * MATCH_BYTES
 
 
 class MemberState(IntEnum):
@@ -65,6 +81,8 @@ class ConsumerMember:
     assignor: str | None = None
     classic: ClassicProtocol | None = None
     """None for a member that sends ConsumerGroupHeartbeat."""
+    subscription_bytes: int = field(default=0, compare=False)
+    """About how many bytes of memory the subscription takes, the topics of the expression apart."""
     assigned: Partitions = field(default_factory=dict)
     revoking: Partitions = field(default_factory=dict)
     """The partitions that the client has to give up, and has not given up yet."""

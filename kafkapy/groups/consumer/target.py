@@ -43,8 +43,8 @@ def load_assignors(names: Sequence[str]) -> dict[str, Assignor]:
         assignor = BUILT_IN[name]() if name in BUILT_IN else _import(name)
         if assignor.name in loaded:
             raise UnusableAssignorError(
-                f"{_SETTING}: {name!r} has the name {assignor.name!r} of another one. Members ask for assignors"
-                " by name: give it a name of its own, or leave one of the two out."
+                f"{_SETTING}: {name!r} has the name {assignor.name!r} of another one. Members ask for"
+                " assignors by name: give it a name of its own, or leave one of the two out."
             )
         loaded[assignor.name] = assignor
     if not loaded:

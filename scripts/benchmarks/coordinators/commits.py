@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -16,7 +15,7 @@ from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from scripts.benchmarks.load import Figures, Target
-from scripts.benchmarks.wire import ask, receive
+from scripts.benchmarks.wire import ask, decoded, encoded, receive
 
 _GROUPS = 50
 _ROUNDS = 600
@@ -70,20 +69,20 @@ def commit_request(group: str, topic: str, partitions: Sequence[int]) -> bytes:
         generation_id_or_member_epoch=-1,
         topics=[OffsetCommitRequestTopic(name=topic, partitions=committed)],
     )
-    return encode_request(request, _VERSION, 7, "bench")
+    return encoded(request, _VERSION)
 
 
 def wait_for_coordinator(connection: socket.socket, group: str) -> None:
     """Have the offsets topic created, if it does not exist, and wait until the group has a coordinator."""
     asked = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
-    request = encode_request(asked, _COORDINATOR_VERSION, 7, "bench")
+    request = encoded(asked, _COORDINATOR_VERSION)
     deadline = time.monotonic() + _PATIENCE
     while True:
-        _, found = decode_response(asked.KEY, _COORDINATOR_VERSION, ask(connection, request))
-        if found.coordinators[0].error_code == ErrorCode.NONE:
+        (found,) = decoded(ask(connection, request), asked.KEY, _COORDINATOR_VERSION).coordinators
+        if found.error_code == ErrorCode.NONE:
             return
         if time.monotonic() > deadline:
-            raise RuntimeError(f"no coordinator: {ErrorCode(found.coordinators[0].error_code).name}")
+            raise RuntimeError(f"no coordinator: {ErrorCode(found.error_code).name}")
         time.sleep(0.05)
 
 
@@ -109,10 +108,9 @@ def _commit_all(connections: Sequence[socket.socket], requests: Sequence[bytes])
 
 
 def _errors(frame: bytes) -> set[str]:
-    _, response = decode_response(OffsetCommitRequest.KEY, _VERSION, frame)
     return {
         ErrorCode(partition.error_code).name
-        for topic in response.topics
+        for topic in decoded(frame, OffsetCommitRequest.KEY, _VERSION).topics
         for partition in topic.partitions
         if partition.error_code
     }

@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from scripts.benchmarks.coordinators.commits import commit, commit_request, wait_for_coordinator
 from scripts.benchmarks.load import Figures, Target
 from scripts.benchmarks.servers import new_server
-from scripts.benchmarks.wire import ask
+from scripts.benchmarks.wire import ask, decoded, encoded
 
 _PARTITIONS = 100
 """The offsets of each group."""
@@ -83,9 +82,7 @@ def _wait_until_loaded(connection: socket.socket, groups: Sequence[str]) -> None
 
 def _is_loaded(connection: socket.socket, group: str) -> bool:
     asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-    frame = ask(connection, encode_request(asked, _VERSION, 7, "bench"))
-    _, response = decode_response(asked.KEY, _VERSION, frame)
-    (answer,) = response.groups
+    (answer,) = decoded(ask(connection, encoded(asked, _VERSION)), asked.KEY, _VERSION).groups
     if answer.error_code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
         return False
     found = sum(len(topic.partitions) for topic in answer.topics)
