@@ -297,7 +297,11 @@ class GroupCoordinator:
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
     ) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat; raises KafkaError if it is refused, at once or when it is awaited."""
+        """ConsumerGroupHeartbeat.
+
+        Raises:
+            KafkaError: it is refused. It is raised at once, or when the answer is awaited.
+        """
         self.consumers.require_valid(request, version)
         self.runtime.require_active(request.group_id)
         if self.consumers.must_check_regex(request):

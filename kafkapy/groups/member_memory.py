@@ -27,7 +27,7 @@ MAX_PROTOCOLS: Final = MAX_MEMBER_BYTES // PROTOCOL_BYTES
 
 
 def require_room(nbytes: int, groups: Iterable[Group], *, replaced: int, topics: int) -> None:
-    """Raise KafkaError GROUP_MAX_SIZE_REACHED if a member of so many bytes would take too much memory.
+    """Raise KafkaError GROUP_MAX_SIZE_REACHED if there is no room for a member of so many bytes.
 
     `replaced` are the bytes of the same member as it is now; `topics` is the number of topics.
     """

@@ -1,7 +1,7 @@
 """Requests of this broker to any broker of the cluster, which may be this one.
 
-Each broker has one connection for each API, so that an answer that takes long, such as that to
-WriteTxnMarkers, delays no request of another kind. A request to this broker itself goes to the part that
+Each broker has a connection for each API, so that an answer that takes long, such as that to
+WriteTxnMarkers, delays no request of another kind. Whoever wants more connections numbers them. A request to this broker itself goes to the part that
 answers it, without a connection. A broker that is gone, or that moved to another address, gets no more
 requests at the old one: those that wait for its answers fail.
 """
@@ -32,16 +32,18 @@ class InterBroker:
         self._listener = listener
         self._peers = peers
         self._own: dict[int, Callable[[Any], Awaitable[Any]]] = {}
-        self._connected: dict[tuple[int, int], Peer] = {}
-        """The peer of each broker and API."""
+        self._connected: dict[tuple[int, int, int], Peer] = {}
+        """The peer of each broker, API and number."""
         cache.follow(self._image_changed)
 
     def answer(self, api: ApiKey, own: Callable[[Any], Awaitable[Any]]) -> None:
         """Have `own` answer the requests of an API that this broker sends to itself."""
         self._own[api] = own
 
-    async def ask(self, broker_id: int, request: TopMessage, *, seconds: float) -> Any:
+    async def ask(self, broker_id: int, request: TopMessage, connection: int = 0, *, seconds: float) -> Any:
         """Send a request to a broker, and return the answer.
+
+        Requests of an API on the same `connection`, a small number, are sent one after the other.
 
         Raises:
             PeerError: the broker is not there, or has not answered within `seconds`. The request may have had
@@ -55,10 +57,13 @@ class InterBroker:
         if broker is None or self._peers is None:
             raise PeerError(f"broker {broker_id} is not there")
         address = peer_address(broker, self._listener)
-        peer = self._connected.get((broker_id, request.KEY))
+        key = broker_id, request.KEY, connection
+        peer = self._connected.get(key)
         if peer is None:
             purpose = ApiKey(request.KEY).name.lower().replace("_", "-")
-            peer = self._connected[broker_id, request.KEY] = self._peers.connect(address, purpose)
+            peer = self._connected[key] = self._peers.connect(
+                address, f"{purpose}-{connection}" if connection else purpose
+            )
         return await peer.ask(request, seconds=seconds)
 
     def close(self) -> None:
@@ -78,10 +83,10 @@ class InterBroker:
         """Close the connections to brokers that are gone or have moved."""
         if old.brokers is new.brokers:
             return
-        for (broker_id, api_key), peer in tuple(self._connected.items()):
-            broker = new.brokers.get(broker_id)
+        for key, peer in tuple(self._connected.items()):
+            broker = new.brokers.get(key[0])
             endpoint = None if broker is None else broker.endpoints.get(self._listener)
             address = peer.address
             if endpoint is None or (endpoint.host, endpoint.port) != (address.host, address.port):
                 peer.close()
-                del self._connected[broker_id, api_key]
+                del self._connected[key]

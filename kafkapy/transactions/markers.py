@@ -1,6 +1,10 @@
 """Sends the markers of prepared transactions to partition leaders, until all are written.
 
-Each destination gets one request at a time. It holds the markers of all transactions that ended meanwhile.
+Each destination gets one request at a time. It holds the markers of all transactions that ended meanwhile. A
+request is answered when its slowest partition has the marker, which may take as long as replicas are missing.
+So a request that is late does not count: the next one goes to the broker beside it, on another connection,
+without the partitions that the late one waits for. (In Apache Kafka all transactions wait.)
+
 What a broker has not written is sent again after a pause, to the leader of that time. A partition that does
 not exist any more needs no marker.
 
@@ -32,6 +36,12 @@ from kafkapy.protocol.types import TopicPartition
 
 AT_ONCE: Final = 500
 """The most markers in a request, each for all partitions of its transaction that the destination leads."""
+
+LATE_SECONDS: Final = 0.2
+"""After this time a request without an answer is late."""
+
+MOST_REQUESTS: Final = 5
+"""The most requests on their way to a broker, of which all but one are late."""
 
 PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 2.0
@@ -84,27 +94,82 @@ class Sending:
 _Part = tuple[Sending, list[TopicPartition]]
 
 
+class _Destination:
+    """What goes to one broker."""
+
+    __slots__ = ("on_the_way", "queue")
+
+    def __init__(self) -> None:
+        self.queue: list[_Part] = []
+        """What is to be sent next."""
+        self.on_the_way: dict[int, _Exchange] = {}
+        """The requests that have no answer, by the number of their connection."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.queue and not self.on_the_way
+
+    def free_connection(self) -> int | None:
+        """The number of the connection for the next request; None if it must wait for another one."""
+        if len(self.on_the_way) == MOST_REQUESTS or not all(
+            each.is_late for each in self.on_the_way.values()
+        ):
+            return None
+        return next(number for number in range(MOST_REQUESTS) if number not in self.on_the_way)
+
+    def take(self) -> list[_Part]:
+        """Remove what goes into the next request.
+
+        Partitions that a late request waits for stay: they would make the next one late too.
+        """
+        slow = {
+            partition for each in self.on_the_way.values() for _, part in each.parts for partition in part
+        }
+        taken: list[_Part] = []
+        left: list[_Part] = []
+        for sending, partitions in self.queue:
+            missing = sending.missing.intersection(partitions)
+            now = missing - slow if len(taken) < AT_ONCE else set()
+            if now:
+                taken.append((sending, list(now)))
+            if len(now) < len(missing):
+                left.append((sending, list(missing - now)))
+        self.queue = left
+        return taken
+
+
+class _Exchange:
+    """A request that has no answer yet."""
+
+    __slots__ = ("is_late", "parts", "task")
+
+    def __init__(self) -> None:
+        self.parts: Sequence[_Part] = ()
+        self.is_late = False
+        self.task: asyncio.Task[None]
+
+
 class MarkerSender:
     """Sends markers."""
 
     def __init__(
         self,
         leader_of: Callable[[TopicPartition], int | None],
-        ask: Callable[[int, WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
+        ask: Callable[[int, WriteTxnMarkersRequest, int], Awaitable[WriteTxnMarkersResponse]],
         timers: Timers,
     ) -> None:
         """Use the given parts of the broker.
 
         `leader_of` gives the broker that leads a partition, NO_LEADER while there is none, and None if there
-        is no such partition. `ask(broker, request)` sends a request.
+        is no such partition. `ask(broker, request, connection)` sends a request on the connection of this
+        number: those on one connection are answered in their order.
         """
         self._leader_of = leader_of
         self._ask = ask
         self._timers = timers
-        self._queues: dict[int, list[_Part]] = {}
-        """What is to be sent next, by destination."""
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        """What sends, by destination."""
+        self._destinations: dict[int, _Destination] = {}
+        """Where something is to be sent, by broker."""
         self._failing: set[int] = set()
         """The destinations whose failure is in the log."""
         self._is_stopped = False
@@ -120,7 +185,7 @@ class MarkerSender:
     async def stop(self) -> None:
         """Send no more."""
         self._is_stopped = True
-        tasks = tuple(self._tasks.values())
+        tasks = [each.task for to in self._destinations.values() for each in to.on_the_way.values()]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -143,11 +208,8 @@ class MarkerSender:
             if leader == NO_LEADER:
                 self._queue_later(sending, led)
                 continue
-            self._queues.setdefault(leader, []).append((sending, led))
-            if leader not in self._tasks:
-                self._tasks[leader] = asyncio.get_running_loop().create_task(
-                    self._serve(leader), name=f"kafkapy-markers-to-{leader}"
-                )
+            self._destinations.setdefault(leader, _Destination()).queue.append((sending, led))
+            self._send_next(leader)
         _report(sending)
 
     def _queue_later(self, sending: Sending, partitions: Collection[TopicPartition]) -> None:
@@ -155,22 +217,41 @@ class MarkerSender:
         sending.pause_seconds = min(pause * 2, LONGEST_PAUSE_SECONDS)
         self._timers.call_later(pause, partial(self._queue, sending, partitions))
 
-    async def _serve(self, broker: int) -> None:
-        """Send what is queued for a broker."""
-        try:
-            while queue := self._queues.pop(broker, None):
-                for start in range(0, len(queue), AT_ONCE):
-                    await self._exchange(broker, queue[start : start + AT_ONCE])
-        finally:
-            del self._tasks[broker]
-
-    async def _exchange(self, broker: int, parts: Sequence[_Part]) -> None:
-        parts = [part for part in parts if part[0].missing]
-        if not parts:
+    def _send_next(self, broker: int) -> None:
+        """Send what is queued for a broker, if the requests on their way allow it."""
+        to = self._destinations[broker]
+        connection = to.free_connection()
+        if connection is None or not to.queue or self._is_stopped:
             return
+        sent = to.on_the_way[connection] = _Exchange()
+        sent.task = asyncio.get_running_loop().create_task(
+            self._exchange(broker, connection, sent), name=f"kafkapy-markers-to-{broker}-{connection}"
+        )
+
+    async def _exchange(self, broker: int, connection: int, sent: _Exchange) -> None:
+        """Send a request with what is queued by now."""
+        to = self._destinations[broker]
+        timer = self._timers.call_later(LATE_SECONDS, lambda: self._is_late(broker, sent))
+        try:
+            sent.parts = to.take()
+            if sent.parts:
+                await self._ask_for(broker, connection, sent.parts)
+        finally:
+            timer.cancel()
+            del to.on_the_way[connection]
+            if sent.parts:
+                self._send_next(broker)  # otherwise all that is queued waits for late requests
+            if to.is_idle:
+                del self._destinations[broker]
+
+    def _is_late(self, broker: int, sent: _Exchange) -> None:
+        sent.is_late = True
+        self._send_next(broker)
+
+    async def _ask_for(self, broker: int, connection: int, parts: Sequence[_Part]) -> None:
         results: dict[tuple[int, str, int], int] = {}
         try:
-            response = await self._ask(broker, _request(parts))
+            response = await self._ask(broker, _request(parts), connection)
         except (PeerError, KafkaError) as error:
             self._failed(broker, str(error))
         except Exception:

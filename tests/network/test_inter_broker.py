@@ -72,6 +72,16 @@ async def test_a_broker_has_a_connection_for_each_api() -> None:
     assert len(world.peers.made) == 3
 
 
+async def test_whoever_wants_more_connections_numbers_them() -> None:
+    world = World(1002)
+    for number, name in ((0, "heartbeat"), (2, "heartbeat-2"), (2, "heartbeat-2"), (0, "heartbeat")):
+        answer = await world.inter_broker.ask(2, HeartbeatRequest(), number, seconds=1.0)
+        assert answer == f"1002 {name}"
+    assert len(world.peers.made) == 2
+    world.cache.publish(replace(world.cache.image, brokers={}))
+    assert [peer.is_closed for peer in world.peers.made] == [True, True]
+
+
 async def test_a_broker_answers_itself_without_a_connection() -> None:
     world = World()
 

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.transactions.config import TransactionConfig
-from kafkapy.transactions.markers import Marker
+from kafkapy.transactions.markers import LATE_SECONDS, MOST_REQUESTS, Marker
 from kafkapy.transactions.metadata import LAST_EPOCH, TransactionState
 from kafkapy.transactions.records import encode_key, encode_value
 from kafkapy.transactions.state_machine import Producer
@@ -70,6 +71,46 @@ async def test_the_next_transaction_begins_when_all_markers_are_written(world: T
     await world.completed()
     assert await world.add(after, T0) is ErrorCode.NONE
     assert await world.end(producer, commit=True) == (ErrorCode.PRODUCER_FENCED, (-1, -1))
+
+
+async def test_a_slow_partition_delays_no_transactions_of_others(world: TransactionWorld) -> None:
+    world.leaders.slow.add(T0)
+    names = "xyz"
+    producers = {name: await world.init(name) for name in names}
+    await world.add(producers["x"], T0, name="x")
+    await world.end(producers["x"], commit=True, name="x")
+    await world.until(lambda: world.leaders.requests)
+    await world.add(producers["y"], T1, name="y")
+    await world.end(producers["y"], commit=True, name="y")
+    assert await world.completed("y") is State.COMPLETE_COMMIT
+    await world.add(producers["z"], T0, T1, name="z")
+    await world.end(producers["z"], commit=False, name="z")
+    await world.until(lambda: len(world.leaders.written[T1]) == 2)
+    assert len(world.leaders.requests) == 3, "the slow partition is asked once"
+    assert world.state("x") is State.PREPARE_COMMIT
+    assert world.state("z") is State.PREPARE_ABORT
+    world.leaders.release()
+    assert await world.completed("x") is State.COMPLETE_COMMIT
+    assert await world.completed("z") is State.COMPLETE_ABORT
+    assert [marker.commit for marker in world.leaders.written[T0]] == [True, False]
+
+
+async def test_requests_to_a_broker_are_as_many_as_connections_at_most(world: TransactionWorld) -> None:
+    slow = [TopicPartition("t", number) for number in range(10, 10 + 2 * MOST_REQUESTS)]
+    world.leaders.leaders |= dict.fromkeys(slow, 1)
+    world.leaders.slow.update(slow)
+    for number, partition in enumerate(slow):
+        producer = await world.init(f"id{number}")
+        await world.add(producer, partition, name=f"id{number}")
+        await world.end(producer, commit=True, name=f"id{number}")
+        world.timers.advance(LATE_SECONDS)
+        await asyncio.sleep(0)
+    world.timers.advance(10 * LATE_SECONDS)
+    await asyncio.sleep(0)
+    assert len(world.leaders.requests) == MOST_REQUESTS
+    world.leaders.release()
+    for number in range(len(slow)):
+        assert await world.completed(f"id{number}") is State.COMPLETE_COMMIT
 
 
 async def test_a_marker_is_sent_until_it_is_written(world: TransactionWorld) -> None:

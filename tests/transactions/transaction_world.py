@@ -55,6 +55,8 @@ class Leaders:
         self.unreachable: set[int] = set()
         self.hold: set[int] = set()
         """The brokers that do not answer yet."""
+        self.slow: set[TopicPartition] = set()
+        """The partitions whose broker does not answer yet if it is asked to write to them."""
         self.written: dict[TopicPartition, list[Marker]] = {}
         self.requests: list[tuple[int, WriteTxnMarkersRequest]] = []
         self._answering: list[asyncio.Future[None]] = []
@@ -65,16 +67,25 @@ class Leaders:
     def release(self) -> None:
         """Answer what has been held."""
         self.hold.clear()
+        self.slow.clear()
         for waiting in self._answering:
             waiting.set_result(None)
         self._answering.clear()
 
-    async def ask(self, broker: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    async def ask(
+        self, broker: int, request: WriteTxnMarkersRequest, connection: int
+    ) -> WriteTxnMarkersResponse:
         assert broker != NO_LEADER
         self.requests.append((broker, request))
         if broker in self.unreachable:
             raise PeerError(f"broker {broker} is away")
-        if broker in self.hold:
+        asked = {
+            TopicPartition(topic.name, index)
+            for each in request.markers
+            for topic in each.topics
+            for index in topic.partition_indexes
+        }
+        if broker in self.hold or not self.slow.isdisjoint(asked):
             answer = asyncio.get_running_loop().create_future()
             self._answering.append(answer)
             await answer

@@ -322,7 +322,7 @@ class ConsumerGroup(Group):
         return not self.members
 
     def member_bytes(self, topics: int) -> int:
-        """About how many bytes the members' subscriptions take, and the topics of regular expressions."""
+        """About how many bytes the subscriptions take, with the topics of regular expressions."""
         unresolved = len(self.regex_subscribers) - len(self.regexes)
         matched = sum(len(resolved.topics) for resolved in self.regexes.values())
         return self._subscription_bytes + regex_bytes(matched) + unresolved * regex_bytes(topics)
