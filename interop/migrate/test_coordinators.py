@@ -91,8 +91,8 @@ def test_open_transactions_that_kafka_left_are_ended_by_their_timeout(
 
     with take_over(kafka, tmp_path, CHECKED_OFTEN, killed=killed):
         wait_until(lambda: state(servers, "open-one"), ignoring=AssertionError)
-        for name in ("open-one", "open-two"):
-            wait_until(lambda name=name: state(servers, name) == "CompleteAbort", timeout=60)
+        wait_until(lambda: state(servers, "open-one") == "CompleteAbort", timeout=60)
+        wait_until(lambda: state(servers, "open-two") == "CompleteAbort", timeout=60)
         assert state(servers, "committed") == "CompleteCommit"
         wait_until(lambda: all(now > then for now, then in zip(stable_ends(servers), stable, strict=True)))
         assert committed_values(servers) == {(partition, b"7") for partition in range(PARTITIONS)}
@@ -160,9 +160,8 @@ def test_groups_of_the_consumer_protocol_go_on_without_a_rebalance(
     for (group, _), each in consumers.items():
         each.subscribe(groups[group])
     try:
-        for group in groups:
-            wait_until(lambda group=group: shares(consumers, group) == [2, 2], timeout=60)
-            wait_until(lambda group=group: described(servers, group)[0] == "Stable", timeout=60)
+        wait_until(lambda: all(shares(consumers, group) == [2, 2] for group in groups), timeout=60)
+        wait_until(lambda: all(described(servers, group)[0] == "Stable" for group in groups), timeout=60)
         produce(servers, "before")
         read(consumers, "before")
         for each in consumers.values():

@@ -240,8 +240,7 @@ class GroupCoordinator:
         now = self._clock.now_ms()
         for group_id, offsets in loaded.offsets.items():
             self.groups.setdefault(group_id, ClassicGroup(group_id, now))
-            for key, committed in offsets.items():
-                self.offsets.put(group_id, key, committed)
+            self.offsets.load(group_id, offsets)
         for group_id, key, producer_id, offset in loaded.pending:
             self.groups.setdefault(group_id, ClassicGroup(group_id, now))
             self.offsets.pending.put(group_id, key, producer_id, offset)

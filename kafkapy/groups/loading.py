@@ -1,5 +1,8 @@
 """Loads the groups and offsets of a partition of `__consumer_offsets`.
 
+There may be a million offsets. What many of them have in common is kept once: partitions, topic ids, times,
+metadata.
+
 It runs in a worker thread and shares no state. Source: the replay methods of Apache Kafka's
 GroupMetadataManager and OffsetMetadataManager.
 """
@@ -7,11 +10,19 @@ GroupMetadataManager and OffsetMetadataManager.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from kafkapy.coordination.replay import LastRecords
 from kafkapy.groups.consumer.records import Change, decode_consumer_change
 from kafkapy.groups.offsets import CommittedOffset
-from kafkapy.groups.records import GroupKey, OffsetKey, decode_group_value, decode_key, decode_offset_value
+from kafkapy.groups.records import (
+    GroupKey,
+    OffsetKey,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+    offset_key_parts,
+)
 from kafkapy.protocol.messages.group_records import GroupMetadataValue
 from kafkapy.protocol.types import TopicPartition
 
@@ -37,6 +48,10 @@ class GroupReplay:
     def __init__(self, name: str) -> None:
         self._records = LastRecords(name)
         self._loaded = LoadedPartition()
+        self._partitions: dict[bytes, TopicPartition] = {}
+        """Each partition that has an offset, by its bytes in the key."""
+        self._values: dict[Any, Any] = {}
+        """What offsets consist of, by itself."""
 
     def add(self, batches: bytes) -> None:
         """Add complete batches.
@@ -53,15 +68,44 @@ class GroupReplay:
         return self._loaded
 
     def _take(self, raw_key: bytes, value: bytes) -> None:
+        parts = offset_key_parts(raw_key)
+        if parts is not None:
+            group_id, partition = parts
+            self._put_offset(group_id, self._partition(raw_key, partition), value)
+            return
         key = decode_key(raw_key)
         if isinstance(key, OffsetKey):
-            committed = decode_offset_value(value)
-            self._loaded.offsets.setdefault(key.group_id, {})[key.partition] = committed
+            self._put_offset(key.group_id, key.partition, value)
         elif isinstance(key, GroupKey):
             self._loaded.groups[key.group_id] = decode_group_value(value)
         elif key is not None:
             change = decode_consumer_change(key, value)
             self._loaded.consumer_groups.setdefault(key.group_id, []).append(change)
+
+    def _put_offset(self, group_id: str, partition: TopicPartition, value: bytes) -> None:
+        committed = self._shared(decode_offset_value(value))
+        self._loaded.offsets.setdefault(group_id, {})[partition] = committed
+
+    def _partition(self, raw_key: bytes, partition: bytes) -> TopicPartition:
+        known = self._partitions.get(partition)
+        if known is None:
+            key = decode_key(raw_key)
+            assert isinstance(key, OffsetKey)
+            known = self._partitions[partition] = key.partition
+        return known
+
+    def _shared(self, committed: CommittedOffset) -> CommittedOffset:
+        """The same offset, of values that others have too."""
+        offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id = committed
+        one = self._values.setdefault
+        return CommittedOffset(
+            offset,
+            leader_epoch,
+            one(metadata, metadata),
+            one(commit_timestamp, commit_timestamp),
+            expire_timestamp,
+            one(topic_id, topic_id),
+        )
 
     def _take_pending(self, producer_id: int, raw_key: bytes, value: bytes, superseded: bool) -> None:
         key = decode_key(raw_key)

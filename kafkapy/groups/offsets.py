@@ -96,6 +96,12 @@ class Offsets:
         self._committed.setdefault(group_id, {})[key] = offset
         self.pending.supersede(group_id, key)
 
+    def load(self, group_id: str, offsets: dict[TopicPartition, CommittedOffset]) -> None:
+        """Take over the offsets of a group that were read from the log, none of which is pending."""
+        known = self._committed.setdefault(group_id, offsets)
+        if known is not offsets:
+            known.update(offsets)
+
     def end_transaction(self, group_id: str, producer_id: int, *, commit: bool) -> None:
         """Store the group's offsets of a transaction whose marker is committed, or drop them."""
         for key, offset in self.pending.end(group_id, producer_id, commit=commit):

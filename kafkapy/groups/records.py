@@ -8,7 +8,7 @@ As Apache Kafka 4.x does, the broker writes OffsetCommitValue v4 (v1 if the clie
 GroupMetadataValue v3; it reads all versions. Key type 0 is how Kafka 0.8 wrote type 1. Those of consumer
 groups are in `kafkapy.groups.consumer.records`. Other key types belong to groups of other protocols (KIP-932,
 KIP-1071) and are ignored. Offset records are the most frequent internal records, so their key and value are
-encoded by hand here; a test compares them with the codec.
+encoded and decoded by hand here; a test compares them with the codec.
 
 Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordSerde.
 """
@@ -125,8 +125,58 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | None:
     return None
 
 
+def offset_key_parts(key: bytes) -> tuple[str, bytes] | None:
+    """The group of an offset key, and the bytes that name the partition; None if it is none or is broken.
+
+    Keys of one partition have the same bytes, whatever the group.
+    """
+    if len(key) < _TYPE_AND_LENGTH.size:
+        return None
+    kind, length = _TYPE_AND_LENGTH.unpack_from(key)
+    start = _TYPE_AND_LENGTH.size + length
+    if kind not in OFFSET_KEY_TYPES or length < 0 or len(key) < start + _INT16.size:
+        return None
+    topic_length: int = _INT16.unpack_from(key, start)[0]
+    if topic_length < 0 or len(key) != start + _INT16.size + topic_length + _INT32.size:
+        return None
+    try:
+        return key[_TYPE_AND_LENGTH.size : start].decode(), key[start:]
+    except UnicodeDecodeError:
+        return None
+
+
 def decode_offset_value(value: bytes) -> CommittedOffset:
     """Raises DecodeError when it is broken or of an unknown version."""
+    return _decode_v4(value) or decode_offset_value_by_codec(value)
+
+
+def _decode_v4(value: bytes) -> CommittedOffset | None:
+    """A value as today's brokers write it, with short metadata; None if it is another one, or broken."""
+    if len(value) < _V4_HEAD.size + 1:
+        return None
+    version, offset, leader_epoch = _V4_HEAD.unpack_from(value)
+    start = _V4_HEAD.size + 1
+    end = start + value[_V4_HEAD.size] - 1
+    if version != OFFSET_VALUE_VERSION or not start <= end < start + 0x7F:
+        return None
+    tags = value[end + _INT64.size :]
+    if tags == _NO_TAGS:
+        topic_id = ZERO_UUID
+    elif len(tags) == len(_TAG_TOPIC_ID) + len(ZERO_UUID) and tags.startswith(_TAG_TOPIC_ID):
+        topic_id = tags[len(_TAG_TOPIC_ID) :]
+    else:
+        return None
+    try:
+        metadata = value[start:end].decode()
+    except UnicodeDecodeError:
+        return None
+    return CommittedOffset(
+        offset, leader_epoch, metadata, _INT64.unpack_from(value, end)[0], NO_EXPIRY, topic_id
+    )
+
+
+def decode_offset_value_by_codec(value: bytes) -> CommittedOffset:
+    """As `decode_offset_value`, for every version."""
     record, _ = decode_from(OffsetCommitValue, value, 2, _version(value, OffsetCommitValue.VERSIONS))
     return CommittedOffset(
         offset=record.offset,

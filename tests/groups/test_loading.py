@@ -88,6 +88,18 @@ def test_the_last_commit_of_a_partition_counts() -> None:
     assert Log().offset(T0, 1).offset(T1, 7).offset(T0, 2).offsets == {T0: 2, T1: 7}
 
 
+def test_what_offsets_of_several_groups_have_in_common_is_kept_once() -> None:
+    log = Log()
+    for group in ("g", "h"):
+        committed = CommittedOffset(1, -1, "note", 1_700_000_000_000, topic_id=bytes(range(16)))
+        log.write((encode_offset_key(group, T0), encode_offset_value(committed)))
+    offsets = log.loaded.offsets
+    ((one, first),), ((other, second),) = (offsets[group].items() for group in ("g", "h"))
+    assert one is other
+    for name in ("metadata", "commit_timestamp", "topic_id"):
+        assert getattr(first, name) is getattr(second, name), name
+
+
 def test_a_tombstone_removes_what_was_there() -> None:
     assert Log().offset(T0, 1).offset(T1, 7).tombstone(T0).offsets == {T1: 7}
     assert Log().offset(T0, 1).tombstone(T0).offset(T0, 3).offsets == {T0: 3}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -17,10 +18,12 @@ from kafkapy.groups.records import (
     decode_group_value,
     decode_key,
     decode_offset_value,
+    decode_offset_value_by_codec,
     encode_group_key,
     encode_group_value,
     encode_offset_key,
     encode_offset_value,
+    offset_key_parts,
 )
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import DecodeError
@@ -75,6 +78,48 @@ def test_what_is_written_of_an_offset_is_read_again(committed: CommittedOffset) 
         assert read == committed
     else:
         assert read == committed._replace(leader_epoch=-1, topic_id=ZERO_UUID)
+
+
+changes = st.tuples(st.integers(0, 79), st.none() | st.binary(max_size=3))
+"""At a place that may be in the bytes, they end there, or others come between."""
+
+
+def changed(data: bytes, change: tuple[int, bytes | None]) -> bytes:
+    place, inserted = change
+    return data[:place] if inserted is None else data[:place] + inserted + data[place + len(inserted) :]
+
+
+@given(offsets, changes)
+def test_bytes_of_an_offset_are_read_as_the_codec_reads_them(
+    committed: CommittedOffset, change: tuple[int, bytes | None]
+) -> None:
+    data = changed(encode_offset_value(committed), change)
+
+    def outcome(decode: Callable[[bytes], CommittedOffset]) -> CommittedOffset | None:
+        try:
+            return decode(data)
+        except DecodeError:
+            return None
+
+    assert outcome(decode_offset_value) == outcome(decode_offset_value_by_codec)
+
+
+@given(st.text(max_size=20), st.text(max_size=20), int32s, changes)
+def test_the_parts_of_an_offset_key_are_those_that_the_codec_finds(
+    group: str, topic: str, partition: int, change: tuple[int, bytes | None]
+) -> None:
+    key = encode_offset_key(group, TopicPartition(topic, partition))
+    for data in (key, changed(key, change)):
+        parts = offset_key_parts(data)
+        if parts is None:
+            assert data != key
+            continue
+        try:
+            found = decode_key(data)
+        except DecodeError:
+            continue  # the bytes of the partition are broken: whoever needs them asks the codec
+        assert isinstance(found, OffsetKey)
+        assert (found.group_id, encode_offset_key("", found.partition)[4:]) == parts
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
