@@ -23,7 +23,7 @@ from kafkapy.storage.damage.damage import DamagedOffsetsError
 from kafkapy.storage.disk.files import TransientStorageError
 from kafkapy.storage.log.marker_batch import prepare_marker
 from kafkapy.storage.log.markers import TransactionMarker
-from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_batches
+from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_built
 from kafkapy.storage.log.verification import Verification
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ class LocalTopicLog:
         now_ms = self._clock.now_ms()
 
         def prepare(target: Partition) -> PreparedBatches:
-            origin = AppendOrigin.COORDINATOR
-            return prepare_batches(memoryview(batch), config=target.log.config, origin=origin, now_ms=now_ms)
+            return prepare_built(batch, config=target.log.config, now_ms=now_ms)
 
         self._append(partition, prepare, done, now_ms, verification)
 

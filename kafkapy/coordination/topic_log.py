@@ -42,7 +42,7 @@ class TopicLog(Protocol):
     def append(
         self, partition: int, batch: bytearray, done: Done, *, verification: Verification | None = None
     ) -> None:
-        """Append a batch; `done` is called once, possibly before this returns.
+        """Append a batch of `build_batch`; `done` is called once, possibly before this returns.
 
         It is called when the batch is committed or has failed. Appends to one partition are reported in their
         order. A batch that begins a transaction needs a `verification`.

@@ -289,7 +289,7 @@ class GroupCoordinator:
             return JoinGroupResponse(member_id=joining.member_id, error_code=error.code)
         if not isinstance(group, ClassicGroup):
             return JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        answer = Answer[JoinGroupResponse]()
+        answer: Answer[JoinGroupResponse] = Answer()
         self._joins.join(group, joining, answer)
         return answer.result()
 
@@ -363,7 +363,7 @@ class GroupCoordinator:
             group = self._classic_group(request.group_id)
         except KafkaError as error:
             return SyncGroupResponse(error_code=error.code)
-        answer = Answer[SyncGroupResponse]()
+        answer: Answer[SyncGroupResponse] = Answer()
         self._syncs.sync(group, request, answer)
         return answer.result()
 

@@ -57,7 +57,7 @@ def _add(
 ) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
     topic = context.broker.metadata.image.topics[GROUP_METADATA_TOPIC]
     index = partition_of(request.group_id, len(topic.partitions))
-    answer = Answer[AddOffsetsToTxnResponse]()
+    answer: Answer[AddOffsetsToTxnResponse] = Answer()
 
     def done(error: ErrorCode) -> None:
         if error is ErrorCode.PRODUCER_FENCED and context.api_version < FIRST_VERSION_WITH_FENCED:

@@ -49,7 +49,7 @@ def handle(
     context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Steps[AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]]:
     """Add the partitions to each transaction."""
-    answer = Answer[AddPartitionsToTxnResponse]()
+    answer: Answer[AddPartitionsToTxnResponse] = Answer()
     version = context.api_version
     if version >= FIRST_VERSION_OF_BROKERS:
 
@@ -77,7 +77,7 @@ def handle(
 
 async def answer_own(broker: BrokerParts, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """The answer to this broker itself, which leads the partitions."""
-    answer = Answer[AddPartitionsToTxnResponse]()
+    answer: Answer[AddPartitionsToTxnResponse] = Answer()
 
     def done(results: list[AddPartitionsToTxnResult]) -> None:
         answer(AddPartitionsToTxnResponse(results_by_transaction=results))

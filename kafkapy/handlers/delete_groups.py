@@ -34,7 +34,7 @@ def handle(
     """Delete each group once, whatever becomes of the others."""
     groups = context.broker.groups
     response = DeleteGroupsResponse()
-    answer = Answer[DeleteGroupsResponse]()
+    answer: Answer[DeleteGroupsResponse] = Answer()
     waiting = 1
 
     def one_less() -> None:

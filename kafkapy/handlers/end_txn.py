@@ -36,7 +36,7 @@ FIRST_VERSION_WITH_EPOCHS: Final = 5
 
 def handle(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Awaitable[EndTxnResponse]:
     """End the transaction."""
-    answer = Answer[EndTxnResponse]()
+    answer: Answer[EndTxnResponse] = Answer()
     version = context.api_version
 
     def done(error: ErrorCode, producer: Producer) -> None:

@@ -163,7 +163,9 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
             for result in existing:
                 result.error_code = refusal
         return response
-    return (yield from _commit(context, request, response, commits, accepted, existing))
+    if len(commits) <= OFFSETS_AT_ONCE:
+        return _commit(context, request, response, commits, accepted, existing)
+    return (yield from _commit_in_parts(context, request, response, commits, accepted, existing))
 
 
 def _commit(
@@ -173,12 +175,35 @@ def _commit(
     commits: dict[TopicPartition, CommittedOffset],
     accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
     existing: list[OffsetCommitResponsePartition],
-) -> Steps[Stored]:
-    """Write the offsets.
+) -> Stored:
+    """Write the offsets together."""
+    together = tuple(commits.items())
+    if (refusal := _refusal(context, request, together)) is not None:
+        for result in existing:
+            result.error_code = refusal
+        return response
+    stored: Answer[OffsetCommitResponse] = Answer()
 
-    Very many are written in parts, each checked against the group's present state.
-    """
-    stored = Answer[OffsetCommitResponse]()
+    def done(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            for _, result in accepted:
+                result.error_code = error
+        stored(response)
+
+    context.broker.groups.commit_offsets(request.group_id, together, done)
+    return stored.result()
+
+
+def _commit_in_parts(
+    context: RequestContext,
+    request: OffsetCommitRequest,
+    response: OffsetCommitResponse,
+    commits: dict[TopicPartition, CommittedOffset],
+    accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
+    existing: list[OffsetCommitResponsePartition],
+) -> Steps[Stored]:
+    """Write very many offsets in parts, each checked against the group's present state."""
+    stored: Answer[OffsetCommitResponse] = Answer()
     errors: dict[TopicPartition, ErrorCode] = {}
     waiting = 1
 

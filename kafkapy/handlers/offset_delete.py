@@ -60,7 +60,7 @@ def handle(
             topic.partitions.append(
                 OffsetDeleteResponsePartition(partition_index=index, error_code=error_code)
             )
-    removed = Answer[OffsetDeleteResponse]()
+    removed: Answer[OffsetDeleteResponse] = Answer()
     failed = ErrorCode.NONE
     waiting = 1
 

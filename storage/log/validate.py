@@ -235,6 +235,25 @@ def prepare_batches(
     return PreparedBatches(batches, nbytes, record_count)
 
 
+def prepare_built(batch: bytearray, *, config: LogConfig, now_ms: int) -> PreparedBatches:
+    """Prepare a batch that this broker has just built (`build_batch`), of records with keys.
+
+    Only its size is checked. Topics that want another codec take the way of `prepare_batches`, whose result
+    is the same.
+
+    Raises:
+        KafkaError: it is too large.
+    """
+    if _CODECS.get(config.compression_type, Compression.NONE) is not Compression.NONE:
+        origin = AppendOrigin.COORDINATOR
+        return prepare_batches(memoryview(batch), config=config, origin=origin, now_ms=now_ms)
+    header = read_header(batch)
+    if header.size > config.max_message_bytes:
+        raise too_large(header.size, config)
+    _check_segment_size(header.size, config)
+    return PreparedBatches([PreparedBatch(header, memoryview(batch), None)], header.size, header.record_count)
+
+
 def prepare_converted(
     batch: bytearray, *, compression: Compression, config: LogConfig, now_ms: int
 ) -> PreparedBatches:

@@ -194,7 +194,7 @@ class ConsumerGroups:
         except BaseException:
             transition.undo()
             raise
-        answer = Answer[ConsumerGroupHeartbeatResponse]()
+        answer: Answer[ConsumerGroupHeartbeatResponse] = Answer()
 
         def done(error: ErrorCode) -> None:
             answer(ConsumerGroupHeartbeatResponse(error_code=error) if error else response)
@@ -233,7 +233,7 @@ class ConsumerGroups:
     ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
         group = self.require_group(request.group_id)
         member = self._heartbeats.leaving(group, request)
-        answer = Answer[ConsumerGroupHeartbeatResponse]()
+        answer: Answer[ConsumerGroupHeartbeatResponse] = Answer()
 
         def done(error: ErrorCode) -> None:
             answer(
@@ -297,7 +297,7 @@ class ConsumerGroups:
         except BaseException:
             transition.undo()
             raise
-        answer = Answer[JoinGroupResponse]()
+        answer: Answer[JoinGroupResponse] = Answer()
 
         def done(error: ErrorCode) -> None:
             refused = JoinGroupResponse(member_id=member_id, error_code=error)
