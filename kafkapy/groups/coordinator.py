@@ -608,24 +608,66 @@ class GroupCoordinator:
 
     def _schedule_expiry(self) -> None:
         interval_ms = self.config.offsets_retention_check_interval_ms
-        self._expiry = self._timers.call_later(interval_ms / 1000, self._expire)
+        self._expiry = self._timers.call_later(
+            interval_ms / 1000, lambda: self._go_on_expiring(self._expire())
+        )
 
-    def _expire(self) -> None:
-        self._schedule_expiry()
+    def _go_on_expiring(self, steps: Steps[None]) -> None:
+        """Take a turn of the removal of expired offsets, which no request waits for."""
+        try:
+            is_done = take_turn(steps) is not None
+        except Exception:
+            logger.exception("Expired offsets could not be removed")
+            is_done = True
+        if is_done:
+            self._schedule_expiry()
+        else:
+            self._expiry = self._timers.call_later(0, lambda: self._go_on_expiring(steps))
+
+    def _expire(self) -> Steps[None]:
         now = self._clock.now_ms()
         for group in tuple(self.groups.values()):
-            if not self.runtime.is_active(group.group_id):
+            yield
+            if not self._is_here(group):
                 continue
-            expired = self.offsets.expired(group, now, self.config.offsets_retention_ms)
-            is_last = len(expired) == len(self.offsets.keys(group.group_id))
-            if is_last and group.is_abandoned:
-                name = shortened(group.group_id)
-                logger.info("Group %s is empty and has no offsets any more: removed", name)
+            expired = yield from self.offsets.expired(group, now, self.config.offsets_retention_ms)
+            if not self._is_here(group):
+                continue
+            group_id = group.group_id
+            if len(expired) > OFFSETS_AT_ONCE:
+                yield from self._remove_expired(group, expired)
+            elif len(expired) == len(self.offsets.keys(group_id)) and group.is_abandoned:
+                logger.info("Group %s is empty and has no offsets any more: removed", shortened(group_id))
                 self._remove_group(group, expired, _ignore)
             elif expired:
-                name = shortened(group.group_id)
-                logger.info("Group %s: offsets of %d partitions expired", name, len(expired))
-                self._writes.remove(group.group_id, expired, _ignore)
+                logger.info("Group %s: offsets of %d partitions expired", shortened(group_id), len(expired))
+                self._writes.remove(group_id, expired, _ignore)
+
+    def _remove_expired(self, group: Group, expired: Sequence[TopicPartition]) -> Steps[None]:
+        """Remove very many offsets in parts. The next expiry removes the group, if nothing is left of it."""
+        group_id = group.group_id
+        logger.info("Group %s: offsets of %d partitions expired", shortened(group_id), len(expired))
+        committed = self.offsets.of_group(group_id)
+        offsets = [(key, committed[key]) for key in expired]
+        for start in range(0, len(offsets), OFFSETS_AT_ONCE):
+            yield
+            if not self._is_here(group):
+                return
+            present = self.offsets.of_group(group_id)
+            self._writes.remove(
+                group_id,
+                [
+                    key
+                    for key, offset in offsets[start : start + OFFSETS_AT_ONCE]
+                    if present.get(key) is offset and not self.offsets.is_undecided(group_id, key)
+                ],
+                _ignore,
+            )
+
+    def _is_here(self, group: Group) -> bool:
+        """Whether the group is still this one, and its partition is loaded."""
+        group_id = group.group_id
+        return self.groups.get(group_id) is group and self.runtime.is_active(group_id)
 
 
 def _commit_error(error: ErrorCode) -> ErrorCode:

@@ -17,9 +17,12 @@ from typing import Final, NamedTuple
 
 from kafkapy.groups.group import Group
 from kafkapy.groups.pending_offsets import PendingOffsets
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 NO_EXPIRY: Final = -1
+CHECKED_AT_ONCE: Final = 500
+"""The offsets whose age is looked at in one piece."""
 _NOTHING: Final[Mapping[TopicPartition, CommittedOffset]] = MappingProxyType({})
 
 
@@ -121,10 +124,13 @@ class Offsets:
         self.pending.forget(group_id)
         self._committed.pop(group_id, None)
 
-    def expired(self, group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+    def expired(self, group: Group, now_ms: int, retention_ms: int) -> Steps[list[TopicPartition]]:
         """The partitions whose offsets are past their retention (`Group.retention_start`)."""
-        expired = []
-        for key, offset in self.of_group(group.group_id).items():
+        group_id = group.group_id
+        expired: list[tuple[TopicPartition, CommittedOffset]] = []
+        for count, (key, offset) in enumerate(tuple(self.of_group(group_id).items())):
+            if count % CHECKED_AT_ONCE == 0:
+                yield
             start = group.retention_start(offset.commit_timestamp)
             if start is None:
                 return []
@@ -132,6 +138,11 @@ class Offsets:
                 is_over = now_ms >= offset.expire_timestamp
             else:
                 is_over = now_ms - start >= retention_ms
-            if is_over and not self.is_undecided(group.group_id, key) and not group.is_subscribed(key.topic):
-                expired.append(key)
-        return expired
+            if is_over and not group.is_subscribed(key.topic):
+                expired.append((key, offset))
+        present = self.of_group(group_id)
+        return [
+            key
+            for key, offset in expired
+            if present.get(key) is offset and not self.is_undecided(group_id, key)
+        ]

@@ -12,7 +12,7 @@ from kafkapy.coordination.partitioning import partition_of
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.join import Joining
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
 from kafkapy.groups.group import Group
 from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.metadata.image import MetadataImage, Topic
@@ -679,6 +679,36 @@ class TestExpiry:
         self.let_pass(cluster, 0.1)
         cluster.log.release()
         assert cluster.committed() == {T0: 6}
+
+    async def test_very_many_offsets_expire_in_turns(self, cluster: Cluster) -> None:
+        many = [TopicPartition("t", number) for number in range(3 * OFFSETS_AT_ONCE)]
+        cluster.commit(*((key, 5) for key in many))
+        group = cluster.groups.groups["g"]
+        later = cluster.clock.now_ms() + 8 * DAY * 1000
+        steps = cluster.groups.offsets.expired(group, later, 7 * DAY * 1000)
+        for _ in range(3):
+            next(steps)
+        cluster.commit((many[0], 6))
+        with pytest.raises(StopIteration) as end:
+            next(steps)
+        assert end.value.value == many[1:], "one was committed meanwhile"
+        self.let_pass(cluster, 8)
+        assert cluster.committed() == {}
+        self.let_pass(cluster, 0)
+        assert "g" not in cluster.groups.groups
+        await cluster.restart()
+        assert "g" not in cluster.groups.groups
+
+    async def test_a_mistake_in_one_expiry_does_not_keep_the_next_from_its_work(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cluster.commit((T0, 5))
+        with monkeypatch.context() as broken:
+            broken.setattr(cluster.groups.offsets, "expired", lambda *_: 1 // 0)
+            self.let_pass(cluster, 8)
+        assert "Expired offsets could not be removed" in caplog.text
+        self.let_pass(cluster, 0)
+        assert cluster.committed() == {}
 
     async def test_a_group_that_was_never_joined_is_forgotten(self, cluster: Cluster) -> None:
         cluster.groups.join_group("g", joining(session_ms=10_000)).cancel()  # type: ignore[union-attr]
