@@ -40,7 +40,8 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -317,6 +318,40 @@ def build_batch(
     return batch
 
 
+def build_plain_batch(
+    pairs: Iterable[tuple[bytes, bytes | None]],
+    timestamp: int,
+    *,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    transactional: bool = False,
+) -> bytearray:
+    """Build a batch of keys and values, at least one, as `build_batch` does, several times as fast.
+
+    The records have no headers, and all have the same timestamp.
+    """
+    parts = [bytes(HEADER_SIZE)]
+    delta = -1
+    for delta, (key, value) in enumerate(pairs):
+        head = (_varint(delta), _varint(len(key)), key)
+        tail = (_NULL,) if value is None else (_varint(len(value)), value)
+        parts.append(_varint(sum(map(len, head)) + sum(map(len, tail)) + 3))
+        parts.append(_NO_ATTRIBUTES_NO_DELTA)
+        parts += head
+        parts += tail
+        parts.append(_NO_HEADERS)
+    if delta < 0:
+        raise ValueError("a batch needs a record")
+    batch = bytearray().join(parts)
+    _HEADER.pack_into(
+        batch, 0, 0, len(batch) - LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH, MAGIC, 0,
+        TRANSACTIONAL if transactional else 0, delta, timestamp, timestamp, producer_id, producer_epoch,
+        NO_SEQUENCE, delta + 1,
+    )  # fmt: skip
+    _write_crc(batch, 0, len(batch))
+    return batch
+
+
 def recompress_batch(
     buffer: Buffer,
     position: int,
@@ -370,6 +405,18 @@ def _append_varint(out: bytearray, value: int) -> None:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+
+
+_NO_ATTRIBUTES_NO_DELTA: Final = b"\0\0"
+_NO_HEADERS: Final = b"\0"
+_NULL: Final = b"\x01"
+
+
+@lru_cache(maxsize=4096)
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    _append_varint(out, value)
+    return bytes(out)
 
 
 # --- decoding -----------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ from kafkapy.coordination.topic_log import Done, TopicLog
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
-from kafkapy.protocol.records import Record, build_batch
+from kafkapy.protocol.records import build_plain_batch
 from kafkapy.storage.disk.files import is_exhausted
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.verification import Verification
@@ -423,13 +423,7 @@ class CoordinatorRuntime(Generic[T]):
                 "transactional": True,
             }
         batches = [
-            (
-                start,
-                stop,
-                build_batch(
-                    (Record(-1, now, key, value, []) for key, value in records[start:stop]), **options
-                ),
-            )
+            (start, stop, build_plain_batch(records[start:stop], now, **options))
             for start, stop in _parts(records)
         ]
         waiting = len(batches)

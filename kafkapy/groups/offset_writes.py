@@ -39,8 +39,7 @@ class OffsetWrites:
         offsets = self._offsets
 
         def committed(start: int, stop: int) -> None:
-            for key, offset in commits[start:stop]:
-                offsets.put(group_id, key, offset)
+            offsets.put(group_id, commits[start:stop])
 
         self._write_commits(group_id, commits, done, committed, None)
 
@@ -53,7 +52,7 @@ class OffsetWrites:
         producer: TransactionalProducer | None,
     ) -> None:
         offsets = self._offsets
-        keys = [key for key, _ in commits]
+        keys = dict(commits).keys()
         offsets.begin_write(group_id, keys)
 
         def finished(error: ErrorCode) -> None:

@@ -11,7 +11,8 @@ Source: Apache Kafka's OffsetMetadataManager; KIP-211 for when offsets expire.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -49,8 +50,8 @@ class Offsets:
         self.pending = PendingOffsets()
         """The offsets in open transactions."""
         self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        self._writing: dict[str, dict[TopicPartition, int]] = {}
-        """The number of records of each key that are being written."""
+        self._writing: dict[str, list[Collection[TopicPartition]]] = {}
+        """The keys of each write that is on its way."""
 
     def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         """The committed offsets of a group."""
@@ -59,7 +60,7 @@ class Offsets:
     def keys(self, group_id: str) -> list[TopicPartition]:
         """The partitions whose offset of the group is committed, pending or being written."""
         keys = dict.fromkeys(self._committed.get(group_id, ())) | dict.fromkeys(self.pending.keys(group_id))
-        return list(keys | dict.fromkeys(self._writing.get(group_id, ())))
+        return list(keys | dict.fromkeys(chain.from_iterable(self._writing.get(group_id, ()))))
 
     def groups(self) -> Iterable[str]:
         """The groups whose offsets are committed, pending or being written."""
@@ -67,7 +68,7 @@ class Offsets:
 
     def is_undecided(self, group_id: str, key: TopicPartition) -> bool:
         """Whether a commit of this partition is on its way into the log, or in an open transaction."""
-        return key in self._writing.get(group_id, {}) or self.pending.has(group_id, key)
+        return any(key in keys for keys in self._writing.get(group_id, ())) or self.pending.has(group_id, key)
 
     def may_hold(self, group_id: str, key: TopicPartition) -> bool:
         """Whether the log may hold an offset of this partition, now or in a moment."""
@@ -77,27 +78,24 @@ class Offsets:
         """Whether the group has no committed or pending offsets, and none that are being written."""
         return group_id not in self.groups()
 
-    def begin_write(self, group_id: str, keys: Iterable[TopicPartition]) -> None:
+    def begin_write(self, group_id: str, keys: Collection[TopicPartition]) -> None:
         """Note that a record of each of these keys is being written."""
-        writing = self._writing.setdefault(group_id, {})
-        for key in keys:
-            writing[key] = writing.get(key, 0) + 1
+        self._writing.setdefault(group_id, []).append(keys)
 
-    def end_write(self, group_id: str, keys: Iterable[TopicPartition]) -> None:
-        """Note that the writes of these keys are committed or have failed."""
+    def end_write(self, group_id: str, keys: Collection[TopicPartition]) -> None:
+        """Note that the write that began with this very object is committed or has failed."""
         writing = self._writing[group_id]
-        for key in keys:
-            if writing[key] == 1:
-                del writing[key]
-            else:
-                writing[key] -= 1
+        for index, each in enumerate(writing):
+            if each is keys:
+                del writing[index]
+                break
         if not writing:
             del self._writing[group_id]
 
-    def put(self, group_id: str, key: TopicPartition, offset: CommittedOffset) -> None:
-        """Store an offset whose record is committed."""
-        self._committed.setdefault(group_id, {})[key] = offset
-        self.pending.supersede(group_id, key)
+    def put(self, group_id: str, offsets: Collection[tuple[TopicPartition, CommittedOffset]]) -> None:
+        """Store offsets whose records are committed."""
+        self._committed.setdefault(group_id, {}).update(offsets)
+        self.pending.supersede(group_id, offsets)
 
     def load(self, group_id: str, offsets: dict[TopicPartition, CommittedOffset]) -> None:
         """Take over the offsets of a group that were read from the log, none of which is pending."""

@@ -71,10 +71,13 @@ class PendingOffsets:
             self._forget(group_id, key, producer_id)
         return counting
 
-    def supersede(self, group_id: str, key: TopicPartition) -> None:
-        """Note that a record after all of these has set the offset of the partition."""
-        of_key = self._of_group.get(group_id, {}).get(key)
-        if of_key is not None:
+    def supersede(self, group_id: str, later: Iterable[tuple[TopicPartition, object]]) -> None:
+        """Note that later records have set the offsets of partitions, each given with its offset."""
+        of_group = self._of_group.get(group_id)
+        if of_group is None:
+            return
+        for key, _ in later:
+            of_key = of_group.get(key, {})
             for producer_id in of_key:
                 of_key[producer_id] = None
 

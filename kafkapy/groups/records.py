@@ -43,6 +43,7 @@ _TYPE_AND_LENGTH: Final = struct.Struct(">hh")
 _V4_HEAD: Final = struct.Struct(">hqi")  # version, offset, leader epoch
 _TAG_TOPIC_ID: Final = b"\x01\x00\x10"  # one tagged field, tag 0, 16 bytes
 _NO_TAGS: Final = b"\x00"
+_ONE_BYTE: Final = [bytes([number]) for number in range(0x80)]
 
 
 class OffsetKey(NamedTuple):
@@ -209,6 +210,8 @@ def _read_int16(data: bytes) -> int:
 
 
 def _unsigned_varint(number: int) -> bytes:
+    if number <= 0x7F:
+        return _ONE_BYTE[number]
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
