@@ -69,6 +69,7 @@ class ClusterMember:
             node_id=node_id,
             image=lambda: cache.image,
             read_topic=self._read_topic,
+            is_marked=self._is_marked,
             read_controller_epoch=self._read_controller_epoch,
             peers=peers,
             address=self._address,
@@ -163,7 +164,7 @@ class ClusterMember:
         return await controller.controlled_shutdown(request)
 
     async def _read_topic(self, name: str) -> Topic | None:
-        """A topic that the image does not show yet, without its leaders; None if there is none."""
+        """A topic as the tree has it, without its leaders; None if there is none."""
         path, config_path = znodes.topic_path(name), znodes.topic_config_path(name)
         nodes: dict[str, Node] = {}
         try:
@@ -179,6 +180,10 @@ class ClusterMember:
                 return None
             logger.error("a topic has no settings here: %s", error)
             return read_topic({path: nodes[path]}, name)
+
+    async def _is_marked(self, name: str) -> bool:
+        """Whether a topic is marked for deletion."""
+        return await self._store.exists(znodes.delete_topic_path(name)) is not None
 
     async def _read_controller_epoch(self) -> int:
         return int((await self._store.get(znodes.CONTROLLER_EPOCH)).data)

@@ -9,6 +9,8 @@ Behaviour:
 - A request of an old controller is STALE_CONTROLLER_EPOCH, and one with a controller epoch that the metadata
   tree does not have INVALID_REQUEST. One for an earlier registration of this broker is
   STALE_BROKER_EPOCH. A leader epoch below the partition's is FENCED_LEADER_EPOCH.
+- A deletion of a replica that the metadata tree assigns to this broker is FENCED_LEADER_EPOCH too, unless its
+  topic is marked for deletion: it was meant for an earlier topic of the name.
 
 Version notes:
 

@@ -12,8 +12,12 @@ have is no partition: its name could be any path on this broker's disk. Apache K
     LeaderAndIsr      open the partitions, and lead them or follow their leaders. A request of type FULL names
                       all partitions of this broker: others that it serves are stopped, unless the metadata
                       assigns them to it. Their logs stay
-    StopReplica       fetch no more; or delete the partition with its log
+    StopReplica       fetch no more; or delete the partition with its log, unless the tree keeps it here
     UpdateMetadata    which replicas are offline. The rest of the metadata comes from the metadata tree
+
+StopReplica has no topic id. A deletion that arrives late, or a second time, may meet the next topic of the
+name. So a replica is deleted only if the tree does not assign it to this broker any more, or has its topic
+marked for deletion: controllers write that first. Apache Kafka deletes whatever has the name.
 
 A state with the same leader epoch brings a new ISR or assignment. Apache Kafka's brokers ignore such a state
 of a ZooKeeper controller, and answer STALE_CONTROLLER_EPOCH.
@@ -110,13 +114,15 @@ class ControllerRequests:
         broker_epoch: Callable[[], int],
         image: Callable[[], MetadataImage],
         read_topic: Callable[[str], Awaitable[Topic | None]],
+        is_marked: Callable[[str], Awaitable[bool]],
         read_controller_epoch: Callable[[], Awaitable[int]],
     ) -> None:
         """Change the roles of the partitions in `replicas`.
 
-        `broker_epoch` is that of this broker's registration. `read_topic` reads a topic that the image does
-        not have yet from the metadata tree, without the states of its partitions; it returns None if there
-        is none. `read_controller_epoch` reads there the epoch of the latest controller.
+        `broker_epoch` is that of this broker's registration. `read_topic` reads a topic from the metadata
+        tree, which the image may not have yet, without the states of its partitions; it returns None if there
+        is none. `is_marked` tells whether the tree has a topic marked for deletion, and
+        `read_controller_epoch` reads there the epoch of the latest controller.
         """
         self._replicas = replicas
         self._fetchers = fetchers
@@ -125,6 +131,7 @@ class ControllerRequests:
         self._broker_epoch = broker_epoch
         self._image = image
         self._read_topic = read_topic
+        self._is_marked = is_marked
         self._read_controller_epoch = read_controller_epoch
         self._controller_epoch = 0
         self._turn = asyncio.Lock()
@@ -301,12 +308,14 @@ class ControllerRequests:
             refusal = self._fence(request.controller_epoch, request.broker_epoch)
             if refusal:
                 return StopReplicaResponse(error_code=refusal)
+            kept = await self._kept(request)
             errors: dict[TopicPartition, StopReplicaPartitionError] = {}
             deletes = False
             for count, each in enumerate(_stops(request), 1):
                 topic, index = each.key
+                code = self._stop_one(each, is_kept=self._is_kept(each, kept))
                 errors[each.key] = StopReplicaPartitionError(
-                    topic_name=topic, partition_index=index, error_code=self._stop_one(each)
+                    topic_name=topic, partition_index=index, error_code=code
                 )
                 deletes = deletes or each.delete
                 if count % CHANGED_AT_ONCE == 0:
@@ -316,7 +325,47 @@ class ControllerRequests:
                 await self._replicas.settle()
             return StopReplicaResponse(partition_errors=list(errors.values()))
 
-    def _stop_one(self, stop: _Stop) -> ErrorCode:
+    async def _kept(self, request: StopReplicaRequest) -> dict[str, Topic]:
+        """The topics of replicas to be deleted that the tree has, and not marked for deletion.
+
+        The caller holds the turn, so that no other replicas come while the tree is read.
+        """
+        names: dict[str, None] = {}
+        for count, each in enumerate(_stops(request), 1):
+            if each.delete and self._replicas.topic_id(each.key) is not None:
+                names[each.key.topic] = None
+            if count % NAMED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        kept: dict[str, Topic] = {}
+        rest = iter(names)
+        while some := list(islice(rest, TOPICS_AT_ONCE)):
+            found = await asyncio.gather(*map(self._read_kept, some))
+            kept.update((topic.name, topic) for topic in found if topic is not None)
+        return kept
+
+    async def _read_kept(self, name: str) -> Topic | None:
+        topic = await self._read_topic(name)
+        return None if topic is None or await self._is_marked(name) else topic
+
+    def _is_kept(self, stop: _Stop, kept: dict[str, Topic]) -> bool:
+        """Whether a deletion is refused: the tree assigns this very replica to this broker."""
+        topic, index = kept.get(stop.key.topic), stop.key.partition
+        if not stop.delete or topic is None or not _has(topic, stop.key):
+            return False
+        state = topic.partitions[index]
+        return (
+            self._replicas.topic_id(stop.key) in (topic.id, ZERO_UUID)
+            and self._node_id in state.replicas
+            and self._node_id not in state.removing
+        )
+
+    def _stop_one(self, stop: _Stop, *, is_kept: bool) -> ErrorCode:
+        if is_kept:
+            logger.warning(
+                "%s is not deleted: the metadata assigns it to this broker. The request is late, or nobody's.",
+                stop.key,
+            )
+            return ErrorCode.FENCED_LEADER_EPOCH
         partition = self._replicas.find(stop.key)
         if partition is not None:
             if partition.offline:

@@ -23,7 +23,7 @@ from typing import Any, Final
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.log_mover import LogMover
@@ -223,6 +223,17 @@ class ReplicaManager:
     def find(self, key: TopicPartition) -> Partition | None:
         """The partition, which may be offline; None if it is not hosted."""
         return self._partitions.get(key)
+
+    def topic_id(self, key: TopicPartition) -> Uuid | None:
+        """The topic id of a replica, hosted or not; None if there is no replica.
+
+        It is ZERO_UUID if the replica has none.
+        """
+        partition = self._partitions.get(key)
+        if partition is not None:
+            return partition.topic_id or ZERO_UUID
+        log = self.logs.logs.get(key)
+        return None if log is None else log.topic_id or ZERO_UUID
 
     def host(
         self,

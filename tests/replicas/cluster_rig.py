@@ -66,6 +66,7 @@ from kafkapy.protocol.messages.stop_replica import (
 )
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.cluster_replication import ClusterReplication, ReplicationSettings
+from kafkapy.replicas.controller_requests import EPOCH_DURING_DELETE
 from kafkapy.replicas.fetcher import FetchSettings
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.leader import Leader
@@ -251,6 +252,7 @@ class Node:
             node_id=self.node_id,
             image=lambda: rig.image,
             read_topic=rig.read_topic,
+            is_marked=rig.is_marked,
             read_controller_epoch=rig.read_controller_epoch,
             peers=WirePeers(rig.wire, self.node_id),
             address=rig.address,
@@ -519,8 +521,10 @@ class Controller:
             live_leaders=[LeaderAndIsrLiveLeader(broker_id=node) for node in self._rig.wire.nodes],
         )
 
-    def stop_request(self, *, delete: bool, leader_epoch: int = -2) -> StopReplicaRequest:
-        """The request to stop or delete TP."""
+    def stop_request(self, *, delete: bool, leader_epoch: int = EPOCH_DURING_DELETE) -> StopReplicaRequest:
+        """The request to stop or delete TP, whose topic is marked for deletion if that is meant."""
+        if delete and leader_epoch == EPOCH_DURING_DELETE:
+            self._rig.marked.add(TP.topic)
         state = StopReplicaPartitionState(
             partition_index=TP.partition, leader_epoch=leader_epoch, delete_partition=delete
         )
@@ -542,6 +546,8 @@ class Rig:
         self.port = 9092
         self.wire = Wire()
         self.image = MetadataImage(cluster_id="a-cluster")
+        self.marked: set[str] = set()
+        """The topics that are marked for deletion."""
         self.controller = Controller(self)
         self._all = {number: Node(self, number, root, durability) for number in range(1, count + 1)}
         self.register(self._all)
@@ -584,6 +590,9 @@ class Rig:
 
     async def read_topic(self, name: str) -> Topic | None:
         return self.image.topics.get(name)
+
+    async def is_marked(self, name: str) -> bool:
+        return name in self.marked
 
     async def read_controller_epoch(self) -> int:
         return self.controller.epoch

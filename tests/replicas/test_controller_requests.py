@@ -282,6 +282,7 @@ async def test_a_deleted_replica_is_gone_when_the_answer_comes(
     leader = await rig.lead()
     assert (await leader.produce(b"a")).error_code == 0
     waiting = leader.partition.watch_commit(5, 60)
+    rig.marked.add(TP.topic)
     answer = await leader.requests.stop_replica(old or rig.controller.stop_request(delete=True))
     assert [error.error_code for error in answer.partition_errors] == [ErrorCode.NONE]
     with pytest.raises(KafkaError):
@@ -290,6 +291,40 @@ async def test_a_deleted_replica_is_gone_when_the_answer_comes(
     assert str(leader.storage.path.parent) in leader.files.synced
     again = await leader.requests.stop_replica(rig.controller.stop_request(delete=True))
     assert [error.error_code for error in again.partition_errors] == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("old", OLD_STOPS, ids=["v0", "v1", "v3"])
+async def test_a_deletion_that_comes_late_leaves_the_next_topic_of_the_name(
+    tmp_path: Path, rigs: list[Rig], old: StopReplicaRequest | None
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    late = old or rig.controller.stop_request(delete=True)
+    rig.marked.add(TP.topic)
+    await leader.requests.stop_replica(late)
+    rig.marked.clear()
+    await rig.controller.elect(1)
+    assert (await leader.produce(b"of the next topic", acks=1)).error_code == 0
+    answer = await leader.requests.stop_replica(late)
+    assert [error.error_code for error in answer.partition_errors] == [ErrorCode.FENCED_LEADER_EPOCH]
+    assert leader.partition.replication.leads
+    assert b"of the next topic" in leader.content
+
+
+async def test_a_replica_that_is_being_removed_is_deleted_before_its_topic_says_so(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    await rig.lead()
+    stop = rig.controller.stop_request(delete=True, leader_epoch=5)
+    answer = await rig[2].requests.stop_replica(stop)
+    assert [error.error_code for error in answer.partition_errors] == [ErrorCode.FENCED_LEADER_EPOCH]
+    topic = rig.image.topics[TP.topic]
+    state = topic.partitions[0]._replace(removing=(2,))  # an Apache Kafka deletes before it writes the rest
+    rig.change(rig.image.with_topics([replace(topic, partitions=(state,))]))
+    answer = await rig[2].requests.stop_replica(stop)
+    assert [error.error_code for error in answer.partition_errors] == [ErrorCode.NONE]
+    assert str(TP) not in names(rig[2].storage.path.parent)
 
 
 async def test_leadership_is_told(tmp_path: Path, rigs: list[Rig]) -> None:

@@ -60,8 +60,12 @@ def follows_on_before_its_sync() -> Iterator[None]:
         yield
 
 
-def obeys_old_controllers() -> AbstractContextManager[Any]:
-    """A broker does what any controller asks, also one that is none any more."""
+@contextmanager
+def obeys_old_controllers() -> Iterator[None]:
+    """A broker does what any controller asks, and deletes what the metadata assigns to it.
+
+    Each of the two checks alone keeps the next topic of a name from an old order.
+    """
 
     def fence(self: ControllerRequests, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         if broker_epoch != UNKNOWN_BROKER_EPOCH and broker_epoch < self._broker_epoch():
@@ -69,7 +73,11 @@ def obeys_old_controllers() -> AbstractContextManager[Any]:
         self._controller_epoch = max(self._controller_epoch, controller_epoch)
         return ErrorCode.NONE
 
-    return mock.patch.object(ControllerRequests, "_fence", fence)
+    with (
+        mock.patch.object(ControllerRequests, "_fence", fence),
+        mock.patch.object(ControllerRequests, "_is_kept", lambda *_: False),  # noqa: PT008
+    ):
+        yield
 
 
 def acknowledges_before_the_others_have_it() -> AbstractContextManager[Any]:

@@ -2,7 +2,7 @@
 
 Its order to one broker is held back, and arrives when another controller has carried the deletion out and the
 next topic of that name is there. Nothing else goes wrong, so a run is short. An order that says to delete has
-no topic id (StopReplica): only the controller's epoch tells that it is an old one.
+no topic id (StopReplica): only the controller's epoch and the metadata tell that it is an old one.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ FAST: Final = (0.0001, 0.002)
 SLOW: Final = (0.002, 0.15)
 """The ranges of the delay in seconds; which of them holds changes from time to time."""
 
-DOUBLED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LEADER_AND_ISR})
+DOUBLED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA})
 """The requests that may arrive a second time, by another connection and later than they were sent.
 
 A sender that gets no answer sends its request again by another connection; this is what the receiver sees if
