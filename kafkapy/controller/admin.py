@@ -106,7 +106,7 @@ class ClusterAdmin:
         self._registration: Registration
         self._following: asyncio.Task[None] | None = None
         self._reporting: asyncio.Task[None] | None = None
-        """Reports a failed log directory."""
+        """Reports failed replicas."""
         self.controller: Controller | None = None
         """The controller of a cluster, if this broker is it; None if this broker is the only one."""
         if own_broker is not None and peers is not None:
@@ -184,25 +184,25 @@ class ClusterAdmin:
         if self.controller is not None:
             await self.controller.close()
 
-    def log_directory_failed(self) -> None:
+    def replicas_failed(self) -> None:
         """Tell the controller of a cluster that replicas of this broker are offline.
+
+        A log directory failed, or the log of a replica is damaged.
 
         It asks which, and elects other leaders.
         """
         if self.controller is not None and (self._reporting is None or self._reporting.done()):
-            self._reporting = asyncio.create_task(self._report_failure(), name="kafkapy-log-dir-failure")
+            self._reporting = asyncio.create_task(self._report_failure(), name="kafkapy-failed-replicas")
 
     async def _report_failure(self) -> None:
-        """Write the notice that a log directory failed, as soon as the store takes it."""
+        """Write the notice that replicas failed, as soon as the store takes it."""
         data = znodes.encode_log_dir_event(self._node_id)
         while True:
             try:
                 await self._store.create(znodes.LOG_DIR_EVENT_PREFIX, data, sequence=True)
                 break
             except MetadataStoreError as error:
-                logger.error(
-                    "the controller cannot be told of a failed log directory: %s; this is retried", error
-                )
+                logger.error("the controller cannot be told of failed replicas: %s; this is retried", error)
             await asyncio.sleep(RETRY_SECONDS)
         # The store does not report to this session what it has written.
         self._changes.requests.add(znodes.LOG_DIR_EVENTS)

@@ -207,16 +207,19 @@ async def read_tree(store: MetadataStore) -> dict[str, Node]:
 def read_sound_image(tree: Mapping[str, Node]) -> MetadataImage:
     """The image of a tree that others write too.
 
-    Topics with invalid names, and nodes with invalid content, are logged and left out.
+    Topics with invalid names, and nodes with invalid content, are logged and left out. So are topics that are
+    marked for deletion: their logs are deleted, and their nodes are about to be.
 
     Raises:
         DamagedNodeError: the node of the cluster's id is not valid.
     """
     sound = dict(tree)
+    for name in _names(tree, znodes.DELETE_TOPICS):
+        sound.pop(znodes.topic_path(name), None)
     for name in _names(tree, znodes.TOPICS):
         if message := why_invalid(name):
             logger.error("a topic of the metadata is ignored: Topic name is invalid: %s", message)
-            del sound[znodes.topic_path(name)]
+            sound.pop(znodes.topic_path(name), None)
     while True:
         try:
             return read_image(sound)

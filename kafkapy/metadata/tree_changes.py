@@ -174,12 +174,7 @@ class TreeChanges:
         tree = await read_tree(self._store)
         _require_cluster(tree.get(znodes.CLUSTER_ID), image.cluster_id)
         found = read_sound_image(tree)
-        changed = [
-            topic
-            for name, topic in found.topics.items()
-            if topic != image.topics.get(name) and znodes.delete_topic_path(name) not in tree
-        ]
-        # The logs of a marked topic are deleted, and its nodes are about to be.
+        changed = [topic for name, topic in found.topics.items() if topic != image.topics.get(name)]
         deleted = [
             name
             for name in image.topics

@@ -362,7 +362,8 @@ class ControllerRequests:
     def _stop_one(self, stop: _Stop, *, is_kept: bool) -> ErrorCode:
         if is_kept:
             logger.warning(
-                "%s is not deleted: the metadata assigns it to this broker. The request is late, or nobody's.",
+                "%s is not deleted: the metadata assigns it to this broker. The request is late, or no"
+                " controller's.",
                 stop.key,
             )
             return ErrorCode.FENCED_LEADER_EPOCH

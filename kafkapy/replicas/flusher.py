@@ -79,8 +79,15 @@ class Flusher:
     Everything except `_run` is called on the event loop.
     """
 
-    def __init__(self, log_directory: LogDirectory, new_threads: NewThreads = FlushThreads) -> None:
+    def __init__(
+        self,
+        log_directory: LogDirectory,
+        new_threads: NewThreads = FlushThreads,
+        damaged: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`damaged` is called after a partition was closed because its log is damaged."""
         self._log_directory = log_directory
+        self._damaged = damaged
         self._loop = asyncio.get_running_loop()
         self._groups: deque[dict[Partition, None]] = deque()
         """The groups of partitions that ask for a flush. No group is empty."""
@@ -238,16 +245,18 @@ class Flusher:
 
     def _not_flushed(self, partition: Partition, error: BaseException) -> None:
         """Close the partition if the error is final; otherwise retry the flush."""
-        if self._log_directory.error is not None:
-            code = ErrorCode.KAFKA_STORAGE_ERROR
-        elif isinstance(error, KafkaError) and not isinstance(error, StorageError):
-            code = error.code  # The log is damaged: no more records of it are acknowledged.
-        else:
+        is_damaged = isinstance(error, KafkaError) and not isinstance(error, StorageError)
+        if self._log_directory.error is None and not is_damaged:
             self._to_retry[partition] = None
             self._retry_later(error)
             return
-        if not partition.offline:
-            partition.close(code)
+        if partition.offline:
+            return
+        # Clients take it for a reason to look for another leader; CORRUPT_MESSAGE they would retry here.
+        partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self._log_directory.error is None:
+            logger.error("%s is not served here any more. A restart recovers it.", partition.topic_partition)
+            self._damaged()
 
     def _retry_later(self, error: BaseException) -> None:
         if not self._reported:

@@ -13,6 +13,8 @@ from kafkapy.replicas.flush_threads import FlushThreads
 from kafkapy.replicas.flusher import Flusher, NewThreads
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkapy.replicas.partition import Partition
     from kafkapy.storage.disk.log_directory import LogDirectory
 
@@ -22,6 +24,8 @@ class GroupCommit:
 
     def __init__(self, new_threads: NewThreads = FlushThreads) -> None:
         self._new_threads = new_threads
+        self.on_damage: Callable[[], None] = lambda: None
+        """Called after a flush has met damage, for which its partition was closed."""
         self._flushers: dict[LogDirectory, Flusher] = {}
 
     def start(self, log_directory: LogDirectory) -> None:
@@ -39,7 +43,9 @@ class GroupCommit:
     def _flusher(self, log_directory: LogDirectory) -> Flusher:
         flusher = self._flushers.get(log_directory)
         if flusher is None:
-            flusher = self._flushers[log_directory] = Flusher(log_directory, self._new_threads)
+            flusher = self._flushers[log_directory] = Flusher(
+                log_directory, self._new_threads, lambda: self.on_damage()
+            )
         return flusher
 
     async def drain(self) -> None:

@@ -30,6 +30,7 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
+from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
 from kafkapy.storage.directories.future_log import is_marked, newer, unmark
 from kafkapy.storage.directories.identity import (
@@ -552,14 +553,16 @@ class LogManager:
 
         Without `clean` nothing more is written, for data that is deleted next: the files are only closed.
         """
-        if self._loaded and clean:
-            self._close_logs(broker_epoch)
-        for log in self.all_logs():
-            log.forget_unwritten()
-            log.close_files()
-        for directory in self.directories:
-            directory.close()
-        self.files.open_files.close()
+        try:
+            if self._loaded and clean:
+                self._close_logs(broker_epoch)
+        finally:
+            for log in self.all_logs():
+                log.forget_unwritten()
+                log.close_files()
+            for directory in self.directories:
+                directory.close()
+            self.files.open_files.close()
 
     def _close_logs(self, broker_epoch: int) -> None:
         failed: set[str] = set()
@@ -574,7 +577,7 @@ class LogManager:
             if directory.error is None and (log.new_files is None or log.new_files.is_settled):
                 try:
                     log.close()
-                except StorageError as error:
+                except KafkaError as error:  # the disk failed, or the log is damaged
                     failed.add(directory.path)
                     logger.error("%s was not closed cleanly: %s", log.topic_partition, error.message)
         for directory in self.directories:

@@ -18,6 +18,9 @@ import kafkapy
 from kafkapy import cluster_member
 from kafkapy.broker import StartError
 from kafkapy.metadata.embedded import EmbeddedStore
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.storage.log.flush import FlushTicket
+from kafkapy.storage.log.partition_log import PartitionLog
 
 T = TypeVar("T")
 QUIET = {"log_level": 0}
@@ -192,6 +195,29 @@ def test_a_leader_without_its_followers_acknowledges_nothing(cluster: kafkapy.Cl
     assert [error.name() for error in errors] == ["_MSG_TIMED_OUT"]
     cluster.heal()
     wait_until_in_sync(cluster, "orders")
+
+
+def test_another_replica_leads_when_the_leaders_log_is_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    with kafkapy.Cluster(brokers=3, config={"durability": "fsync"}) as cluster:
+        create(cluster, "orders")
+        wait_until_in_sync(cluster, "orders")
+        leader = partitions(cluster, "orders")[0].leader
+        damaged = cluster[leader].core.replicas.partition("orders", 0).log
+        prepare = PartitionLog.prepare_flush
+
+        def prepare_flush(log: PartitionLog) -> FlushTicket | None:
+            if log is damaged:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the log is damaged")
+            return prepare(log)
+
+        monkeypatch.setattr(PartitionLog, "prepare_flush", prepare_flush)
+        produce(cluster, "orders", range(10), **{"delivery.timeout.ms": 20_000})
+        assert partitions(cluster, "orders")[0].leader != leader
+        cluster.stop(leader)
+        monkeypatch.undo()
+        cluster.start(leader)
+        wait_until_in_sync(cluster, "orders")
+        wait_until_equal(cluster, "orders", 0)
 
 
 def test_a_broker_stops_soon_while_the_metadata_store_is_away(

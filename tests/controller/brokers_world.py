@@ -157,7 +157,7 @@ class Member:
         self.store = await EmbeddedStore.open(self.world.path / "metadata.db", sync=False)
         changes = TreeChanges(self.store)
         await changes.watch()
-        image = await open_cluster(self.store)
+        image = await open_cluster(self.store, shared=True)
         self.admin = ClusterAdmin(
             self.store,
             self.cache,

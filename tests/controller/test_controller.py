@@ -126,6 +126,26 @@ async def test_a_broker_that_is_down_delays_a_deletion_and_no_more(world: World)
     await world.create("t", (2, 1))
 
 
+async def test_a_broker_that_starts_while_a_deletion_is_delayed_does_not_show_the_topic(world: World) -> None:
+    one, _ = await world.start(1, 2)
+    topic = await world.create("t", (1, 2))
+    await world.stop(2)
+    await world.until(lambda: 2 not in one.controller.context.brokers)
+    await one.admin.topics.delete_topics([topic.id])
+    await world.until(lambda: one.replicas.stopped == {T0: True})
+    (three,) = await world.start(3)
+    assert "t" not in three.image.topics
+    await world.stop(1)
+    await world.until(lambda: world.controller is three and three.controller._has_begun)
+    (two,) = await world.start(2)
+    assert "t" not in two.image.topics
+    (one,) = await world.start(1)
+    await world.until(lambda: "t" in three.controller.context.deletions)
+    await world.until(lambda: not three.controller.context.deletions)
+    assert two.replicas.stopped == one.replicas.stopped == {T0: True}
+    assert await three.store.children("/brokers/topics") == []
+
+
 async def test_a_deletion_goes_on_under_the_next_controller(world: World) -> None:
     one, two, three = await world.start(1, 2, 3)
     topic = await world.create("t", (2, 3), (3, 2))
@@ -367,7 +387,7 @@ async def test_a_replica_whose_directory_failed_is_offline_until_its_broker_star
     await world.create("t", (2, 3))
     await world.create("u", (2,))
     two.replicas.failed = {T0, TopicPartition("u", 0)}
-    two.admin.log_directory_failed()
+    two.admin.replicas_failed()
     state = await world.led_by(3)
     assert state.isr == (3,)
     assert (await world.led_by(NO_LEADER, "u")).isr == (2,)
@@ -385,7 +405,7 @@ async def test_the_controller_hears_of_its_own_failed_directories(world: World) 
     one, _ = await world.start(1, 2)
     await world.create("t", (1, 2))
     one.replicas.failed = {T0}
-    one.admin.log_directory_failed()
+    one.admin.replicas_failed()
     assert (await world.led_by(2)).isr == (2,)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.directories.future_log import FutureLog
 from kafkapy.storage.directories.identity import Identity
 from kafkapy.storage.directories.log_manager import LogManager
@@ -16,6 +17,7 @@ from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, r
 from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.partition_log import PartitionLog
 from tests.storage.descriptors import open_below
 from tests.storage.log_harness import (
     AT_THE_END,
@@ -398,6 +400,21 @@ def test_the_mark_of_a_clean_stop_is_gone_as_soon_as_the_broker_runs(tmp_path: P
     assert mark.read_text() == '{"version":0,"brokerEpoch":-1}'
     logs.manager = logs._start()
     assert not mark.exists()
+
+
+def test_a_damaged_log_makes_the_stop_unclean_and_leaves_no_directory_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 1)
+
+    def damaged(log: PartitionLog) -> None:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log.topic_partition} is damaged")
+
+    monkeypatch.setattr(PartitionLog, "close", damaged)
+    logs.stop()
+    assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    manager(tmp_path / "data").open()
 
 
 def test_a_log_that_cannot_be_closed_makes_the_stop_unclean(tmp_path: Path) -> None:
