@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
 
+from interop.support.cluster_processes import ClusterProcesses
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import java_command, kafka_jars
+from interop.support.waiting import wait_until
+from interop.support.zookeeper_process import ZooKeeperProcess
 from interop.zookeeper.conftest import StartBroker
 
 RELEASE = "2.8.2"
@@ -48,6 +57,69 @@ async def test_topics_are_created_grown_changed_and_deleted(start_broker: StartB
     await run("TopicCommand", connect, "--delete", "--topic", "t")
     await broker.until(lambda image: not image.topics)
     assert await broker.store.children("/brokers/topics") == []
+
+
+@pytest.fixture
+def cluster(zookeeper: ZooKeeperProcess, hand: KazooClient, tmp_path: Path) -> Iterator[ClusterProcesses]:
+    """Three brokers on the tree of the test."""
+    settings = {"auto.leader.rebalance.enable": "false"}
+    with ClusterProcesses(tmp_path, zookeeper, chroot=hand.chroot, properties=settings) as processes:
+        yield processes
+
+
+def described(connect: str, *options: str) -> list[str]:
+    """The partitions, or topics, that kafka-topics names with some options."""
+    told = asyncio.run(run("TopicCommand", connect, "--describe", *options)).splitlines()
+    found = [dict(pair.split(": ", 1) for pair in line.strip().split("\t") if ": " in pair) for line in told]
+    return [
+        f"{each['Topic']}-{each['Partition']}" if "Partition" in each else each["Topic"] for each in found
+    ]
+
+
+def test_partitions_in_trouble_are_found(cluster: ClusterProcesses, connect: str) -> None:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    topics = [
+        NewTopic("whole", 1, replica_assignment=[[1, 3]]),
+        NewTopic("lame", 1, replica_assignment=[[1, 2]], config={"retention.ms": "5000"}),
+        NewTopic("lost", 1, replica_assignment=[[2]]),
+    ]
+    for created in client.create_topics(topics).values():
+        created.result()
+    assert described(connect, "--under-replicated-partitions") == []
+    assert described(connect, "--unavailable-partitions") == []
+    assert described(connect, "--topics-with-overrides") == ["lame"]
+    cluster[2].kill()
+    wait_until(lambda: cluster.leader("lost") < 0 and cluster.leader("lame") == 1, timeout=30)
+    wait_until(lambda: len(cluster.topic("lame").partitions[0].isrs) == 1, timeout=30)
+    assert described(connect, "--under-replicated-partitions") == ["lame-0"]
+    assert described(connect, "--unavailable-partitions") == ["lost-0"]
+
+
+def test_replicas_are_moved_and_preferred_ones_lead_again(
+    cluster: ClusterProcesses, connect: str, tmp_path: Path
+) -> None:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    client.create_topics([NewTopic("t", 1, replica_assignment=[[1, 2]])])["t"].result()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for number in range(100):
+        producer.produce("t", b"%d" % number, partition=0)
+    assert producer.flush(30) == 0
+    plan = tmp_path / "plan.json"
+    partitions = [{"topic": "t", "partition": 0, "replicas": [3, 1]}]
+    plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    reassign = ("ReassignPartitionsCommand", connect, "--reassignment-json-file", str(plan))
+    assert "Successfully started partition reassignment" in asyncio.run(run(*reassign, "--execute"))
+    wait_until(lambda: sorted(cluster.topic("t").partitions[0].isrs) == [1, 3], timeout=30)
+    assert "is complete" in asyncio.run(run(*reassign, "--verify"))
+    assert cluster.topic("t").partitions[0].replicas == [3, 1]
+
+    election = tmp_path / "election.json"
+    election.write_text(json.dumps({"partitions": [{"topic": "t", "partition": 0}]}))
+    asyncio.run(run("PreferredReplicaLeaderElectionCommand", connect, "--path-to-json-file", str(election)))
+    wait_until(lambda: cluster.leader("t") == 3, timeout=30)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0})
+    assert consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=10) == (0, 100)
+    consumer.close()
 
 
 async def test_quotas_are_changed(start_broker: StartBroker, connect: str) -> None:
