@@ -1,12 +1,13 @@
 """Which brokers get the replicas of a new partition.
 
 Without racks, the first replicas go round-robin over the brokers from a random start. The others follow with
-a shift that grows after each round, so that the partitions of one leader have their followers on different
-brokers. With racks, the brokers are first ordered so that racks alternate, and no rack gets a second replica
-of a partition before every rack has one.
+a random shift that grows after each round, so that the partitions of one leader have their followers on
+different brokers. Partitions that a topic gets later continue its round: start and shift are then the place
+of partition 0's first replica among the brokers, in the order of their ids. With racks, the brokers are first
+ordered so that racks alternate, and no rack gets a second replica of a partition before every rack has one.
 
-Source: Kafka's AdminUtils.assignReplicasToBrokers; messages of its StripedReplicaPlacer and
-ReplicationControlManager (4.x).
+Source: Kafka's AdminUtils.assignReplicasToBrokers, AdminZkClient.createNewPartitionsAssignment; messages of
+its StripedReplicaPlacer and ReplicationControlManager (4.x).
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ def assign_replicas(
     replication_factor: int,
     *,
     start_partition: int = 0,
+    continues: int | None = None,
     chance: random.Random,
 ) -> list[tuple[int, ...]]:
     """The replicas of `partitions` new partitions on the live brokers.
 
-    The keys of `racks` are the ids of the brokers.
+    The keys of `racks` are the ids of the brokers. Partitions of a topic that has some already begin with
+    `start_partition`, and `continues` is the first replica of its partition 0.
 
     Raises:
         KafkaError: INVALID_REPLICATION_FACTOR when there are fewer brokers than replicas.
@@ -42,7 +45,10 @@ def assign_replicas(
     # As Kafka's command line tool does, racks count only if every broker has one.
     aware = len(known) == len(racks)
     brokers = _alternate_racks(known) if aware else sorted(racks)
-    start, shift = chance.randrange(len(brokers)), chance.randrange(len(brokers))
+    if continues is None:
+        start, shift = chance.randrange(len(brokers)), chance.randrange(len(brokers))
+    else:
+        start = shift = next((n for n, broker in enumerate(sorted(racks)) if broker >= continues), 0)
     assignment = []
     for partition in range(start_partition, start_partition + partitions):
         if partition > 0 and partition % len(brokers) == 0:

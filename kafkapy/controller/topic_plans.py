@@ -213,11 +213,20 @@ class TopicPlanner:
                 ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
             )
         factor = len(topic.partitions[0].replicas)
+        if factor == 0:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Topic {topic.name} has no partition 0 to go by."
+            )
         brokers = image.brokers
         if more.assignments is None:
             racks = {broker.id: broker.rack for broker in brokers.values()}
             replicas = assign_replicas(
-                racks, additional, factor, start_partition=present, chance=self._chance
+                racks,
+                additional,
+                factor,
+                start_partition=present,
+                continues=topic.partitions[0].replicas[0],
+                chance=self._chance,
             )
         else:
             if len(more.assignments) != additional:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -50,6 +52,54 @@ def test_replicas_are_in_as_many_racks_as_there_can_be(
     for replicas in assign_replicas(by_broker, partitions, factor, chance=random.Random(seed)):
         assert len(set(replicas)) == factor
         assert len({by_broker[broker] for broker in replicas}) == min(factor, len(set(racks)))
+
+
+class Chosen(random.Random):
+    """Chance that is none: the start, then the shift."""
+
+    def __init__(self, *numbers: int) -> None:
+        super().__init__()
+        self._numbers = list(numbers)
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        return self._numbers.pop(0)
+
+
+def test_followers_are_shifted_after_each_round() -> None:
+    """The table in Kafka's AdminUtils."""
+    assert assign_replicas(dict.fromkeys(range(5)), 10, 3, chance=Chosen(0, 0)) == [
+        *((0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 0), (4, 0, 1)),
+        *((0, 2, 3), (1, 3, 4), (2, 4, 0), (3, 0, 1), (4, 1, 2)),
+    ]
+    assert assign_replicas(dict.fromkeys(range(5)), 2, 3, chance=Chosen(4, 2)) == [(4, 2, 3), (0, 3, 4)]
+
+
+def test_racks_alternate_and_followers_are_shifted_after_each_round() -> None:
+    """The example in Kafka's AdminUtils."""
+    racks = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
+    assert assign_replicas(racks, 7, 3, chance=Chosen(0, 0)) == [
+        *((0, 3, 1), (3, 1, 5), (1, 5, 4), (5, 4, 2), (4, 2, 0), (2, 0, 3)),
+        (0, 4, 2),
+    ]
+
+
+def later(racks: Mapping[int, str | None], partitions: int, factor: int, **place: int) -> list[Any]:
+    """The replicas of partitions that a topic gets later: nothing is left to chance."""
+    return assign_replicas(racks, partitions, factor, chance=Chosen(), **place)
+
+
+def test_later_partitions_continue_the_round_of_the_first_one() -> None:
+    """What Apache Kafka 3.9.1 answers."""
+    brokers = dict.fromkeys((1, 2, 3, 5))
+    found = later(brokers, 3, 3, start_partition=3, continues=2)
+    assert found == [(1, 3, 5), (2, 1, 3), (3, 2, 5)]
+    # Broker 4 is gone: the next one counts. After broker 6 there is none.
+    assert later(brokers, 1, 2, start_partition=3, continues=4) == [(3, 5)]
+    assert later(brokers, 1, 2, start_partition=3, continues=6) == [(5, 1)]
+    racks = dict(zip(range(1, 6), "ababb", strict=True))
+    assert later(racks, 8, 3, start_partition=4, continues=3) == [
+        *((2, 3, 4), (3, 2, 4), (4, 3, 5), (5, 3, 4), (1, 4, 5), (2, 1, 3), (3, 4, 5), (4, 1, 2)),
+    ]
 
 
 def test_racks_do_not_count_when_a_broker_has_none() -> None:
