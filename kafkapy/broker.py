@@ -52,7 +52,7 @@ from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.machine import Machine
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.metadata.registration import require_own_place
+from kafkapy.metadata.registration import require_own_place, require_reachable
 from kafkapy.metadata.shared_tree import choose_broker_id, open_zookeeper, require_others_in_sync
 from kafkapy.metadata.store import MetadataStore, MetadataStoreError
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -557,7 +557,12 @@ class BrokerCore:
             MetadataStoreError: it cannot have the id, its address, or its replicas.
         """
         self.node_id = await choose_broker_id(self._store, self.config, self.node_id, stored)
-        require_own_place(image, self.node_id, self._endpoints())
+        endpoints = self._endpoints()
+        require_own_place(image, self.node_id, endpoints)
+        inner = self.config.inter_broker_listener
+        await require_reachable(
+            image, self.node_id, next((each for each in endpoints if each.listener == inner), None)
+        )
         if self.logs.were_empty:
             paths = " and ".join(str(path) for path in self.config.log_dirs)
             await require_others_in_sync(self._store, image, self.node_id, paths)

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
+import socket
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import Broker, MetadataImage
@@ -61,6 +63,54 @@ def require_own_place(image: MetadataImage, broker_id: int, endpoints: Iterable[
                     " address at which others reach this broker. If it is the same broker with another id,"
                     " start it when its old session is over."
                 )
+
+
+async def require_reachable(image: MetadataImage, broker_id: int, own: Endpoint | None) -> None:
+    """See that brokers on other machines can reach this one.
+
+    `own` is this broker's endpoint of the listener for other brokers. If it is an address of the loopback
+    interface, the others have to be on this machine. Apache Kafka does not check that.
+
+    Raises:
+        MetadataStoreError: another broker is on another machine.
+    """
+    if own is None or not _is_loopback(own.host):
+        return
+    for broker in image.brokers.values():
+        other = broker.endpoints.get(own.listener)
+        if broker.id != broker_id and other is not None and not await _is_here(other.host):
+            raise MetadataStoreError(
+                f"{own} is an address of this machine only, and broker {broker.id} is on another, at {other}:"
+                " set listeners or advertised.listeners to an address at which others reach this broker."
+            )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+async def _is_here(host: str) -> bool:
+    """Whether a host is this machine, as far as that can be found out."""
+    if _is_loopback(host):
+        return True
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return False
+    return any(_is_own(family, address) for family, _, _, _, address in found)
+
+
+def _is_own(family: int, address: tuple[Any, ...]) -> bool:
+    """Whether an address is one of this machine's interfaces."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address[0], 0))
+    except OSError:
+        return False
+    return True
 
 
 def in_use(broker_id: int, endpoints: Iterable[Endpoint]) -> MetadataStoreError:

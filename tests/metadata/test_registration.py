@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from kafkapy.metadata import registration as module
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import Broker, MetadataImage
-from kafkapy.metadata.registration import Registration, require_own_place
+from kafkapy.metadata.registration import Registration, require_own_place, require_reachable
 from kafkapy.metadata.store import MetadataStore, MetadataStoreError, OutcomeUnknownError
 from kafkapy.metadata.znodes import BrokerInfo, Endpoint
 from kafkapy.process.clock import Clock
@@ -111,3 +112,26 @@ def test_an_id_and_an_address_have_one_broker(broker_id: int, info: BrokerInfo, 
         return
     with pytest.raises(MetadataStoreError, match=refusal):
         require_own_place(image, broker_id, info.endpoints)
+
+
+@pytest.mark.parametrize("own", ["127.0.0.1", "localhost", "127.1.2.3", "::1"])
+async def test_a_broker_that_brokers_on_other_machines_cannot_reach_is_refused(own: str) -> None:
+    there = Endpoint("PLAINTEXT", "192.0.2.1", 9092, "PLAINTEXT")  # an address that nobody has
+    image = MetadataImage().with_brokers([Broker(2, None, {"PLAINTEXT": there})], 2)
+    endpoint = Endpoint("PLAINTEXT", own, 9093, "PLAINTEXT")
+    with pytest.raises(MetadataStoreError) as caught:
+        await require_reachable(image, 1, endpoint)
+    assert str(caught.value) == (
+        f"{endpoint} is an address of this machine only, and broker 2 is on another, at"
+        " PLAINTEXT://192.0.2.1:9092: set listeners or advertised.listeners to an address at which others"
+        " reach this broker."
+    )
+    await require_reachable(image, 2, endpoint)
+    await require_reachable(image, 1, there._replace(port=9093))
+
+
+@pytest.mark.parametrize("other", ["127.0.0.1", "localhost", "0.0.0.0", socket.gethostname()])
+async def test_brokers_of_one_machine_may_have_its_own_addresses(other: str) -> None:
+    endpoint = Endpoint("PLAINTEXT", other, 9092, "PLAINTEXT")
+    image = MetadataImage().with_brokers([Broker(2, None, {"PLAINTEXT": endpoint})], 2)
+    await require_reachable(image, 1, Endpoint("PLAINTEXT", "127.0.0.1", 9093, "PLAINTEXT"))
