@@ -16,6 +16,7 @@ from interop.support.kafka_jars import java_command
 from interop.support.waiting import wait_until
 from kafkapy import Broker
 from kafkapy.broker import StartError
+from kafkapy.metadata import znodes
 from tests.ports import free_ports
 
 
@@ -114,6 +115,20 @@ def test_the_address_of_a_running_broker(connect: str, hand: KazooClient, tmp_pa
         told = refusal(broker(connect, tmp_path / "b", broker_id=2, advertised_listeners=address))
         assert told.startswith(f"{address} is the address of broker 1 already: set advertised.listeners to")
         assert nodes(hand) == before
+
+
+def test_an_address_that_brokers_on_other_machines_cannot_reach(
+    connect: str, hand: KazooClient, tmp_path: Path
+) -> None:
+    with broker(connect, tmp_path / "a", broker_id=1):
+        pass
+    there = znodes.Endpoint("PLAINTEXT", "192.0.2.1", 9092, "PLAINTEXT")
+    hand.create("/brokers/ids/1", znodes.encode_broker(znodes.BrokerInfo((there,), None), 0), ephemeral=True)
+    before = nodes(hand)
+    told = refusal(broker(connect, tmp_path / "b", broker_id=2))
+    assert f"is an address of this machine only, and broker 1 is on another, at {there}: set" in told
+    assert nodes(hand) == before
+    assert not (tmp_path / "b" / "meta.properties").exists()
 
 
 @pytest.mark.parametrize(
