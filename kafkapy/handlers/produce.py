@@ -183,7 +183,7 @@ async def _verify_and_append(
 ) -> Outcome:
     """Ask the transaction's coordinator, and append what it has confirmed."""
     assert request.transactional_id is not None
-    if unverified:
+    while unverified:
         producer_id, producer_epoch = unverified[0].producer
         asked = Participation(
             request.transactional_id,
@@ -198,6 +198,8 @@ async def _verify_and_append(
             error = refusals.get(TopicPartition(write.topic, write.answer.index))
             if error is not None:
                 write.refuse(error)
+        now_ms = context.broker.clock.now_ms()
+        unverified = [write for write in unverified if write.begin_verification_again(now_ms)]
     return await context.broker.turns.finish(_append(context, request, writes))
 
 
@@ -430,6 +432,7 @@ class PartitionWrite:
         if self._partition is None:
             return False
         header = self._prepared.batches[0].header
+        self._verification = None
         try:
             self._verification = self._partition.begin_verification(
                 header.producer_id,
@@ -441,6 +444,15 @@ class PartitionWrite:
         except KafkaError as error:
             self._fail(error)
         return self._verification is not None
+
+    def begin_verification_again(self, now_ms: int) -> bool:
+        """Whether the coordinator is to be asked again: a marker was written meanwhile."""
+        if self._partition is None or self._verification is None:
+            return False
+        producer_id, _ = self.producer
+        if self._partition.log.producers.is_verifying(producer_id, self._verification):
+            return False
+        return self.begin_verification(now_ms)
 
     def refuse(self, error: ErrorCode) -> None:
         """Set the error for a batch that is not known to be part of a transaction."""

@@ -134,15 +134,6 @@ async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> V
     index = broker.groups.runtime.partition_of(request.group_id)
     key = TopicPartition(GROUP_METADATA_TOPIC, index)
     adds = context.api_version >= FIRST_VERSION_THAT_ADDS
-    verification = broker.replicas.partition(*key).begin_verification(
-        request.producer_id,
-        request.producer_epoch,
-        NO_SEQUENCE,
-        begins_at_zero=adds,
-        now_ms=broker.clock.now_ms(),
-    )
-    if verification is None:
-        return None
     asked = Participation(
         request.transactional_id,
         request.producer_id,
@@ -151,10 +142,23 @@ async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> V
         adds=adds,
         knows_abortable=context.api_version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
     )
-    refusals = await broker.verifier.verify(asked)
-    if refusals:
-        raise KafkaError(refusals[key])
-    return verification
+    while True:
+        partition = broker.replicas.partition(*key)
+        verification = partition.begin_verification(
+            request.producer_id,
+            request.producer_epoch,
+            NO_SEQUENCE,
+            begins_at_zero=adds,
+            now_ms=broker.clock.now_ms(),
+        )
+        if verification is None:
+            return None
+        refusals = await broker.verifier.verify(asked)
+        if refusals:
+            raise KafkaError(refusals[key])
+        # Otherwise the marker of the transaction before came meanwhile.
+        if partition.log.producers.is_verifying(request.producer_id, verification):
+            return verification
 
 
 def _write(

@@ -228,6 +228,10 @@ class ProducerStates:
         self._verifications[producer_id] = begun
         return begun
 
+    def is_verifying(self, producer_id: int, verification: Verification) -> bool:
+        """Whether nothing of the producer was appended since the verification began."""
+        return self._verifications.get(producer_id) is verification
+
     # --- appending ------------------------------------------------------------------------------------------
 
     def prepare(
@@ -293,7 +297,7 @@ class ProducerStates:
             KafkaError: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE or OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
         _check_epoch(entry, header, origin)
-        if verification is None or self._verifications.get(header.producer_id) is not verification:
+        if verification is None or not self.is_verifying(header.producer_id, verification):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
         if origin is not AppendOrigin.CLIENT:
             return

@@ -3,8 +3,9 @@
 A batch that begins a transaction is written only after the coordinator has confirmed that the partition is
 part of that transaction: otherwise a batch that comes after the end of its transaction would begin one that
 nobody ends. The verification begins before the coordinator is asked, and the append needs the same object.
-Any append of the producer in between, such as the marker that ends the transaction, removes it: the answer of
-the coordinator came too late.
+Any append of the producer in between removes it: the answer of the coordinator may be about a transaction
+that a marker has ended since. It is then asked again. This is common: EndTxn is answered before the markers
+are written, so the first batch of the next transaction may come before them.
 
 Source: VerificationStateEntry, VerificationGuard; KIP-890.
 """
