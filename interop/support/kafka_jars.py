@@ -35,6 +35,15 @@ def streams_jars() -> Path:
     return copy_jars([streams, *_LOGGING[RELEASE.partition(".")[0]]], CACHE / "kafka-streams" / RELEASE)
 
 
+def connect_jars() -> Path:
+    """The folder with the jars of Kafka Connect and MirrorMaker 2; raises JarsUnavailableError."""
+    connect = [
+        Coordinates("org.apache.kafka", name, RELEASE)
+        for name in ("connect-runtime", "connect-file", "connect-mirror")
+    ]
+    return copy_jars([*connect, *_LOGGING[RELEASE.partition(".")[0]]], CACHE / "kafka-connect" / RELEASE)
+
+
 def java_command(release: str = RELEASE, *flags: str) -> list[str]:
     """Return the start of a command line for a main class of `release`."""
     flags = flags or (*TOOL_FLAGS, *shared_classes(release))
@@ -50,6 +59,11 @@ def program_command(source: Path, *flags: str) -> list[str]:
 def streams_command(source: Path, *flags: str) -> list[str]:
     """The start of a command line that runs a Kafka Streams program of the tests."""
     return [*_java(RELEASE, (*TOOL_FLAGS, *flags)), *compiled(source, streams_jars())]
+
+
+def connect_command(*flags: str) -> list[str]:
+    """The start of a command line for a main class of Kafka Connect or MirrorMaker 2."""
+    return [*_java(RELEASE, (*TOOL_FLAGS, *flags)), "-cp", f"{connect_jars()}/*"]
 
 
 def class_archive(release: str = RELEASE) -> Path:
