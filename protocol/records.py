@@ -326,9 +326,9 @@ def build_plain_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     transactional: bool = False,
 ) -> bytearray:
-    """Build a batch of keys and values, at least one, as `build_batch` does, several times as fast.
+    """Build a batch of keys and values as `build_batch` does, several times as fast.
 
-    The records have no headers, and all have the same timestamp.
+    There is at least one record. The records have no headers, and all have the same timestamp.
     """
     parts = [bytes(HEADER_SIZE)]
     delta = -1

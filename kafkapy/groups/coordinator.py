@@ -644,7 +644,10 @@ class GroupCoordinator:
                 self._writes.remove(group_id, expired, _ignore)
 
     def _remove_expired(self, group: Group, expired: Sequence[TopicPartition]) -> Steps[None]:
-        """Remove very many offsets in parts. The next expiry removes the group, if nothing is left of it."""
+        """Remove very many offsets in parts.
+
+        The next expiry removes the group, if nothing is left of it.
+        """
         group_id = group.group_id
         logger.info("Group %s: offsets of %d partitions expired", shortened(group_id), len(expired))
         committed = self.offsets.of_group(group_id)

@@ -27,9 +27,12 @@ MAX_PROTOCOLS: Final = MAX_MEMBER_BYTES // PROTOCOL_BYTES
 
 
 def require_room(nbytes: int, groups: Iterable[Group], *, replaced: int, topics: int) -> None:
-    """Raise KafkaError GROUP_MAX_SIZE_REACHED if there is no room for a member of so many bytes.
+    """Refuse a member of so many bytes if there is no room for it.
 
     `replaced` are the bytes of the same member as it is now; `topics` is the number of topics.
+
+    Raises:
+        KafkaError: GROUP_MAX_SIZE_REACHED.
     """
     if nbytes <= SMALL_MEMBER_BYTES:
         return

@@ -127,9 +127,9 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | None:
 
 
 def offset_key_parts(key: bytes) -> tuple[str, bytes] | None:
-    """The group of an offset key, and the bytes that name the partition; None if it is none or is broken.
+    """The group of an offset key, and the bytes that name the partition.
 
-    Keys of one partition have the same bytes, whatever the group.
+    None if it is another key, or broken. Keys of one partition have the same bytes, whatever the group.
     """
     if len(key) < _TYPE_AND_LENGTH.size:
         return None
@@ -152,7 +152,7 @@ def decode_offset_value(value: bytes) -> CommittedOffset:
 
 
 def _decode_v4(value: bytes) -> CommittedOffset | None:
-    """A value as today's brokers write it, with short metadata; None if it is another one, or broken."""
+    """A value as today's brokers write it, with short metadata; None if it is another one."""
     if len(value) < _V4_HEAD.size + 1:
         return None
     version, offset, leader_epoch = _V4_HEAD.unpack_from(value)
