@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interop.spark.class_archive import shared_classes
 from interop.support.maven import CACHE, java_missing
 
 if TYPE_CHECKING:
@@ -27,12 +28,20 @@ SMALL = {
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A session with both lake formats. Whoever changes a setting of it puts it back."""
+@pytest.fixture(scope="session", autouse=True)
+def _starts_are_short() -> Iterator[None]:
+    """Let the sessions of this process, and of those that it starts, use an archive of classes."""
     pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
     if missing := java_missing():
         pytest.skip(missing)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_SUBMIT_OPTS", f"{os.environ['SPARK_SUBMIT_OPTS']} {shared_classes()}")
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session with both lake formats. Whoever changes a setting of it puts it back."""
     import kafkapy.spark
 
     started = kafkapy.spark.session(["delta", "iceberg"], master="local[2]", conf=SMALL | INTERPRETED)
