@@ -1,6 +1,6 @@
 """SIGKILL in the middle of batches, of drivers and of the broker: no row is missing and none is there twice.
 
-KAFKAPY_PIPELINE_KILLS says how many drivers are killed (7), KAFKAPY_SEED what follows from chance.
+KAFKAPY_PIPELINE_KILLS says how many drivers are killed (5), KAFKAPY_SEED what follows from chance.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
-KILLS = int(os.environ.get("KAFKAPY_PIPELINE_KILLS", "7"))
+KILLS = int(os.environ.get("KAFKAPY_PIPELINE_KILLS", "5"))
 SEED = int(os.environ.get("KAFKAPY_SEED", random.SystemRandom().randrange(10**6)))
 RECORDS_A_KILL = 4_000
 PARTITION = {"delta": "_partition", "iceberg": "_kafka_partition", "parquet": "_partition"}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from interop.support.host import LOCAL, Host
-from interop.support.kafka_jars import TOOL_FLAGS, java_command
+from interop.support.kafka_jars import TOOL_FLAGS, java_command, shared_classes
 from interop.support.kafka_process import KafkaProcess
 from interop.support.server_process import ServerProcess, ServerStartError
 from interop.support.waiting import wait_until
@@ -81,7 +81,7 @@ class ZooKeeperProcess(ServerProcess):
             self.process = subprocess.Popen(
                 [
                     *self._host.enter,
-                    *java_command(self._release, *TOOL_FLAGS, "-Xmx256m"),
+                    *java_command(self._release, *TOOL_FLAGS, *shared_classes(self._release), "-Xmx256m"),
                     _MAIN,
                     str(settings),
                 ],
