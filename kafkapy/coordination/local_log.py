@@ -90,6 +90,14 @@ class LocalTopicLog:
         """The leader epoch of a partition, which this broker leads."""
         return self._replicas.partition(self.topic, partition).leader_epoch
 
+    def max_batch_bytes(self, partition: int) -> int:
+        """The most bytes of a batch that the partition takes (max.message.bytes).
+
+        Raises:
+            KafkaError: the partition cannot be used.
+        """
+        return self._replicas.partition(self.topic, partition).log.config.max_message_bytes
+
     def append(
         self, partition: int, batch: bytearray, done: Done, *, verification: Verification | None = None
     ) -> None:

@@ -46,7 +46,7 @@ from kafkapy.coordination.topic_log import Done, TopicLog
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
-from kafkapy.protocol.records import build_plain_batch
+from kafkapy.protocol.records import HEADER_SIZE, build_plain_batch
 from kafkapy.storage.disk.files import is_exhausted
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.verification import Verification
@@ -57,6 +57,7 @@ KeyValue = tuple[bytes, bytes | None]
 MAX_BATCH_BYTES: Final = 512 * 1024
 """The most bytes of a batch, well below the default max.message.bytes. Longer writes have several batches."""
 RECORD_OVERHEAD: Final = 32
+"""More than a record takes beside its key and value."""
 
 RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 30.0
@@ -410,23 +411,12 @@ class CoordinatorRuntime(Generic[T]):
         `done` is called once: with NONE when all records are committed, and otherwise with the error. Before
         that, unless the partition was unloaded meanwhile, `committed(start, stop)` is called for each range
         of records that is committed, and `undone` if not all of them are.
+
+        If one of the records is too large for the log, none is written: clients decide how large records are,
+        and half a write would have to be read back, with all else in the partition.
         """
         partition = self._partitions[self.partition_of(key)]
-        now = self._clock.now_ms()
-        options: dict[str, Any] = {}
-        verification = None
-        if producer is not None:
-            verification = producer.verification
-            options = {
-                "producer_id": producer.producer_id,
-                "producer_epoch": producer.producer_epoch,
-                "transactional": True,
-            }
-        batches = [
-            (start, stop, build_plain_batch(records[start:stop], now, **options))
-            for start, stop in _parts(records)
-        ]
-        waiting = len(batches)
+        waiting = 1
         failed = ErrorCode.NONE
 
         def finished(start: int, stop: int, error: ErrorCode) -> None:
@@ -444,6 +434,29 @@ class CoordinatorRuntime(Generic[T]):
                 undone()
             done(failed)
 
+        try:
+            largest = self._log.max_batch_bytes(partition.index)
+        except KafkaError as error:
+            finished(0, 0, error.code)
+            return
+        now = self._clock.now_ms()
+        options: dict[str, Any] = {}
+        verification = None
+        if producer is not None:
+            verification = producer.verification
+            options = {
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.producer_epoch,
+                "transactional": True,
+            }
+        batches = [
+            (start, stop, build_plain_batch(records[start:stop], now, **options))
+            for start, stop in _parts(records, min(MAX_BATCH_BYTES, largest - HEADER_SIZE))
+        ]
+        if any(len(batch) > largest for _, _, batch in batches):
+            finished(0, 0, ErrorCode.MESSAGE_TOO_LARGE)
+            return
+        waiting = len(batches)
         for start, stop, batch in batches:
             self._log.append(
                 partition.index, batch, partial(finished, start, stop), verification=verification
@@ -490,15 +503,15 @@ class CoordinatorRuntime(Generic[T]):
             self._fail(partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it could not be written"))
 
 
-def _parts(records: Sequence[KeyValue]) -> Iterator[tuple[int, int]]:
-    """The (start, stop) ranges of records that fit into a batch.
+def _parts(records: Sequence[KeyValue], limit: int) -> Iterator[tuple[int, int]]:
+    """The (start, stop) ranges of records that fit into a batch of `limit` bytes.
 
     A single record may still be too large.
     """
     start = size = 0
     for index, (key, value) in enumerate(records):
         nbytes = len(key) + len(value or b"") + RECORD_OVERHEAD
-        if size and size + nbytes > MAX_BATCH_BYTES:
+        if size and size + nbytes > limit:
             yield start, index
             start, size = index, 0
         size += nbytes

@@ -39,6 +39,14 @@ class TopicLog(Protocol):
         """The leader epoch of a partition, which this broker leads."""
         ...
 
+    def max_batch_bytes(self, partition: int) -> int:
+        """The most bytes of a batch that the partition takes (max.message.bytes).
+
+        Raises:
+            KafkaError: the partition cannot be used.
+        """
+        ...
+
     def append(
         self, partition: int, batch: bytearray, done: Done, *, verification: Verification | None = None
     ) -> None:

@@ -203,6 +203,30 @@ async def test_a_write_of_which_a_part_fails_counts_as_far_as_it_is_in_the_log(
     assert said == ["undone", "NOT_ENOUGH_REPLICAS"], "once, and memory is in order before the client is told"
 
 
+async def test_a_write_with_a_record_that_the_log_does_not_take_leaves_nothing_in_it(counting: Counting) -> None:
+    """Half of it would have to be read back, and all keys of the partition would be unavailable meanwhile."""
+    said: list[str] = []
+    counting.log.hold = True
+    counting.runtime.write(
+        KEYS[0],
+        [*BIG, (b"three", b"x" * counting.log.largest)],
+        lambda error: said.append(error.name),
+        undone=lambda: said.append("undone"),
+    )
+    assert said == ["undone", "MESSAGE_TOO_LARGE"]
+    assert not counting.log._held
+    assert counting.runtime.is_active(KEYS[0])
+
+
+async def test_batches_are_as_large_as_the_log_takes(counting: Counting) -> None:
+    said: list[str] = []
+    counting.log.largest = 1000
+    counting.runtime.write(KEYS[0], [(b"k", b"x" * 100)] * 50, lambda error: said.append(error.name))
+    assert said == ["NONE"]
+    assert len(counting.log.batches[0]) > 5
+    assert max(map(len, counting.log.batches[0])) <= 1000
+
+
 async def test_a_write_that_succeeds_is_not_undone(counting: Counting) -> None:
     said: list[str] = []
     counting.runtime.write(

@@ -31,6 +31,7 @@ class MemoryLog:
         self.ends: list[int] = []
         self.hold = False
         self.error = ErrorCode.NONE
+        self.largest = 1_048_588
         self.unreadable: Exception | None = None
         """What whoever looks into the log meets."""
         self.created: Callable[[], None] = lambda: None
@@ -56,6 +57,9 @@ class MemoryLog:
 
     def leader_epoch(self, partition: int) -> int:
         return 0
+
+    def max_batch_bytes(self, partition: int) -> int:
+        return self.largest
 
     def append(
         self, partition: int, batch: bytearray, done: Done, *, verification: Verification | None = None
