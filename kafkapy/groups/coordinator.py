@@ -71,6 +71,11 @@ from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.disk.files import is_exhausted
 from kafkapy.storage.log.markers import TransactionMarker
 
+MAX_TOPIC_NAMES: Final = 10_000
+"""The most names that one member may subscribe to; there is no limit for regular expressions.
+
+Each name costs the event loop time whenever the member's group changes: 10,000 take some 10 ms.
+"""
 MAX_GROUP_IDS_BYTES: Final = 16 << 20
 """The most characters of all long group ids. Beyond this, only groups with shorter ids are added."""
 LONG_GROUP_ID: Final = 1024
@@ -324,6 +329,12 @@ class GroupCoordinator:
     ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
         if request.group_id not in self.groups:
             self._require_room_for_id(request.group_id)
+        if len(request.subscribed_topic_names or ()) > MAX_TOPIC_NAMES:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"A member may subscribe to {MAX_TOPIC_NAMES} topics by their names, and to more by a "
+                "regular expression.",
+            )
         self._require_room(request.group_id, request.member_id, self._subscription_bytes(request))
         return self.consumers.heartbeat(request, client, invalid_regex)
 

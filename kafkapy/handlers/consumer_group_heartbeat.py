@@ -6,6 +6,8 @@ Behaviour:
 
 - `kafkapy.groups.consumer` says how a group gets from one assignment to the next.
 - The answer waits until what the heartbeat changed is committed.
+- A member that names more than 10,000 topics is GROUP_MAX_SIZE_REACHED. It may subscribe to more by a regular
+  expression.
 - A member whose subscription takes more than 4 MiB is GROUP_MAX_SIZE_REACHED. So is a large one where the
   members of all groups together take 64 MiB. An expression takes as much as the names that it matches.
 - A regular expression that is new in the group is compiled in a worker thread first.

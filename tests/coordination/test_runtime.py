@@ -203,8 +203,10 @@ async def test_a_write_of_which_a_part_fails_counts_as_far_as_it_is_in_the_log(
     assert said == ["undone", "NOT_ENOUGH_REPLICAS"], "once, and memory is in order before the client is told"
 
 
-async def test_a_write_with_a_record_that_the_log_does_not_take_leaves_nothing_in_it(counting: Counting) -> None:
-    """Half of it would have to be read back, and all keys of the partition would be unavailable meanwhile."""
+async def test_a_write_with_a_record_that_the_log_does_not_take_leaves_nothing_in_it(
+    counting: Counting,
+) -> None:
+    """Half of it would have to be read back; meanwhile no key of the partition would be available."""
     said: list[str] = []
     counting.log.hold = True
     counting.runtime.write(

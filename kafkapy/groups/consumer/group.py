@@ -199,6 +199,9 @@ class ConsumerGroup(Group):
     def _put(self, member_id: str, new: ConsumerMember | None) -> None:
         """Add, replace or remove a member, and what is known about all members."""
         old = self.members.pop(member_id, None) if new is None else self.members.get(member_id)
+        if old is None or new is None or old.topic_names is not new.topic_names:  # which may be thousands
+            _add(self._name_subscribers, () if old is None else old.topic_names, -1)
+            _add(self._name_subscribers, () if new is None else new.topic_names, 1)
         if old is not None:
             self._count(old, -1)
             if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
@@ -210,7 +213,6 @@ class ConsumerGroup(Group):
                 self.static_members[new.instance_id] = member_id
 
     def _count(self, member: ConsumerMember, by: int) -> None:
-        _add(self._name_subscribers, member.topic_names, by)
         self._subscription_bytes += by * member.subscription_bytes
         if member.topic_regex:
             _add(self.regex_subscribers, (member.topic_regex,), by)
@@ -446,6 +448,9 @@ class ConsumerGroup(Group):
         assert self.static_members == {
             member.instance_id: key for key, member in self.members.items() if member.instance_id is not None
         }
+        assert self._name_subscribers == Counter(
+            name for member in self.members.values() for name in member.topic_names
+        )
         assert self._subscription_bytes == sum(each.subscription_bytes for each in self.members.values())
         assert self.classic_members == sum(member.classic is not None for member in self.members.values())
         assert self.regex_subscribers == Counter(

@@ -78,11 +78,9 @@ class TopicsView:
 
     def hash(self, names: Iterable[str]) -> int:
         """The hash of these topics; 0 for none."""
-        hashes = [
-            self._topic_hash(self.image.topics[name])
-            for name in sorted(names, key=_utf16)
-            if name in self.image.topics
-        ]
+        topics = self.image.topics
+        existing = sorted((name for name in names if name in topics), key=_utf16)
+        hashes = [self._topic_hash(topics[name]) for name in existing]
         return _xxh3(b"".join(map(_INT64.pack, hashes))) if hashes else 0
 
     def _topic_hash(self, topic: Topic) -> int:

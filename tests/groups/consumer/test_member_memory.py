@@ -8,6 +8,7 @@ import pytest
 
 from kafkapy.groups import member_memory
 from kafkapy.groups.consumer.member import MATCH_BYTES, NAME_BYTES
+from kafkapy.groups.coordinator import MAX_TOPIC_NAMES
 from kafkapy.metadata.image import PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -52,6 +53,20 @@ async def test_one_member_subscribes_to_no_more_than_it_may(world: ConsumerWorld
     assert await error(world, join("a", names(too_many))) is REFUSED
     assert "g" not in world.groups.groups
     assert await error(world, join("a", names(TOPICS))) is ErrorCode.NONE
+
+
+async def test_a_member_names_so_many_topics_and_others_do_not_pay_for_more() -> None:
+    world = ConsumerWorld()
+    await world.start()
+    await world.heartbeat(join("a"))
+    refused = await world.heartbeat(join("b", names(MAX_TOPIC_NAMES + 1)))
+    assert refused.error_code == REFUSED
+    assert refused.error_message is not None
+    assert "by a regular expression" in refused.error_message
+    assert world.group().members.keys() == {"a"}
+    assert await error(world, join("b", names(MAX_TOPIC_NAMES))) is ErrorCode.NONE
+    world.group().check()
+    await world.groups.stop()
 
 
 async def test_members_of_all_groups_subscribe_to_no_more_than_they_may(world: ConsumerWorld) -> None:
