@@ -38,7 +38,17 @@ class Listener(Protocol):
 class Watch:
     """One delayed operation, with a part of the interface of a future."""
 
-    __slots__ = ("_callback", "_error", "_finish", "_in_time", "_keys", "_ready", "_timer", "_waiters")
+    __slots__ = (
+        "_callback",
+        "_error",
+        "_finish",
+        "_in_time",
+        "_is_complete",
+        "_keys",
+        "_ready",
+        "_timer",
+        "_waiters",
+    )
 
     def __init__(
         self,
@@ -54,6 +64,7 @@ class Watch:
         self._ready: Callable[[], bool] | None = ready
         """None once it is completed or cancelled."""
         self._in_time = False
+        self._is_complete = False
         self._error: Exception | None = None
         self._callback: Callable[[Watch], object] | None = None
         self._timer = waiters.timers.call_later(seconds, self.expire)
@@ -61,9 +72,14 @@ class Watch:
     def add_done_callback(self, callback: Callable[[Watch], object]) -> None:
         """Set the callback that is called as `callback(self)` on completion.
 
-        There is only one callback. It is not called after a cancellation.
+        There is only one callback. It is not called after a cancellation. If the operation has completed
+        already, the callback is called soon: who makes the operation may hand it to who waits for it in a
+        later iteration of the loop.
         """
-        self._callback = callback
+        if self._is_complete:
+            self._waiters.loop.call_soon(callback, self)
+        else:
+            self._callback = callback
 
     def result(self) -> Any:
         """The result of `finish(in_time)`.
@@ -102,6 +118,7 @@ class Watch:
         return True
 
     def _complete(self) -> None:
+        self._is_complete = True
         self._end()
         callback, self._callback = self._callback, None
         if callback is not None:

@@ -7,10 +7,12 @@ import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kafkapy
+from kafkapy.process.waiters import Waiters, Watch
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -22,6 +24,7 @@ from kafkapy.protocol.messages.list_offsets import (
 )
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Compression
+from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.validate import SLOW_AT_ONCE
 from tests.handlers.produce_client import (
@@ -79,6 +82,26 @@ def test_acks_one_and_all_are_answered(client: RawClient, acks: int) -> None:
     (answer,) = produce(client, "orders", batch(b"a"), acks=acks)
     assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (0, 0, 0)
     assert answer.log_append_time_ms == -1
+
+
+def test_a_request_that_ends_before_its_connection_hears_of_it_is_answered(
+    client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins in a thread, which validates its batch; then a fast disk may be quicker than the loop."""
+    monkeypatch.setattr("kafkapy.handlers.produce.is_heavy", lambda *_: True)
+    monkeypatch.setattr(Partition, "is_acknowledged", lambda *_: False)
+    watch = Waiters.watch
+
+    def watch_and_end(waiters: Waiters, *arguments: Any) -> Watch:
+        made = watch(waiters, *arguments)
+        waiters.loop.call_soon(made.expire)
+        return made
+
+    monkeypatch.setattr(Waiters, "watch", watch_and_end)
+    create_topic(client, "orders", 2)
+    for _ in range(2):
+        answers = produce(client, "orders", batch(b"a"), batch(b"b"))
+        assert {answer.error_code for answer in answers} == {ErrorCode.REQUEST_TIMED_OUT}
 
 
 def test_acks_zero_is_not_answered(client: RawClient) -> None:

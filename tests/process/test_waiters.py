@@ -56,6 +56,25 @@ async def test_a_wait_ends_at_its_deadline() -> None:
     assert waiters.wake("a") == 0
 
 
+@pytest.mark.parametrize("how", ["wake", "deadline"])
+async def test_who_asks_after_the_end_is_told_too(how: str) -> None:
+    """A Produce that began in a task is handed to its connection an iteration later."""
+    waiters, _ = make_waiters()
+    watch = waiters.watch(["a"], 10, lambda: True, str)
+    if how == "wake":
+        waiters.wake("a")
+    else:
+        watch.expire()
+    told: list[str] = []
+    watch.add_done_callback(lambda ended: told.append(ended.result()))
+    await asyncio.sleep(0)
+    assert told == [str(how == "wake")]
+    waiters.wake("a")
+    watch.expire()
+    await asyncio.sleep(0)
+    assert len(told) == 1, "exactly once"
+
+
 async def test_a_cancelled_wait_is_forgotten() -> None:
     waiters, _ = make_waiters()
     waiting = waiters.wait(["a"], 10, lambda: waiters.watching("a") > 0)
