@@ -268,5 +268,7 @@ def _size(operation: Operation) -> int:
 
 
 def _storage_error(what: str, error: MetadataStoreError) -> KafkaError:
-    logger.error("the cluster's metadata cannot be %s: %r", what, error)
+    # A NodeError says only which node; the other errors are sentences.
+    why = f"{type(error).__name__}: {error}" if isinstance(error, NodeError) else str(error)
+    logger.error("The metadata cannot be %s: %s", what, why)
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata cannot be {what}: {error}")

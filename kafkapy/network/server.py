@@ -40,6 +40,8 @@ SWEEP_SECONDS: Final = 0.5
 RECEIVE_RATE: Final = 16 << 10
 ACCEPTS_AT_ONCE: Final = 64
 _PAUSE_SECONDS: Final = 0.1
+REFUSALS_SECONDS: Final = 60.0
+"""How often the log says how many connections were refused."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +72,8 @@ class Server:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._accept_timer: asyncio.TimerHandle | None = None
         self._refused = 0
+        """The connections refused since the log spoke of it last."""
+        self._refusing_since = 0.0
         self._cannot_accept = False
         """That is in the log, and the clients wait."""
         self.lacks_files: Callable[[], bool] = lambda: False
@@ -161,7 +165,8 @@ class Server:
             why_not = self._limits.add(host)
             if why_not is not None:
                 if not self._refused:
-                    logger.warning("Refusing connections, the last of them from %s: %s", host, why_not)
+                    self._refusing_since = self.loop.time()
+                    logger.warning("Refusing connections, first of %s: %s", host, why_not)
                 self._refused += 1
                 sock.close()
                 continue
@@ -208,9 +213,10 @@ class Server:
             hog = max(self.connections, key=lambda each: each.file_seconds)
             if hog.held_files:
                 hog.close(f"its unsent answers hold {hog.held_files} files, and others need some")
-        if self._refused > 1:
-            logger.warning("Refused %d connections", self._refused)
-        self._refused = 0
+        if self._refused and now - self._refusing_since >= REFUSALS_SECONDS:
+            if self._refused > 1:
+                logger.warning("Refused %d connections in the last minute", self._refused)
+            self._refused = 0
 
     # --- stopping -----------------------------------------------------------------------------------------
 

@@ -28,6 +28,11 @@ def connect(stack: contextlib.ExitStack, harness: Harness, source: str | None = 
     return stack.enter_context(RawClient(harness.address, source=source))
 
 
+def wait_for_a_sweep(harness: Harness) -> None:
+    before = harness.server.shared.now
+    eventually(lambda: harness.server.shared.now > before, "a sweep")
+
+
 def test_connections_beyond_max_connections_are_closed_and_their_places_are_given_again() -> None:
     with serving({"max.connections": "5"}) as harness, contextlib.ExitStack() as stack:
         clients = [connect(stack, harness) for _ in range(8)]
@@ -36,6 +41,23 @@ def test_connections_beyond_max_connections_are_closed_and_their_places_are_give
         eventually(lambda: len(harness.connections) == 4, "the place is free")
         assert is_served(connect(stack, harness))
         assert not is_served(connect(stack, harness))
+
+
+def test_the_log_says_once_a_minute_that_connections_are_refused(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"max.connections": "1", "request.receive.timeout.ms": "100"}  # 100 sweeps a second
+    with serving(settings) as harness, contextlib.ExitStack() as stack:
+        assert is_served(connect(stack, harness))
+        for _ in range(20):
+            with RawClient(harness.address) as client:
+                assert not is_served(client)
+            wait_for_a_sweep(harness)
+        assert len(caplog.messages) == 1
+        assert caplog.messages[0].startswith("Refusing connections, first of 127.0.0.1: ")
+        monkeypatch.setattr("kafkapy.network.server.REFUSALS_SECONDS", 0.0)
+        eventually(lambda: len(caplog.messages) > 1, "the minute is over")
+        assert caplog.messages[1:] == ["Refused 20 connections in the last minute"]
 
 
 def test_one_address_has_its_own_limit_and_others_their_overrides() -> None:
