@@ -1,7 +1,8 @@
 """Encode and decode any message in any version.
 
 For each (message, version) a straight-line function is generated and compiled on first use, which takes about
-a millisecond, and then kept. `reference` is a slow codec without generated code; tests compare the two.
+a millisecond, and then kept. Tests compare it with a slow codec that has no generated code
+(tests/protocol/reference.py).
 
 `decode` returns str, int, bool, float, bytes (also for UUIDs), lists and structs. `records` are a memoryview
 of the decoded data, not a copy; it is writable if the data is. Bytes after the message are ignored, as in

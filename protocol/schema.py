@@ -258,3 +258,14 @@ def _struct_specs(fields: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict
         if "fields" in field:
             yield field["type"].removeprefix("[]"), field["fields"]
             yield from _struct_specs(field["fields"])
+
+
+def at_default(field: Field, value: Any) -> bool:
+    """Whether a field has the value that it has where nothing is given for it."""
+    if value is None or field.default_is_null:
+        return value is None and field.default_is_null
+    if field.is_array:
+        return len(value) == 0
+    if field.struct is not None:
+        return all(at_default(inner, getattr(value, inner.name)) for inner in field.struct.fields)
+    return bool(value == field.default)

@@ -11,8 +11,7 @@ from typing import Any
 
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.message import Message, TopMessage
-from kafkapy.protocol.reference import at_default
-from kafkapy.protocol.schema import Field, Struct
+from kafkapy.protocol.schema import Field, Struct, at_default
 from kafkapy.protocol.types import uuid_to_text
 
 

@@ -16,7 +16,7 @@ from interop.oracle.oracle import CURRENT, LAST_WITH_ZOOKEEPER, Oracle
 from interop.support.jars_or_skip import skipped_without_jars
 from kafkapy.protocol import codec
 from kafkapy.protocol.message import TopMessage
-from kafkapy.protocol.random_messages import message_classes, random_message, versions_of
+from tests.protocol.random_messages import message_classes, random_message, versions_of
 
 pytestmark = pytest.mark.jvm
 

@@ -11,9 +11,9 @@ from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import request_class, response_class
 from kafkapy.protocol.messages.api_table import API_SCHEMAS
-from kafkapy.protocol.random_messages import message_classes, random_message, versions_of
 from kafkapy.protocol.types import ApiKey
 from tests.fuzz.fuzzing import Target
+from tests.protocol.random_messages import message_classes, random_message, versions_of
 
 
 def message_target(message_class: type[TopMessage], version: int) -> Target:

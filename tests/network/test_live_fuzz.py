@@ -21,10 +21,10 @@ from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import request_class
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kafkapy.protocol.random_messages import random_message
 from tests.broker.broker_process import BrokerProcess, running
 from tests.network.raw_client import RawClient, api_versions, correlation_ids
 from tests.network.test_attacks import Watch
+from tests.protocol.random_messages import random_message
 
 FRAMES = int(os.environ.get("KAFKAPY_FUZZ_FRAMES", "2000"))
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkapy.protocol import codec, reference
+from kafkapy.protocol import codec
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.message import TopMessage
-from kafkapy.protocol.random_messages import message_classes, random_message, versions_of
+from tests.protocol import reference
+from tests.protocol.random_messages import message_classes, random_message, versions_of
 
 ALL = message_classes()
 every_message = pytest.mark.parametrize(

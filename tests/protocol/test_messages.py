@@ -18,7 +18,6 @@ from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkapy.protocol.messages.transaction_records import TransactionLogValue
 from kafkapy.protocol.messages.vote import VoteRequestTopicData, VoteResponseTopicData
-from kafkapy.protocol.random_messages import message_classes, versions_of
 from kafkapy.protocol.schema import snake_case
 from kafkapy.protocol.types import (
     ZERO_UUID,
@@ -28,6 +27,7 @@ from kafkapy.protocol.types import (
     uuid_from_text,
     uuid_to_text,
 )
+from tests.protocol.random_messages import message_classes, versions_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

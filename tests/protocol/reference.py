@@ -1,7 +1,7 @@
 """A slow and simple codec, with which the compiled one must agree.
 
 It walks the schema value by value. It follows Kafka's protocol guide and KIP-482, and shares only the
-schemas and the message classes with `codec`. It has no budget for the number of values. Only tests use it.
+schemas and the message classes with `codec`. It has no budget for the number of values.
 
     bool, int8 … int64, uint16, uint32, float64, uuid    big-endian, 1 to 16 bytes
     string    int16 length, -1 for null                  compact: varint of length + 1, 0 for null
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import DecodeError, EncodeError
 from kafkapy.protocol.message import Message, TopMessage
-from kafkapy.protocol.schema import Field, MessageSchema, Struct, element_size
+from kafkapy.protocol.schema import Field, MessageSchema, Struct, at_default, element_size
 
 M = TypeVar("M", bound=TopMessage)
 
@@ -215,16 +215,6 @@ class _Reader:
             case _:
                 size, signed = INTEGERS[field.type]
                 return self.number(size, signed=signed)
-
-
-def at_default(field: Field, value: Any) -> bool:
-    if value is None or field.default_is_null:
-        return value is None and field.default_is_null
-    if field.is_array:
-        return len(value) == 0
-    if field.struct is not None:
-        return all(at_default(inner, getattr(value, inner.name)) for inner in field.struct.fields)
-    return bool(value == field.default)
 
 
 def number(value: int, size: int) -> bytes:
