@@ -11,6 +11,7 @@ Behaviour:
 - A producer that names its id and epoch (v3+) continues. If they are not the last ones, it is fenced.
 - An id without an epoch, or an epoch without an id, is refused with INVALID_REQUEST, and a timeout above
   transaction.max.timeout.ms with INVALID_TRANSACTION_TIMEOUT.
+- A new transactional id of more than 1,024 characters is INVALID_REQUEST where all such ids have 16 MiB.
 - The metadata store reserves ids durably, in blocks, so no id is assigned twice.
 
 Version notes:

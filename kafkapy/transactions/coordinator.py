@@ -58,6 +58,10 @@ COMPLETE_AGAIN_SECONDS: Final = 1.0
 EXPIRED_AT_ONCE: Final = 500
 """The expired ids that are removed in one write."""
 
+LONG_ID: Final = 1024
+MAX_LONG_IDS_BYTES: Final = 16 << 20
+"""The most characters of all transactional ids that are longer than LONG_ID."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -250,9 +254,17 @@ class TransactionCoordinator:
     def _new_machine(self, transactional_id: str, producer_id: int | None) -> TransactionMachine:
         if producer_id is None:
             raise ProducerIdNeededError
+        self._require_room(transactional_id)
         metadata = TransactionMetadata(transactional_id, producer_id, 0, self._clock.now_ms())
         machine = self._machines[transactional_id] = TransactionMachine(metadata)
         return machine
+
+    def _require_room(self, transactional_id: str) -> None:
+        """Raise KafkaError if the ids would take too much memory with this one."""
+        if len(transactional_id) > LONG_ID:
+            held = sum(len(each) for each in self._machines if len(each) > LONG_ID)
+            if held + len(transactional_id) > MAX_LONG_IDS_BYTES:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "There are too many long transactional ids.")
 
     def add_partitions(
         self,

@@ -42,6 +42,17 @@ async def error_of_init(world: TransactionWorld, *args: object) -> ErrorCode:
     return caught.value.code
 
 
+async def test_long_transactional_ids_are_taken_up_to_a_limit(
+    world: TransactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkapy.transactions.coordinator.MAX_LONG_IDS_BYTES", 5_000)
+    await world.init("a" * 3_000)
+    assert await error_of_init(world, "b" * 3_000) is ErrorCode.INVALID_REQUEST
+    await world.init("a" * 3_000)
+    await world.init("c" * 1_000)
+    assert {found.transactional_id[0] for found in world.coordinator.listed()} == {"a", "c"}
+
+
 @pytest.mark.parametrize("commit", [True, False])
 async def test_an_end_writes_its_marker_to_all_partitions(world: TransactionWorld, commit: bool) -> None:
     producer = await world.init()
