@@ -25,7 +25,7 @@ from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -47,7 +47,7 @@ def handle(
     """Describe each group once."""
     groups = context.broker.groups
     response = ConsumerGroupDescribeResponse()
-    for group_id in dict.fromkeys(request.group_ids):
+    for group_id in (yield from counted(request.group_ids)):
         yield
         try:
             if not group_id:

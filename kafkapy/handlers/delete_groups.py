@@ -19,7 +19,7 @@ from collections.abc import Awaitable
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -43,7 +43,7 @@ def handle(
         if not waiting:
             answer(response)
 
-    for group_id in dict.fromkeys(request.groups_names):
+    for group_id in (yield from counted(request.groups_names)):
         result = DeletableGroupResult(group_id=group_id)
         response.results.append(result)
 

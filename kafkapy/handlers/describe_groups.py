@@ -23,7 +23,7 @@ from typing import Final
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -38,7 +38,7 @@ FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 6
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
     """Describe each group once."""
     response = DescribeGroupsResponse()
-    for group_id in dict.fromkeys(request.groups):
+    for group_id in (yield from counted(request.groups)):
         yield
         described = _describe(context, group_id)
         if request.include_authorized_operations and not described.error_code:

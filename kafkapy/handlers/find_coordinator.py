@@ -27,7 +27,7 @@ from typing import Final
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.handlers.context import Node, RequestContext
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from kafkapy.process.turns import Steps
+from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.find_coordinator import (
     Coordinator,
@@ -79,7 +79,7 @@ def _answer(
             port=found.port,
         )
     response = FindCoordinatorResponse()
-    for key in dict.fromkeys(request.coordinator_keys):
+    for key in (yield from counted(request.coordinator_keys)):
         yield
         response.coordinators.append(_find(context, nodes, topic, key, error))
     return response

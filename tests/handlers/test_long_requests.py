@@ -7,10 +7,16 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 import kafkapy
+import kafkapy.handlers.consumer_group_describe
+import kafkapy.handlers.delete_groups
+import kafkapy.handlers.describe_groups
+import kafkapy.handlers.find_coordinator
+from kafkapy import handlers
 from kafkapy.broker import BrokerCore
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.offset_writes import OffsetWrites
@@ -22,6 +28,7 @@ from kafkapy.protocol.messages import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    consumer_group_describe,
     create_partitions,
     create_topics,
     delete_groups,
@@ -457,3 +464,32 @@ def test_a_request_about_many_things_is_handled_in_turns(
     monkeypatch.setattr(Turns, "_give", count)
     client.ask(request_, version)
     assert turns >= MANY - 1  # the first one is taken at once
+
+
+class _Names(list[str]):
+    """Counts how many of its names were looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for name in super().__iter__():
+            self.looked_at += 1
+            yield name
+
+
+@pytest.mark.parametrize(
+    ("handle", "request_"),
+    [
+        (handlers.find_coordinator.handle, find_coordinator.FindCoordinatorRequest(key_type=9)),
+        (handlers.describe_groups.handle, describe_groups.DescribeGroupsRequest()),
+        (handlers.delete_groups.handle, delete_groups.DeleteGroupsRequest()),
+        (handlers.consumer_group_describe.handle, consumer_group_describe.ConsumerGroupDescribeRequest()),
+    ],
+    ids=lambda each: each.__module__.rpartition(".")[2],
+)
+def test_names_that_come_twice_are_found_in_turns(handle: Any, request_: Any) -> None:
+    (field,) = {"coordinator_keys", "groups", "groups_names", "group_ids"} & set(dir(request_))
+    names = _Names(NAMES)
+    setattr(request_, field, names)
+    next(handle(MagicMock(api_version=6), request_))
+    assert names.looked_at <= 1
