@@ -17,10 +17,10 @@ import kafkapy
 from kafkapy import handlers
 from kafkapy.protocol.message import Message, TopMessage
 from kafkapy.protocol.messages import request_class
-from kafkapy.protocol.random_messages import random_message
 from kafkapy.protocol.types import ZERO_UUID, ApiKey
 from tests.cluster.test_cluster import create, produce, read, wait_until_in_sync
 from tests.network.raw_client import RawClient
+from tests.protocol.random_messages import random_message
 
 REQUESTS: Final = 1500
 RECORDS: Final = 50
