@@ -76,7 +76,7 @@ class Dispatcher:
                 if end is None:
                     connection.keep_frame()
                     return _finish(self._broker.turns.go_on(response))
-                response = end.value
+                response = end[0]
         except Exception as error:
             return self.failed(connection, header, endpoint, error)
         return response

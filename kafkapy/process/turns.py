@@ -37,10 +37,7 @@ class Turns:
     async def finish(self, steps: Steps[T]) -> T:
         """Return the result of `steps`; the first turn is taken at once."""
         end = take_turn(steps)
-        if end is None:
-            return await self.go_on(steps)
-        result: T = end.value
-        return result
+        return await self.go_on(steps) if end is None else end[0]
 
     async def go_on(self, steps: Steps[T]) -> T:
         """Return the result of `steps`, which have had turns already."""
@@ -49,8 +46,7 @@ class Turns:
                 await self._next()
                 end = take_turn(steps)
                 if end is not None:
-                    result: T = end.value
-                    return result
+                    return end[0]
         finally:
             steps.close()
 
@@ -78,10 +74,10 @@ def counted(things: Iterable[H]) -> Steps[Counter[H]]:
     return counts
 
 
-def take_turn(steps: Steps[T]) -> StopIteration | None:
+def take_turn(steps: Steps[T]) -> tuple[T] | None:
     """Continue `steps` for one turn.
 
-    Return their StopIteration if they ended, else None.
+    Return a tuple of their result if they ended, else None.
     """
     now = time.monotonic
     stop_at = now() + TURN_SECONDS
@@ -90,5 +86,7 @@ def take_turn(steps: Steps[T]) -> StopIteration | None:
         while now() < stop_at:
             next(steps)
     except StopIteration as end:
-        return end
+        # Not the exception itself: a frame that has it is in its traceback, and the cycle would keep the request
+        # and its frames until the next garbage collection.
+        return (end.value,)
     return None

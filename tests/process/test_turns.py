@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -185,5 +187,28 @@ def test_short_work_is_done_at_once() -> None:
         return 5
 
     end = take_turn(work())
-    assert end is not None
-    assert end.value == 5
+    assert end == (5,)
+
+
+def test_work_that_ended_leaves_no_cycle_to_the_garbage_collector() -> None:
+    class Request:
+        pass
+
+    seen: list[weakref.ref[Request]] = []
+
+    def work() -> Steps[Request]:
+        request = Request()
+        seen.append(weakref.ref(request))
+        yield
+        return request
+
+    def serve() -> None:
+        end = take_turn(work())
+        assert end is not None
+
+    gc.disable()
+    try:
+        serve()
+        assert seen[0]() is None
+    finally:
+        gc.enable()
