@@ -26,6 +26,7 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Generator
+from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kafkapy.protocol.compression import Buffer, DecompressedSizeError, decompress_chunks
@@ -72,6 +73,10 @@ class BatchSummary(NamedTuple):
     """The index of the first record without a key, or -1."""
 
 
+_summary_of = partial(tuple.__new__, BatchSummary)
+"""As BatchSummary._make, without a call of Python code for each batch."""
+
+
 def walk_batch(buffer: Buffer, position: int, header: BatchHeader, *, max_decompressed: int) -> BatchSummary:
     """Check every record of the batch at `position`.
 
@@ -85,9 +90,10 @@ def walk_batch(buffer: Buffer, position: int, header: BatchHeader, *, max_decomp
     """
     if header.magic != MAGIC:
         raise InvalidRecordError(f"message format {header.magic} is not supported")
-    payload = memoryview(buffer)[position + HEADER_SIZE : position + header.size]
-    if len(payload) != header.size - HEADER_SIZE:
-        raise InvalidRecordError(f"a batch of {header.size} bytes where {len(buffer) - position} are left")
+    size = header.size
+    payload = memoryview(buffer)[position + HEADER_SIZE : position + size]
+    if len(payload) != size - HEADER_SIZE:
+        raise InvalidRecordError(f"a batch of {size} bytes where {len(buffer) - position} are left")
     walker = Walker(header.base_timestamp, header.record_count)
     try:
         codec = header.compression
@@ -102,7 +108,7 @@ def walk_batch(buffer: Buffer, position: int, header: BatchHeader, *, max_decomp
     except DecodeError as error:
         raise InvalidRecordError(str(error)) from None
     wrong = walker.finish()
-    summary = BatchSummary._make(walker.summary())
+    summary = _summary_of(walker.summary())
     if wrong is not None:
         raise InvalidRecordError(f"record {summary.record_count}: {wrong}", summary.record_count)
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME:

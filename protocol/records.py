@@ -40,7 +40,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -178,6 +178,9 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 # --- headers ------------------------------------------------------------------------------------------------
 
+_header_of = partial(tuple.__new__, BatchHeader)
+"""As BatchHeader._make, without a call of Python code for each batch."""
+
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Return the header of the batch at `position`; the buffer may end after it.
@@ -187,7 +190,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     left = len(buffer) - position
     if left >= HEADER_SIZE and buffer[position + _MAGIC_AT] == MAGIC:
-        header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+        header = _header_of(_HEADER.unpack_from(buffer, position))
         if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise DecodeError(f"a batch of {header.size} bytes is smaller than its header")
         return header

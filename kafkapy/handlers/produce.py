@@ -116,12 +116,15 @@ Outcome = Answer | Pipelined
 def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | Awaitable[Outcome]]:
     """Append the batches, and answer when the requested acknowledgement is due."""
     writes: list[PartitionWrite] = []
+    slow, heavy = 0, False
     for topic in request.topic_data:
         for partition in topic.partition_data:
             yield
-            writes.append(PartitionWrite(context, request, topic, partition))
-    slow = sum(write.slow_bytes for write in writes)
-    if slow <= SLOW_AT_ONCE and not any(write.is_heavy for write in writes):
+            write = PartitionWrite(context, request, topic, partition)
+            writes.append(write)
+            slow += write.slow_bytes
+            heavy |= write.is_heavy
+    if slow <= SLOW_AT_ONCE and not heavy:
         most = decompressed_at_once() // len(writes) if slow else None
         if (yield from _settle(writes, context.broker.clock.now_ms(), most)):
             if request.transactional_id is None:

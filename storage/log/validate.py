@@ -215,9 +215,10 @@ def prepare_batches(
         if batches and origin is AppendOrigin.CLIENT:
             raise _invalid("A produce request may hold one record batch for each partition, not more.")
         header, buffer = _next_batch(data, position)
-        position += header.size
-        if origin is not AppendOrigin.REPLICATION and header.size > config.max_message_bytes:
-            raise too_large(header.size, config)
+        size = len(buffer)
+        position += size
+        if origin is not AppendOrigin.REPLICATION and size > config.max_message_bytes:
+            raise too_large(size, config)
         if not crc_is_valid(buffer, 0, header):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, f"The record batch is corrupt (stored CRC {header.crc})."
@@ -295,11 +296,10 @@ def _next_batch(data: memoryview, position: int) -> tuple[BatchHeader, memoryvie
         raise _invalid(f"No record batch: {error}.") from None
     if header.magic != MAGIC:
         raise _invalid(f"Record batches must have magic 2, not {header.magic}.")
-    if header.size > len(data) - position:
-        raise _invalid(f"A record batch of {header.size} bytes ends after {len(data) - position} bytes.")
-    if position == 0 and header.size == len(data):
-        return header, data
-    return header, data[position : position + header.size]
+    size, left = header.size, len(data) - position
+    if size > left:
+        raise _invalid(f"A record batch of {size} bytes ends after {left} bytes.")
+    return header, data if size == len(data) else data[position : position + size]
 
 
 def _validate(
