@@ -23,6 +23,7 @@ def extension(name: str, folder: str, sources: list[str], headers: list[str]) ->
 setup(
     ext_modules=[
         extension("kafkapy.protocol._walker", "kafkapy/protocol", ["_walker.c"], []),
+        extension("kafkapy.storage.disk._sync_queue", "kafkapy/storage/disk", ["_sync_queue.c"], []),
         extension(
             "kafkapy.storage.cleaning._compactor",
             "kafkapy/storage/cleaning",

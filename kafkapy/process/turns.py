@@ -86,7 +86,7 @@ def take_turn(steps: Steps[T]) -> tuple[T] | None:
         while now() < stop_at:
             next(steps)
     except StopIteration as end:
-        # Not the exception itself: a frame that has it is in its traceback, and the cycle would keep the request
-        # and its frames until the next garbage collection.
+        # Not the exception itself: the frame that has it is in its traceback, and this cycle would keep the
+        # request and its frames until a garbage collection.
         return (end.value,)
     return None

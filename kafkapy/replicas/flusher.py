@@ -68,6 +68,21 @@ class Flush:
         self.seconds = 0.0
         """How long it took there."""
 
+    def synced(self, seconds: float) -> None:
+        """Note that the ticket's only file is synced."""
+        self.seconds = seconds
+        try:
+            # If another sync has failed, this one may have succeeded because dirty pages were dropped.
+            self.ticket.log_directory.require_online()
+        except StorageError as error:
+            self.error = error
+
+    def not_synced(self, code: int) -> None:
+        """Note that the sync, or an earlier one in the directory, has failed with this errno."""
+        self.error = error = self.ticket.sync_failed(code)
+        # At once: a later sync might report success although pages were dropped.
+        self.ticket.log_directory.failed(f"flushing {self.log.path}", error)
+
 
 NewThreads = Callable[[Callable[[Flush], None], Callable[[Flush], None]], FlushThreads[Flush]]
 """Makes the threads of a directory from what runs a flush there, and what takes it back on the loop."""
@@ -167,7 +182,7 @@ class Flusher:
                     self._succeeded(partition)
                 else:
                     self._flushing += 1
-                    self._threads.put(flush)
+                    self._threads.put(flush, flush.ticket.only_file)
         if not self._known:
             for drained in self._draining:
                 if not drained.done():

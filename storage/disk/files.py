@@ -428,6 +428,11 @@ class FileSystem:
         except OSError as error:
             raise SyncFailedError(error.errno, error.strerror) from error
 
+    @property
+    def syncs_plainly(self) -> bool:
+        """Whether `sync_data` is this system call and nothing else, so that a thread may do it in C."""
+        return type(self).sync_data is FileSystem.sync_data
+
     can_sync_file_system = sys.platform == "linux"
     """Whether `sync_file_system` exists here."""
 

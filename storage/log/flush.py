@@ -16,17 +16,20 @@ loop. It keeps its files open. It takes the list, which is dropped only when the
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass
 
 from kafkapy.storage.disk.files import (
     DiskFullError,
     File,
     StorageError,
+    SyncFailedError,
     is_disk_full,
     is_exhausted,
     release_all,
 )
 from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.disk.sync_queue import NO_FILE
 from kafkapy.storage.log.producer_snapshots import PendingSnapshot
 from kafkapy.storage.log.segment import Segment
 
@@ -57,6 +60,20 @@ class FlushTicket:
         self.taken, self.paths, self.directories = taken, taken.paths, tuple(taken.directories)
         self.snapshots = taken.snapshots
         self.names_sync = self.log_directory.names.ask()
+
+    @property
+    def only_file(self) -> int:
+        """The open file whose sync is all that there is to do; NO_FILE if there is more."""
+        if self.taken is None and len(self.files) == 1:
+            directory = self.log_directory
+            if directory.files.syncs_plainly and not directory.syncs_at_once:
+                return self.files[0].fd
+        return NO_FILE
+
+    def sync_failed(self, code: int) -> StorageError:
+        """The error of this flush after a sync has failed with this errno."""
+        error = SyncFailedError(code, os.strerror(code))
+        return StorageError(self.log_directory.path, f"syncing to disk failed: {error}")
 
     def run(self) -> None:
         """Sync everything, in any thread.

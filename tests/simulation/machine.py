@@ -23,6 +23,7 @@ from kafkapy.process.validation import Validation
 from kafkapy.replicas.flush_threads import FlushThreads
 from kafkapy.replicas.flusher import Flush
 from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.disk.sync_queue import NO_FILE
 from tests.simulation.determinism import START_MS
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.metadata_tree import MemoryStore
@@ -156,7 +157,7 @@ class SimulatedFlushThreads(FlushThreads[Flush]):
     def start_one(self) -> None:
         self._count += 1
 
-    def put(self, flush: Flush) -> None:
+    def put(self, flush: Flush, fd: int = NO_FILE) -> None:
         world = self._virtual.world
         seconds = thread_delay(world) + self._sync_seconds() * world.chance.random()
         self._virtual.call_later(seconds, self._flush, flush)

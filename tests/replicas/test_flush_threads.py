@@ -1,0 +1,124 @@
+"""A flush that only syncs a file needs no Python in its thread, and a failed sync is final."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.replicas.flush_threads import FlushThreads
+from kafkapy.replicas.partition import Partition
+from kafkapy.storage.log.flush import FlushTicket
+from tests.replicas.held_files import HeldFiles, until
+from tests.replicas.test_replica_manager import World, append, topic
+
+SECONDS = 20
+
+
+class Work:
+    """A flush that notes what becomes of it."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.threads: list[threading.Thread] = []
+
+    def run(self) -> None:
+        self._note("run")
+
+    def synced(self, seconds: float) -> None:
+        self._note("synced")
+
+    def not_synced(self, code: int) -> None:
+        self._note(f"not synced: {code}")
+
+    def ended(self) -> None:
+        self._note("ended")
+
+    def _note(self, what: str) -> None:
+        self.told.append(what)
+        self.threads.append(threading.current_thread())
+
+
+@pytest.fixture
+def unsyncable() -> Iterator[int]:
+    """A descriptor that no sync accepts."""
+    reading, writing = os.pipe()
+    yield reading
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.fixture
+async def partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Partition]:
+    """A partition on a disk whose syncs are plain system calls."""
+    monkeypatch.setattr(HeldFiles, "syncs_plainly", True)
+    world = World(tmp_path)
+    world.create(topic("events", 1))
+    yield world.replicas.partition("events", 0)
+    world.close()
+
+
+async def test_a_plain_sync_is_handed_back_on_the_loop(tmp_path: Path) -> None:
+    threads = FlushThreads[Work](Work.run, Work.ended)
+    threads.start_one()
+    plain, other = Work(), Work()
+    with (tmp_path / "file").open("w") as file:
+        threads.put(plain, file.fileno())
+        threads.put(other)
+        await until(lambda: "ended" in plain.told and "ended" in other.told)
+    threads.close()
+    assert plain.told == ["synced", "ended"]
+    assert set(plain.threads) == {threading.current_thread()}
+    assert other.told == ["run", "ended"]
+    assert other.threads[0].name == "kafkapy-flush"
+
+
+async def test_nothing_is_run_after_a_failed_sync(unsyncable: int) -> None:
+    threads = FlushThreads[Work](Work.run, Work.ended)
+    threads.start_one()
+    failing, later = Work(), Work()
+    threads.put(failing, unsyncable)
+    threads.put(later)
+    await until(lambda: "ended" in failing.told and "ended" in later.told)
+    threads.close()
+    assert failing.told[0].startswith("not synced: ")
+    assert failing.threads[0].name == "kafkapy-flush"  # at once, and not when the loop has time
+    assert later.told == failing.told
+
+
+async def test_records_are_committed_after_a_plain_sync(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await partition.watch_commit(append(partition), SECONDS)  # the first flush syncs names, too
+    monkeypatch.setattr(FlushTicket, "run", None)
+    assert await partition.watch_commit(append(partition), SECONDS)
+    assert partition.log.flushed_offset == partition.log.log_end_offset
+
+
+async def test_a_failed_plain_sync_takes_the_directory_offline(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch, unsyncable: int
+) -> None:
+    assert await partition.watch_commit(append(partition), SECONDS)
+    committed = partition.log.high_watermark
+    monkeypatch.setattr(FlushTicket, "only_file", unsyncable)
+    with pytest.raises(KafkaError) as refused:
+        await partition.watch_commit(append(partition), SECONDS)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.log.log_directory.error is not None
+    assert partition.log.high_watermark == committed
+
+
+async def test_a_sync_that_ends_in_an_offline_directory_counts_for_nothing(partition: Partition) -> None:
+    assert await partition.watch_commit(append(partition), SECONDS)
+    committed = partition.log.high_watermark
+    waiting = partition.watch_commit(append(partition), SECONDS)
+    directory = partition.log.log_directory
+    asyncio.get_running_loop().call_soon(directory.failed, "compacting", OSError("the disk is gone"))
+    with pytest.raises(KafkaError):
+        await waiting
+    assert partition.log.high_watermark == committed
