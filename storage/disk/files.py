@@ -3,6 +3,7 @@
 Each is a method of `FileSystem`. Tests replace it with one that fails, tears or loses writes. Index files are
 read and written with pread and pwrite too, not mapped: on a full disk, a store into a mapped page ends the
 process with SIGBUS, but pwrite returns ENOSPC. A mapped store would also bypass `FileSystem`.
+Only the plain syncs of flushes are made elsewhere, in C (sync_queue.py), unless `sync_data` is replaced.
 
 A `File` counts its references. The log has one. Each `FileSlice` in an outbound queue and each running flush
 has another. The last release closes the descriptor, so retention may delete a segment whose bytes are still
@@ -430,7 +431,10 @@ class FileSystem:
 
     @property
     def syncs_plainly(self) -> bool:
-        """Whether `sync_data` is this system call and nothing else, so that a thread may do it in C."""
+        """Whether `sync_data` is a system call and nothing else.
+
+        Then it may be made in C (sync_queue.py).
+        """
         return type(self).sync_data is FileSystem.sync_data
 
     can_sync_file_system = sys.platform == "linux"

@@ -42,7 +42,7 @@ class SyncQueue(Protocol):
         """
 
     def get(self) -> Any:
-        """Sync files in this thread until there is other work or a sync fails, and return that work.
+        """Sync files in this thread until there is other work, or a sync fails; return that work.
 
         None if the queue is closed, and nothing waits any more.
         """
@@ -51,7 +51,7 @@ class SyncQueue(Protocol):
         """The errno of the first sync that failed, or 0."""
 
     def take(self) -> list[tuple[Any, float]]:
-        """The syncs that have succeeded: the work, and the seconds that the sync took.
+        """The syncs that have succeeded, as (work, seconds).
 
         To be called when the descriptor `read_fd` is readable.
         """
@@ -141,7 +141,9 @@ new_sync_queue = _choose_queue()
 
 
 def wake_descriptors() -> tuple[int, int]:
-    """Two descriptors, perhaps the same, that do not block: what is written to the second wakes the first.
+    """Two descriptors that do not block: a write to the second makes the first readable.
+
+    They may be the same.
 
     Raises:
         OSError: no descriptor is left.
