@@ -51,14 +51,15 @@ async def test_the_first_state_that_a_new_controller_tells_is_the_last_that_its_
     async with one.admin._writer.turn, three.admin._writer.turn:  # they are not elected
         await depose(hand)
         await world.until(lambda: two.admin.controller is not None and two.admin.controller._has_begun)
-        await world.until(lambda: three.replicas.told and three.replicas.requests[-1].controller_epoch == 2)
-        states = [
-            state
-            for request in three.replicas.requests
-            if isinstance(request, LeaderAndIsrRequest) and request.controller_epoch == 2
-            for topic in request.topic_states
-            for state in topic.partition_states
-        ]
+        states = await world.until(
+            lambda: [
+                state
+                for request in three.replicas.requests
+                if isinstance(request, LeaderAndIsrRequest) and request.controller_epoch == 2
+                for topic in request.topic_states
+                for state in topic.partition_states
+            ]
+        )
         assert {(state.partition_epoch, tuple(state.isr)) for state in states} == {(1, (3, 1))}
     await world.settled()
 
