@@ -1,0 +1,1 @@
+"""Kafka Connect, distributed, with file source and sink, exactly once."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from interop.conftest import ServerFactory
-from interop.connect.worker import Worker
+from interop.connect.worker import RestError, Worker
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import connect_jars
 from interop.support.server_process import ServerProcess
@@ -24,6 +25,13 @@ class ConnectCluster:
     def worker(self) -> Worker:
         """One that runs; any of them answers for all."""
         return next(worker for worker in self.workers if worker.running)
+
+    def restart_failed(self, connector: str) -> None:
+        """Restart what has failed of a connector, as its operator would: Connect does not do that itself."""
+        with contextlib.suppress(RestError, OSError):
+            status = self.worker.get(f"connectors/{connector}/status")
+            if any(each["state"] == "FAILED" for each in (status["connector"], *status["tasks"])):
+                self.worker.ask("POST", f"connectors/{connector}/restart?includeTasks=true&onlyFailed=true")
 
     def restart_server(self) -> None:
         self.server.kill()

@@ -86,7 +86,7 @@ def test_offsets_of_a_source_and_a_sink_are_told_altered_and_reset(
     worker.put(f"connectors/source-{name}/config", file_source(source, name))
     wait_until_known(servers, name)
     worker.put(f"connectors/sink-{name}/config", file_sink(sink, name))
-    wait_until(lambda: sorted(lines_of(sink)) == LINES)
+    wait_until(timeout=60, condition=lambda: sorted(lines_of(sink)) == LINES)
 
     key = {"filename": str(source)}
     assert offsets(worker, f"source-{name}") == [{"partition": key, "offset": {"position": size}}]
@@ -97,7 +97,7 @@ def test_offsets_of_a_source_and_a_sink_are_told_altered_and_reset(
     stop(worker, f"source-{name}")
     alter(worker, f"source-{name}", [{"partition": key, "offset": {"position": size // 2}}])
     worker.put(f"connectors/source-{name}/resume")
-    wait_until(lambda: sorted(lines_of(sink)) == sorted(LINES + LINES[150:]))
+    wait_until(timeout=60, condition=lambda: sorted(lines_of(sink)) == sorted(LINES + LINES[150:]))
 
     # The sink begins again at an offset in one partition, and at the beginning in all others.
     stop(worker, f"sink-{name}")
@@ -114,7 +114,7 @@ def test_offsets_of_a_source_and_a_sink_are_told_altered_and_reset(
     sink.unlink()
     worker.put(f"connectors/sink-{name}/resume")
     wanted = sorted(expected[0] + expected[2])
-    wait_until(lambda: sorted(lines_of(sink)) == wanted)
+    wait_until(timeout=60, condition=lambda: sorted(lines_of(sink)) == wanted)
 
     for each in ("source", "sink"):
         worker.ask("DELETE", f"connectors/{each}-{name}")
@@ -139,7 +139,7 @@ def test_records_that_a_sink_cannot_read_go_to_its_dead_letter_queue(
         "errors.deadletterqueue.context.headers.enable": "true",
     }
     connect.worker.put(f"connectors/sink-{name}/config", {**file_sink(sink, name), **settings})
-    wait_until(lambda: sorted(lines_of(sink)) == ["text", "{a=1}"])
+    wait_until(timeout=60, condition=lambda: sorted(lines_of(sink)) == ["text", "{a=1}"])
 
     def dead() -> list[tuple[bytes | None, dict[str, bytes | None]]]:
         found = committed_messages(servers, f"{name}-dead", 1)[0]

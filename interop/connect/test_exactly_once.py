@@ -6,7 +6,7 @@ the two, its successor writes them again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,17 +33,26 @@ def pipeline(connect: ConnectCluster, topic: str, source: Path, sink: Path) -> I
         # Connect creates the topic before the first record; a consumer's question would create it, too.
         wait_until_known(connect.server.bootstrap_servers, topic)
         connect.worker.put(f"connectors/sink-{topic}/config", file_sink(sink, topic))
-        wait_for_more(sink)
+        wait_for_more(connect, topic, sink)
         yield growing
-    wait_until(lambda: set(lines_of(sink)) >= set(growing.lines), timeout=60)
+    wait_for_lines(connect, topic, lambda: set(lines_of(sink)) >= set(growing.lines))
     for each in (f"source-{topic}", f"sink-{topic}"):
         connect.worker.ask("DELETE", f"connectors/{each}")
 
 
-def wait_for_more(sink: Path, lines: int = 200) -> None:
+def wait_for_lines(connect: ConnectCluster, topic: str, condition: Callable[[], bool]) -> None:
+    def holds() -> bool:
+        for each in (f"source-{topic}", f"sink-{topic}"):
+            connect.restart_failed(each)
+        return condition()
+
+    wait_until(holds, timeout=120, pause=0.2)
+
+
+def wait_for_more(connect: ConnectCluster, topic: str, sink: Path, lines: int = 200) -> None:
     """Wait until lines that were written after now have come out."""
     before = len(lines_of(sink))
-    wait_until(lambda: len(lines_of(sink)) >= before + lines, timeout=90)
+    wait_for_lines(connect, topic, lambda: len(lines_of(sink)) >= before + lines)
 
 
 def ordered_values(connect: ConnectCluster, topic: str) -> list[str]:
@@ -63,9 +72,9 @@ def test_no_line_is_lost_or_doubled_when_the_broker_is_killed(
     sink = tmp_path / "sink"
     with pipeline(connect, name, tmp_path / "source", sink) as growing:
         connect.restart_server()
-        wait_for_more(sink)
+        wait_for_more(connect, name, sink)
         connect.restart_server()
-        wait_for_more(sink)
+        wait_for_more(connect, name, sink)
     assert ordered_values(connect, name) == growing.lines
     assert sorted(lines_of(sink)) == growing.lines
 
@@ -80,7 +89,7 @@ def test_no_line_is_lost_or_doubled_in_the_topic_when_workers_are_killed(
     with pipeline(connect, name, tmp_path / "source", sink) as growing:
         for worker in connect.workers:
             worker.kill()
-            wait_for_more(sink)
+            wait_for_more(connect, name, sink)
             worker.start()
     assert ordered_values(connect, name) == growing.lines
     assert sorted(set(lines_of(sink))) == growing.lines

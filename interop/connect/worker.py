@@ -44,6 +44,9 @@ _PROPERTIES: Final = {
     "scheduled.rebalance.max.delay.ms": "0",
     "connector.client.config.override.policy": "All",
     "plugin.discovery": "service_load",
+    # On a busy machine Connect's own limits pass before a broker is back.
+    "worker.sync.timeout.ms": "20000",
+    "task.shutdown.graceful.timeout.ms": "15000",
     # A broker that is back is soon found.
     "reconnect.backoff.max.ms": "500",
     "producer.reconnect.backoff.max.ms": "500",

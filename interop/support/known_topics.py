@@ -29,10 +29,10 @@ def create_topics(
         wait_until_known(bootstrap_servers, topic)
 
 
-def wait_until_known(bootstrap_servers: str, topic: str) -> None:
+def wait_until_known(bootstrap_servers: str, topic: str, *, timeout: float = 30.0) -> None:
     """Wait until each of the brokers tells the leaders of all partitions."""
     for address in bootstrap_servers.split(","):
-        wait_until(lambda address=address: _is_known(address, topic))
+        wait_until(lambda address=address: _is_known(address, topic), timeout=timeout)
 
 
 def _is_known(address: str, topic: str) -> bool:
