@@ -1,0 +1,1 @@
+"""MirrorMaker 2 between the broker and Apache Kafka, both ways."""

@@ -1,0 +1,69 @@
+"""A verifiable client: a process that tells each thing that happens to it in a line of JSON."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from interop.support.kafka_jars import java_command
+
+
+class VerifiableClient:
+    """`name` is that of the class in org.apache.kafka.tools."""
+
+    def __init__(self, folder: Path, name: str, **flags: object) -> None:
+        self._command = [*java_command(), "-Xmx128m", f"org.apache.kafka.tools.{name}"]
+        for flag, value in flags.items():
+            self._command += [f"--{flag.replace('_', '-')}", *([] if value is True else [str(value)])]
+        memory = self._command.index("-Xmx128m")
+        self._command.insert(1, self._command.pop(memory))
+        self._log = folder / f"{name}.err"
+        self.told: list[dict[str, Any]] = []
+
+    def start(self) -> Self:
+        with self._log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        self._reader = threading.Thread(target=self._read, name="what a verifiable client tells")
+        self._reader.start()
+        return self
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        return [told for told in self.told if told["name"] == name]
+
+    def stop(self) -> int:
+        """SIGTERM: it leaves its group; its exit status."""
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        status = self._process.wait(120)
+        self._reader.join(60)
+        return status
+
+    def kill(self) -> None:
+        self._process.kill()
+        self.wait()
+
+    def output(self) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-30:])
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self.told.append(json.loads(line))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
