@@ -56,3 +56,14 @@ def connect(new_server: ServerFactory, tmp_path_factory: pytest.TempPathFactory)
         finally:
             for worker in workers:
                 worker.kill()
+
+
+@pytest.fixture(autouse=True)
+def no_connector_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Delete what a test made, so that a failed one does not keep the workers busy."""
+    yield
+    if "connect" in request.fixturenames:
+        cluster: ConnectCluster = request.getfixturevalue("connect")
+        with contextlib.suppress(RestError, OSError):
+            for connector in cluster.worker.get("connectors"):
+                cluster.worker.ask("DELETE", f"connectors/{connector}")

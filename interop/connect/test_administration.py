@@ -116,9 +116,6 @@ def test_offsets_of_a_source_and_a_sink_are_told_altered_and_reset(
     wanted = sorted(expected[0] + expected[2])
     wait_until(timeout=60, condition=lambda: sorted(lines_of(sink)) == wanted)
 
-    for each in ("source", "sink"):
-        worker.ask("DELETE", f"connectors/{each}-{name}")
-
 
 @pytest.mark.jvm
 @pytest.mark.slow
@@ -148,8 +145,6 @@ def test_records_that_a_sink_cannot_read_go_to_its_dead_letter_queue(
     letters = wait_until(lambda: letters if len(letters := dead()) == 2 else None)
     assert [value for value, _ in letters] == [b"no json", b"no json either"]
     assert {headers["__connect.errors.topic"] for _, headers in letters} == {name.encode()}
-    for each in ("source", "sink"):
-        connect.worker.ask("DELETE", f"connectors/{each}-{name}")
 
 
 def _coordinator(connect: ConnectCluster, group: str) -> str:
