@@ -54,7 +54,7 @@ def file_source(path: Path, topic: str) -> dict[str, Any]:
         "topic.creation.default.cleanup.policy": "delete",
         # The partitioner goes to another partition after so many bytes: one file then reaches all of them. (A
         # RoundRobinPartitioner would also spread the offsets of the file, whose order is then lost.)
-        "producer.override.batch.size": "500",
+        "producer.override.batch.size": "100",
     }
 
 
