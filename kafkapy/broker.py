@@ -336,6 +336,7 @@ class BrokerCore:
             self.metadata,
             self.config,
             node_id=self.node_id,
+            clock=self.clock,
             ask_controller=None if member is None else member.controller.ask,
         )
         self._started.push_async_callback(self.automatic_topics.stop)

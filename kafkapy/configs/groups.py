@@ -1,8 +1,8 @@
 """Settings of groups and of subscriptions to metrics of clients.
 
-They are stored, and checked and described as in Kafka. Those of consumer groups take effect with the next
-heartbeat. The others have no effect yet: share groups, streams groups, and metrics that clients push
-(KIP-714) are not supported yet. A group need not exist to have settings. Source: Kafka's GroupConfig,
+They are stored, and checked and described as in Kafka. Those of consumer groups and streams groups take
+effect with the next heartbeat. The others have no effect yet: share groups, and metrics that clients push
+(KIP-714), are not supported yet. A group need not exist to have settings. Source: Kafka's GroupConfig,
 ClientMetricsConfigs, ControllerConfigurationValidator.
 """
 
@@ -40,6 +40,8 @@ _CLIENT_PROPERTIES: Final = frozenset(
 """The properties of a client that `match` can name."""
 _PROTOCOLS: Final = ("consumer", "share", "streams")
 """The first words of the names of group settings."""
+_SERVED: Final = ("consumer.", "streams.")
+"""How the settings begin that have an effect."""
 _LIMITS_OF_OTHER_NAMES: Final = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
 
 
@@ -105,7 +107,7 @@ class GroupConfigs(_KeptConfigs):
         return image.with_group_config(name, configs).with_settings_versions({self.path(name): version})
 
     def tell(self, name: str, changed: Collection[str]) -> None:
-        without_effect = [setting for setting in changed if not setting.startswith("consumer.")]
+        without_effect = [setting for setting in changed if not setting.startswith(_SERVED)]
         if without_effect:
             logger.warning(
                 "Group %s: these settings are kept, and the group protocols they are for are not served yet:"

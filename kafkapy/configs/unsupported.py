@@ -97,7 +97,6 @@ NO_EFFECT: Final = (
     "connections.max.reauth.ms",
     "delegation.token.*",
     "group.share.*",
-    "group.streams.*",
     "log.local.*",
     "log.message.format.version",
     "log.message.timestamp.difference.max.ms",

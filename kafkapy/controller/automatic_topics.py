@@ -1,4 +1,4 @@
-"""Creates topics on demand: those that clients ask for, and internal ones.
+"""Creates topics on demand: those that clients ask for, internal ones, and those of streams groups.
 
 Without a cluster, this broker is the controller, and creates the topic before it answers. In a cluster the
 controller does the same, but a partition has a leader only later. Any other broker asks the controller, and
@@ -20,11 +20,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from kafkapy.configs.config import BrokerConfig
+from kafkapy.controller.streams_topics import StreamsTopics
 from kafkapy.controller.topic_plans import DEFAULT, NewTopic, automatic_topic
 from kafkapy.controller.topics import TopicAdmin
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import Topic
 from kafkapy.network.peers import PeerError
+from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import listed
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_topics import (
@@ -63,9 +65,11 @@ class AutomaticTopics:
         config: BrokerConfig,
         *,
         node_id: int,
+        clock: Clock,
         ask_controller: AskController | None = None,
     ) -> None:
         """`ask_controller` is None without a cluster."""
+        self.streams = StreamsTopics(self._create_once, clock)
         self._topics = topics
         self._cache = cache
         self._config = config
@@ -73,7 +77,7 @@ class AutomaticTopics:
         self._ask_controller = ask_controller
         self._in_flight: set[str] = set()
         """The names of the topics that are being created."""
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking: set[asyncio.Task[Any]] = set()
         self._refusal = ""
         """The last refusal in the log, which is not repeated: clients ask again and again."""
 
@@ -112,8 +116,20 @@ class AutomaticTopics:
             raise topic
         return topic
 
+    async def _create_once(self, wanted: Sequence[NewTopic]) -> Mapping[str, KafkaError]:
+        """Create those topics that do not exist and are not being created; return the errors of others."""
+        topics = self._cache.image.topics
+        missing = [new for new in wanted if new.name not in topics and new.name not in self._in_flight]
+        if not missing:
+            return {}
+        self._in_flight.update(new.name for new in missing)
+        if self._ask_controller is None or self._is_controller:
+            return await self._create_here(missing)
+        return await self._ask(self._ask_controller, missing)
+
     async def stop(self) -> None:
         """Wait for the controller no longer."""
+        await self.streams.stop()
         for task in self._asking:
             task.cancel()
         if self._asking:
@@ -137,22 +153,24 @@ class AutomaticTopics:
         self._log_refusals(refused)
         return {name: _shown(error) for name, error in refused.items()}
 
-    async def _ask(self, ask_controller: AskController, wanted: Sequence[NewTopic]) -> None:
-        """Let the controller create topics."""
+    async def _ask(
+        self, ask_controller: AskController, wanted: Sequence[NewTopic]
+    ) -> Mapping[str, KafkaError]:
+        """Let the controller create topics; return the errors of those that it refuses."""
         if self._is_controller:  # since a moment ago
-            await self._create_here(wanted)
-            return
+            return await self._create_here(wanted)
         timeout_ms = self._config["request.timeout.ms"]
         request = CreateTopicsRequest(topics=[self._creatable(new) for new in wanted], timeout_ms=timeout_ms)
         try:
             response = await ask_controller(request, seconds=timeout_ms / 1000)
-            self._report(response)
+            return self._report(response)
         except (PeerError, KafkaError) as error:
             logger.info("The controller has not answered whether it creates topics: %s", error)
         except Exception:
             logger.exception("The controller could not be asked to create topics")
         finally:
             self._in_flight.difference_update(new.name for new in wanted)
+        return {}
 
     def _creatable(self, new: NewTopic) -> CreatableTopic:
         """The topic in a request, with this broker's defaults and not the controller's."""
@@ -168,17 +186,17 @@ class AutomaticTopics:
             configs=[CreatableTopicConfig(name=name, value=value) for name, value in new.configs.items()],
         )
 
-    def _report(self, response: CreateTopicsResponse) -> None:
+    def _report(self, response: CreateTopicsResponse) -> Mapping[str, KafkaError]:
         made = [result.name for result in response.topics if result.error_code == ErrorCode.NONE]
         if made:
             logger.info("The controller has created these topics, which clients asked for: %s", listed(made))
-        self._log_refusals(
-            {
-                result.name: KafkaError(ErrorCode(result.error_code), result.error_message or "")
-                for result in response.topics
-                if result.error_code != ErrorCode.NONE
-            }
-        )
+        refused = {
+            result.name: KafkaError(ErrorCode(result.error_code), result.error_message or "")
+            for result in response.topics
+            if result.error_code != ErrorCode.NONE
+        }
+        self._log_refusals(refused)
+        return refused
 
     def _log_refusals(self, refused: Mapping[str, KafkaError]) -> None:
         """Say which topics cannot be created, and why: clients ask again and again, and wait."""

@@ -1,8 +1,8 @@
 """The settings of group coordination.
 
 Those that are dynamic are taken over by `GroupCoordinator.configure`: `consumer_assignment_interval_ms`. The
-others are read once, at start. Those of single consumer groups are in the metadata image, and are looked up
-when they are needed.
+others are read once, at start. Those of single consumer groups and streams groups are in the metadata image,
+and are looked up when they are needed.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ class GroupConfig:
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_assignment_interval_ms: int = 1_000
     consumer_max_size: int = 2**31 - 1
+    streams_session_timeout_ms: int = 45_000
+    streams_heartbeat_interval_ms: int = 5_000
+    streams_assignment_interval_ms: int = 1_000
+    streams_initial_rebalance_delay_ms: int = 3_000
+    streams_num_standby_replicas: int = 0
+    streams_max_size: int = 2**31 - 1
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     upgrades: bool = True
     """Whether a classic group with members may become a consumer group (group.consumer.migration.policy)."""
@@ -41,6 +47,11 @@ class GroupConfig:
     def consumer_setting(self, name: str) -> int:
         """A setting that single consumer groups may override, such as session.timeout.ms."""
         value: int = getattr(self, f"consumer_{name.replace('.', '_')}")
+        return value
+
+    def streams_setting(self, name: str) -> int:
+        """A setting that single streams groups may override, such as session.timeout.ms."""
+        value: int = getattr(self, f"streams_{name.replace('.', '_')}")
         return value
 
     @classmethod
@@ -61,6 +72,12 @@ class GroupConfig:
             consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
             consumer_max_size=config["group.consumer.max.size"],
             consumer_assignors=tuple(config["group.consumer.assignors"]),
+            streams_session_timeout_ms=config["group.streams.session.timeout.ms"],
+            streams_heartbeat_interval_ms=config["group.streams.heartbeat.interval.ms"],
+            streams_assignment_interval_ms=config["group.streams.assignment.interval.ms"],
+            streams_initial_rebalance_delay_ms=config["group.streams.initial.rebalance.delay.ms"],
+            streams_num_standby_replicas=config["group.streams.num.standby.replicas"],
+            streams_max_size=config["group.streams.max.size"],
             upgrades=policy in ("bidirectional", "upgrade"),
             downgrades=policy in ("bidirectional", "downgrade"),
         )

@@ -13,7 +13,8 @@ offsets.commit.timeout.ms, and looks for the coordinator again. The record may s
 so, it counts.
 
 A request for one type of group may name a group of another type. Classic groups and consumer groups turn into
-each other, and consumer groups have members with the classic protocol (`kafkapy.groups.consumer`).
+each other, and consumer groups have members with the classic protocol (`kafkapy.groups.consumer`). A classic
+group without members and a streams group (`kafkapy.groups.streams`) do so too.
 
 A method returns a future if the request must wait, and otherwise the answer. Source: Apache Kafka's
 GroupCoordinatorService, GroupMetadataManager.
@@ -54,6 +55,9 @@ from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, require_room
 from kafkapy.groups.offset_writes import OffsetWrites
 from kafkapy.groups.offsets import CommittedOffset, Offsets
+from kafkapy.groups.streams.group import StreamsGroup
+from kafkapy.groups.streams.heartbeat import HeartbeatAnswer
+from kafkapy.groups.streams.streams_groups import StreamsGroups
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -66,6 +70,7 @@ from kafkapy.protocol.messages.consumer_group_heartbeat import (
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
+from kafkapy.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.disk.files import is_exhausted
@@ -138,6 +143,15 @@ class GroupCoordinator:
             rebalances=self._rebalances,
             blocking=blocking,
         )
+        self.streams = StreamsGroups(
+            self.groups,
+            config,
+            clock,
+            timers,
+            runtime=self.runtime,
+            deadlines=self._deadlines,
+            blocking=blocking,
+        )
 
     # --- the offsets topic ----------------------------------------------------------------------------
 
@@ -148,6 +162,7 @@ class GroupCoordinator:
         """
         if image is not None:
             self.consumers.metadata_changed(self._image, image)
+            self.streams.metadata_changed(self._image, self.consumers.topics)
             self._image = image
         self.runtime.open_topic()
         self._schedule_expiry()
@@ -161,6 +176,7 @@ class GroupCoordinator:
         if self._expiry is not None:
             self._expiry.cancel()
         self.consumers.stop()
+        self.streams.stop()
         await self.runtime.stop()
 
     def leadership_changed(self, topic: str, partition: int, leads: bool, leader_epoch: int) -> None:
@@ -175,6 +191,7 @@ class GroupCoordinator:
         """Act on topics that were created or deleted."""
         self.runtime.metadata_changed(old, new)
         self.consumers.metadata_changed(old, new)
+        self.streams.metadata_changed(old, self.consumers.topics)
         self._image = new
         deleted = {
             name: old.topics[name].id
@@ -242,6 +259,8 @@ class GroupCoordinator:
                 self._rebalances.prepare(group, "it is larger than group.max.size, which was lowered")
         for group_id, changes in loaded.consumer_groups.items():
             self.consumers.install(group_id, changes)
+        for group_id, streams_changes in loaded.streams_groups.items():
+            self.streams.install(group_id, streams_changes)
         now = self._clock.now_ms()
         for group_id, offsets in loaded.offsets.items():
             self.groups.setdefault(group_id, ClassicGroup(group_id, now))
@@ -249,7 +268,7 @@ class GroupCoordinator:
         for group_id, key, producer_id, offset in loaded.pending:
             self.groups.setdefault(group_id, ClassicGroup(group_id, now))
             self.offsets.pending.put(group_id, key, producer_id, offset)
-        count = len(loaded.groups) + len(loaded.consumer_groups)
+        count = len(loaded.groups) + len(loaded.consumer_groups) + len(loaded.streams_groups)
         return f"{count} groups, offsets of {len(loaded.offsets)}"
 
     def unload(self, partitions: Collection[int]) -> None:
@@ -284,9 +303,11 @@ class GroupCoordinator:
                 if joining.member_id != NO_MEMBER_ID:
                     raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
                 group = self._new_group(group_id)
-            elif isinstance(group, ConsumerGroup):
-                if group.members:
+            elif isinstance(group, (ConsumerGroup, StreamsGroup)):
+                if group.members and isinstance(group, ConsumerGroup):
                     return self.consumers.join(group, joining)
+                if group.members:
+                    return JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
                 if joining.member_id != NO_MEMBER_ID:
                     raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
                 group = self._replace_empty(group)
@@ -346,8 +367,18 @@ class GroupCoordinator:
             nbytes += min(regex_bytes(len(self._image.topics)), max(MAX_MEMBER_BYTES - nbytes, 0))
         return nbytes
 
-    def _replace_empty(self, group: ConsumerGroup) -> ClassicGroup:
-        """Make a consumer group without members a classic group, which keeps the offsets."""
+    def streams_heartbeat(
+        self, request: StreamsGroupHeartbeatRequest, client: Client
+    ) -> HeartbeatAnswer | asyncio.Future[HeartbeatAnswer]:
+        """StreamsGroupHeartbeat; raises KafkaError if it is refused."""
+        self.streams.require_valid(request)
+        self.runtime.require_active(request.group_id)
+        if request.group_id not in self.groups:
+            self._require_room_for_id(request.group_id)
+        return self.streams.heartbeat(request, client)
+
+    def _replace_empty(self, group: Group) -> ClassicGroup:
+        """Make a group without members a classic group, which keeps the offsets."""
         classic = self.groups[group.group_id] = ClassicGroup(group.group_id, self._clock.now_ms())
 
         def restore() -> None:

@@ -12,8 +12,8 @@ from enum import Enum
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import Uuid
 
-CommitCheck = Callable[[Uuid, int], None]
-"""Raises KafkaError if the member may not commit an offset of this partition (topic id and number)."""
+CommitCheck = Callable[[str, Uuid, int], None]
+"""Raises KafkaError if the member may not commit an offset of this partition (topic, its id, number)."""
 
 
 class GroupType(Enum):
@@ -21,6 +21,7 @@ class GroupType(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    STREAMS = "streams"
 
 
 class Group(ABC):

@@ -23,6 +23,8 @@ from kafkapy.groups.records import (
     decode_offset_value,
     offset_key_parts,
 )
+from kafkapy.groups.streams.records import Change as StreamsChange
+from kafkapy.groups.streams.records import StreamsGroupKey, decode_streams_change
 from kafkapy.protocol.messages.group_records import GroupMetadataValue
 from kafkapy.protocol.types import TopicPartition
 
@@ -35,6 +37,8 @@ class LoadedPartition:
     offsets: dict[str, dict[TopicPartition, CommittedOffset]] = field(default_factory=dict)
     consumer_groups: dict[str, list[Change]] = field(default_factory=dict)
     """The records of each consumer group."""
+    streams_groups: dict[str, list[StreamsChange]] = field(default_factory=dict)
+    """The records of each streams group."""
     pending: list[tuple[str, TopicPartition, int, CommittedOffset | None]] = field(default_factory=list)
     """The offsets in open transactions, in order of the log: group, partition, producer id and offset.
 
@@ -78,6 +82,8 @@ class GroupReplay:
             self._put_offset(key.group_id, key.partition, value)
         elif isinstance(key, GroupKey):
             self._loaded.groups[key.group_id] = decode_group_value(value)
+        elif isinstance(key, StreamsGroupKey):
+            self._loaded.streams_groups.setdefault(key.group_id, []).append(decode_streams_change(key, value))
         elif key is not None:
             change = decode_consumer_change(key, value)
             self._loaded.consumer_groups.setdefault(key.group_id, []).append(change)

@@ -6,9 +6,10 @@
 
 As Apache Kafka 4.x does, the broker writes OffsetCommitValue v4 (v1 if the client set an expiry) and
 GroupMetadataValue v3; it reads all versions. Key type 0 is how Kafka 0.8 wrote type 1. Those of consumer
-groups are in `kafkapy.groups.consumer.records`. Other key types belong to groups of other protocols (KIP-932,
-KIP-1071) and are ignored. Offset records are the most frequent internal records, so their key and value are
-encoded and decoded by hand here; a test compares them with the codec.
+groups are in `kafkapy.groups.consumer.records`, those of streams groups in `kafkapy.groups.streams.records`.
+Other key types belong to groups of other protocols (KIP-932) and are ignored. Offset records are the most
+frequent internal records, so their key and value are encoded and decoded by hand here; a test compares them
+with the codec.
 
 Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordSerde.
 """
@@ -20,6 +21,7 @@ from typing import Final, NamedTuple
 
 from kafkapy.groups.consumer.records import CONSUMER_KEY_TYPES, ConsumerGroupKey, decode_consumer_key
 from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset
+from kafkapy.groups.streams.records import STREAMS_KEY_TYPES, StreamsGroupKey, decode_streams_key
 from kafkapy.protocol.codec import decode_from, encode
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.group_records import (
@@ -108,7 +110,7 @@ def encode_group_value(value: GroupMetadataValue) -> bytes:
     return _INT16.pack(GROUP_VALUE_VERSION) + encode(value, GROUP_VALUE_VERSION)
 
 
-def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | None:
+def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | StreamsGroupKey | None:
     """Decode the key of a record; None for a type that is ignored.
 
     Raises:
@@ -123,6 +125,8 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | None:
         return GroupKey(group_key.group)
     if kind in CONSUMER_KEY_TYPES:
         return decode_consumer_key(kind, key)
+    if kind in STREAMS_KEY_TYPES:
+        return decode_streams_key(kind, key)
     return None
 
 

@@ -83,6 +83,8 @@ APIS: Final = (
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_group_describe"),
     Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "list_config_resources"),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "describe_topic_partitions"),
+    Api(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, "streams_group_heartbeat"),
+    Api(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 0, "streams_group_describe"),
 )
 
 # What the brokers of a cluster ask each other, sorted by key.

@@ -9,9 +9,9 @@ Behaviour:
   so that the client can ask again.
 - The features (KIP-584) are those of Apache Kafka 4.3 that are served: `metadata.version`, by which tools
   show a broker's version, `eligible.leader.replicas.version`, `group.version`, which stands for consumer
-  groups, and `transaction.version`. A cluster on ZooKeeper has only the first, as with Apache Kafka 3.9; it
-  serves consumer groups all the same. The features of the other group protocols are announced only together
-  with what they stand for.
+  groups, `streams.version`, and `transaction.version`. A cluster on ZooKeeper has only the first, as with
+  Apache Kafka 3.9; it serves consumer groups and streams groups all the same. The features of the other group
+  protocols are announced only together with what they stand for.
 - What brokers ask each other is announced in a cluster only. Apache Kafka announces it on every broker.
 
 Version notes:
@@ -46,16 +46,18 @@ FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
 
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"
+STREAMS_VERSION: Final = "streams.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 FEATURES: Final = {
     # 3.3-IV3 to 4.3-IV0.
     "metadata.version": (7, 30),
     ELIGIBLE_LEADER_REPLICAS: (0, 1),
     GROUP_VERSION: (0, 1),
+    STREAMS_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
 }
 """The lowest and the highest level of each feature; the highest is finalized."""
-ONLY_ALONE: Final = (ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION, TRANSACTION_VERSION)
+ONLY_ALONE: Final = (ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION, STREAMS_VERSION, TRANSACTION_VERSION)
 """The features that a cluster on ZooKeeper does not have."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

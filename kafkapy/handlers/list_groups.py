@@ -6,7 +6,7 @@ Behaviour:
 
 - All groups are listed, also those that only store offsets, whose protocol type is empty.
 - While some groups are still being loaded, the answer is COORDINATOR_LOAD_IN_PROGRESS.
-- The types of groups are classic and consumer.
+- The types of groups are classic, consumer and streams.
 - The filters (v4+) ignore case. An unknown name matches nothing.
 
 Version notes:
@@ -23,12 +23,15 @@ from typing import Final
 from kafkapy.groups.classic.group import GroupState
 from kafkapy.groups.consumer.group import ConsumerGroupState
 from kafkapy.groups.group import GroupType
+from kafkapy.groups.streams.group import StreamsGroupState
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-STATES: Final = frozenset(state.value.lower() for state in (*GroupState, *ConsumerGroupState))
+STATES: Final = frozenset(
+    state.value.lower() for state in (*GroupState, *ConsumerGroupState, *StreamsGroupState)
+)
 TYPES: Final = frozenset(kind.value for kind in GroupType)
 
 

@@ -256,7 +256,7 @@ def _refusal(
         )
         if check is not None:
             for key, committed in commits:
-                check(committed.topic_id, key.partition)
+                check(key.topic, committed.topic_id, key.partition)
     except KafkaError as error:
         if (
             error.code is ErrorCode.GROUP_ID_NOT_FOUND

@@ -186,7 +186,7 @@ def _write(
             )
             if check is not None:
                 for key in part:
-                    check(accepted[key][0].topic_id, key.partition)
+                    check(key.topic, accepted[key][0].topic_id, key.partition)
         except KafkaError as error:
             if not start:
                 raise

@@ -53,7 +53,9 @@ class FakeController:
 
 
 def alone(cluster: Any) -> AutomaticTopics:
-    return AutomaticTopics(cluster.admin.topics, cluster.cache, cluster.config, node_id=NODE_ID)
+    return AutomaticTopics(
+        cluster.admin.topics, cluster.cache, cluster.config, node_id=NODE_ID, clock=cluster.clock
+    )
 
 
 def among_others(cluster: Any, controller: FakeController, *, is_controller: bool = False) -> AutomaticTopics:
@@ -63,6 +65,7 @@ def among_others(cluster: Any, controller: FakeController, *, is_controller: boo
         cluster.cache,
         cluster.config,
         node_id=NODE_ID if is_controller else NODE_ID + 1,
+        clock=cluster.clock,
         ask_controller=controller.ask,
     )
 

@@ -133,7 +133,7 @@ class AdminWorld:
             self.store, self.metadata, self.config, changes, node_id=NODE_ID, clock=Clock()
         )
         self.automatic_topics = AutomaticTopics(
-            self.admin.topics, self.metadata, self.config, node_id=NODE_ID
+            self.admin.topics, self.metadata, self.config, node_id=NODE_ID, clock=Clock()
         )
         await self.admin.start(image, [Endpoint("PLAINTEXT", self.host, 9092, "PLAINTEXT")])
 

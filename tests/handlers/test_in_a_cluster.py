@@ -12,6 +12,7 @@ from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.metadata.image import NO_LEADER, Broker, PartitionState, Topic
 from kafkapy.metadata.znodes import Endpoint
+from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest
 from kafkapy.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -91,7 +92,12 @@ async def world(start_world: Any, controller: Controller) -> Any:
     brokers = [broker(THIS), broker(OTHER), broker(UNREACHABLE, "OTHER")]
     world.metadata.publish(image.with_brokers(brokers, OTHER))
     world.automatic_topics = AutomaticTopics(
-        world.admin.topics, world.metadata, world.config, node_id=THIS, ask_controller=controller.ask
+        world.admin.topics,
+        world.metadata,
+        world.config,
+        node_id=THIS,
+        clock=Clock(),
+        ask_controller=controller.ask,
     )
     yield world
     await world.automatic_topics.stop()

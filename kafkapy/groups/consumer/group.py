@@ -475,7 +475,13 @@ def _epoch_error(member: ConsumerMember) -> ErrorCode:
 
 
 def _check_partition(
-    member: ConsumerMember, generation: int, what: str, error: ErrorCode, topic: Uuid, partition: int
+    member: ConsumerMember,
+    generation: int,
+    what: str,
+    error: ErrorCode,
+    name: str,
+    topic: Uuid,
+    partition: int,
 ) -> None:
     """Raise KafkaError unless the member has had the partition since this epoch."""
     epoch = member.assigned.get(topic, {}).get(partition)

@@ -1,54 +1,10 @@
-"""The records of one event: each is applied to the group at once, and all can be undone.
-
-An event that fails halfway, or whose records are not accepted by the log, leaves the group as it was. What
-else the event does (timers, answers) is done after the log has accepted the records.
-"""
+"""The records of one event of a consumer group (`kafkapy.groups.transition`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
+from kafkapy.groups import transition
 from kafkapy.groups.consumer.group import ConsumerGroup
-from kafkapy.groups.consumer.records import Change
 
-
-class Transition:
-    """What one event does to a group."""
-
-    def __init__(self, group: ConsumerGroup) -> None:
-        self.group = group
-        self.changes: list[Change] = []
-        self._before: list[Change] = []
-        self._effects: list[Callable[[], object]] = []
-        self._undos: list[Callable[[], object]] = []
-
-    def apply(self, change: Change) -> None:
-        """Change the group by a record."""
-        self._before.append(Change(change.key, self.group.value_of(change.key)))
-        self.group.replay(change)
-        self.changes.append(change)
-
-    def apply_all(self, changes: Iterable[Change]) -> None:
-        """Change the group by several records."""
-        for change in changes:
-            self.apply(change)
-
-    def afterwards(self, effect: Callable[[], object]) -> None:
-        """Call `effect` when the log has accepted the records."""
-        self._effects.append(effect)
-
-    def on_undo(self, undo: Callable[[], object]) -> None:
-        """Call `undo` if the records are taken back."""
-        self._undos.append(undo)
-
-    def undo(self) -> None:
-        """Take all records back."""
-        for undo in self._undos:
-            undo()
-        for change in reversed(self._before):
-            self.group.replay(change)
-
-    def accepted(self) -> None:
-        """Note that the log has accepted the records."""
-        for effect in self._effects:
-            effect()
+Transition: TypeAlias = transition.Transition[ConsumerGroup]

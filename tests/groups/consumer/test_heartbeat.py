@@ -244,10 +244,10 @@ async def test_members_commit_with_the_epochs_of_their_partitions(world: Consume
     assert group.validate_offset_commit("a", None, member.epoch, 9) is None
     check = group.validate_offset_commit("a", None, 2, 9)
     assert check is not None
-    check(topic, min(member.assigned[topic]))
+    check("t", topic, min(member.assigned[topic]))
     for stale in (min(group.members["b"].assigned[topic]), 99):
         with pytest.raises(KafkaError, match="STALE_MEMBER_EPOCH"):
-            check(topic, stale)
+            check("t", topic, stale)
     for member_id, epoch, version, error in (
         ("a", member.epoch + 1, 9, "STALE_MEMBER_EPOCH"),
         ("a", member.epoch, 8, "UNSUPPORTED_VERSION"),

@@ -1,0 +1,67 @@
+// Counts words with Kafka Streams in a streams group (KIP-1071), exactly once:
+//
+//     WordCount BOOTSTRAP APPLICATION STATE_DIR INPUT OUTPUT [NAME=VALUE...]
+//
+// Each word of the input is one record of the output, (word, how often it was there so far), because nothing is
+// cached: a reader of what is committed sees each count of each word once, in order. It prints its states, and what
+// a query of the metadata of its state shows whenever that changes. SIGTERM closes it.
+
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Properties;
+import java.util.TreeMap;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.StreamsMetadata;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Produced;
+
+public final class WordCount {
+    public static void main(String[] arguments) throws InterruptedException {
+        Properties settings = new Properties();
+        settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments[0]);
+        settings.put(StreamsConfig.APPLICATION_ID_CONFIG, arguments[1]);
+        settings.put(StreamsConfig.STATE_DIR_CONFIG, arguments[2]);
+        settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, "streams");
+        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
+        settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
+        settings.put(StreamsConfig.producerPrefix("transaction.timeout.ms"), 8000);
+        settings.put(StreamsConfig.consumerPrefix("max.poll.records"), 100);
+        settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
+        for (String setting : Arrays.copyOfRange(arguments, 5, arguments.length)) {
+            String[] parts = setting.split("=", 2);
+            settings.put(parts[0], parts[1]);
+        }
+
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.stream(arguments[3], Consumed.with(Serdes.String(), Serdes.String()))
+            .flatMapValues(line -> Arrays.asList(line.split(" ")))
+            .groupBy((key, word) -> word, Grouped.with(Serdes.String(), Serdes.String()))
+            .count(Materialized.as("counts"))
+            .toStream()
+            .to(arguments[4], Produced.with(Serdes.String(), Serdes.Long()));
+
+        KafkaStreams streams = new KafkaStreams(builder.build(), settings);
+        streams.setStateListener((now, before) -> System.out.println(now));
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(Duration.ofSeconds(20))));
+        streams.start();
+        String shown = "";
+        while (true) {
+            TreeMap<String, String> found = new TreeMap<>();
+            for (StreamsMetadata each : streams.metadataForAllStreamsClients()) {
+                found.put(each.host() + ":" + each.port(),
+                    each.topicPartitions().size() + "+" + each.standbyTopicPartitions().size());
+            }
+            if (!found.toString().equals(shown)) {
+                shown = found.toString();
+                System.out.println("partitions " + shown);
+            }
+            Thread.sleep(200);
+        }
+    }
+}

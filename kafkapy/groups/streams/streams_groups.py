@@ -1,0 +1,271 @@
+"""The streams groups of a coordinator, among its other groups.
+
+Each request is given to the state machine, and its records are written to the log. Large target assignments
+are computed in a worker thread. Such a target counts only if it still fits the group.
+
+A method returns a future if the request must wait, and otherwise the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from kafkapy.coordination.answer import Answer
+from kafkapy.coordination.commit_deadlines import CommitDeadlines
+from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue
+from kafkapy.coordination.timers import Timers
+from kafkapy.coordination.topic_log import Done
+from kafkapy.groups.classic.group import ClassicGroup, GroupState
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client
+from kafkapy.groups.consumer.timeouts import Timeout
+from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.consumer.writes import ConsumerGroupWrites
+from kafkapy.groups.group import Group
+from kafkapy.groups.loading import LoadedPartition
+from kafkapy.groups.streams.group import StreamsGroup
+from kafkapy.groups.streams.heartbeat import HeartbeatAnswer, Heartbeats
+from kafkapy.groups.streams.member import MemberState, StreamsMember
+from kafkapy.groups.streams.progress import Progress, StreamsTransition
+from kafkapy.groups.streams.records import Change, encode_change
+from kafkapy.groups.streams.target import TargetRequest
+from kafkapy.groups.transition import Transition
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.process.clock import Clock
+from kafkapy.process.log_text import shortened
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class StreamsGroups:
+    """Those groups of a coordinator that are streams groups, among all its groups."""
+
+    def __init__(
+        self,
+        groups: dict[str, Group],
+        config: GroupConfig,
+        clock: Clock,
+        timers: Timers,
+        *,
+        runtime: CoordinatorRuntime[LoadedPartition],
+        deadlines: CommitDeadlines,
+        blocking: Callable[..., Awaitable[Any]],
+    ) -> None:
+        """`groups` are all groups of the coordinator.
+
+        `blocking(call, *args)` runs a long call in a worker thread.
+        """
+        self._groups = groups
+        self._clock = clock
+        self._blocking = blocking
+        self._writes = ConsumerGroupWrites(runtime, deadlines)
+        self._progress = Progress(
+            config,
+            clock,
+            timers,
+            TopicsView(MetadataImage()),
+            expired=self._expired,
+            first_assignment=self._first_assignment,
+            compute_later=self._compute_later,
+        )
+        self._heartbeats = Heartbeats(self._progress)
+        self._computing: set[str] = set()
+        """The groups whose target assignment is being computed in a worker thread."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """Give up what is being computed."""
+        for task in self._tasks:
+            task.cancel()
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """How often members of a group send heartbeats."""
+        return self._progress.setting(group_id, "heartbeat.interval.ms")
+
+    # --- the metadata and the log ---------------------------------------------------------------------
+
+    def metadata_changed(self, old: MetadataImage, topics: TopicsView) -> None:
+        """Have groups look at their topics again, if these have changed; `topics` are the present ones."""
+        self._progress.topics = topics
+        names = frozenset(topics.image.changed_topics(old))
+        if not names:
+            return
+        for group in self._groups.values():
+            if (
+                isinstance(group, StreamsGroup)
+                and group.topology is not None
+                and not group.topology.required_topics.isdisjoint(names)
+            ):
+                group.topics_changed = True
+
+    def install(self, group_id: str, changes: Iterable[Change]) -> None:
+        """Add a group whose records were loaded, and expect its members' heartbeats."""
+        group = StreamsGroup(group_id)
+        for change in changes:
+            group.replay(change)
+        self._groups[group_id] = group
+        for member in group.members.values():
+            self._progress.expect_heartbeat(group, member.member_id)
+            if member.state is MemberState.UNREVOKED_TASKS:
+                self._progress.expect_revocation(group, member)
+
+    # --- requests -------------------------------------------------------------------------------------
+
+    def require_valid(self, request: StreamsGroupHeartbeatRequest) -> None:
+        """Raise KafkaError if a StreamsGroupHeartbeat makes no sense, whatever the group."""
+        self._heartbeats.require_valid(request)
+
+    def heartbeat(
+        self, request: StreamsGroupHeartbeatRequest, client: Client
+    ) -> HeartbeatAnswer | asyncio.Future[HeartbeatAnswer]:
+        """StreamsGroupHeartbeat.
+
+        Raises:
+            KafkaError: it is refused.
+        """
+        found = self._groups.get(request.group_id)
+        group, first = self._group_of(found, request)
+        transition = Transition(group)
+        try:
+            if request.member_epoch < JOIN_EPOCH:
+                self._heartbeats.leave(transition, request)
+                logger.info(
+                    "Group %s: member %s leaves", shortened(group.group_id), shortened(request.member_id)
+                )
+                heard = HeartbeatAnswer(
+                    StreamsGroupHeartbeatResponse(
+                        member_id=request.member_id, member_epoch=request.member_epoch
+                    )
+                )
+            else:
+                heard = self._heartbeats.heartbeat(transition, request, client)
+        except BaseException:
+            transition.undo()
+            raise
+        answer = Answer[HeartbeatAnswer]()
+
+        def done(error: ErrorCode) -> None:
+            answer(HeartbeatAnswer(StreamsGroupHeartbeatResponse(error_code=error)) if error else heard)
+
+        self._commit(transition, done, first=first, replaced=found)
+        return answer.result()
+
+    def _group_of(
+        self, found: Group | None, request: StreamsGroupHeartbeatRequest
+    ) -> tuple[StreamsGroup, Sequence[KeyValue]]:
+        """The group of a heartbeat, and the records that make it a streams group.
+
+        A member that joins replaces a classic group without members, which keeps its offsets.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND.
+        """
+        if isinstance(found, StreamsGroup):
+            return found, ()
+        if request.member_epoch == JOIN_EPOCH:
+            if found is None:
+                return StreamsGroup(request.group_id), ()
+            if isinstance(found, ClassicGroup) and found.state is GroupState.EMPTY:
+                return StreamsGroup(request.group_id), tuple((key, None) for key in found.tombstone_keys())
+        return self.require_group(request.group_id), ()
+
+    def require_group(self, group_id: str) -> StreamsGroup:
+        """The streams group of this id; raises KafkaError GROUP_ID_NOT_FOUND."""
+        group = self._groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, StreamsGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+        return group
+
+    # --- timers ---------------------------------------------------------------------------------------
+
+    def _expired(self, group: StreamsGroup, member_id: str, timeout: Timeout) -> None:
+        member = group.members.get(member_id)
+        if self._groups.get(group.group_id) is not group or member is None:
+            return
+        if timeout is Timeout.REBALANCE and member.state is not MemberState.UNREVOKED_TASKS:
+            return
+        who = shortened(member_id)
+        logger.info("Group %s: member %s is fenced: %s", shortened(group.group_id), who, timeout.value)
+        transition = Transition(group)
+        self._progress.remove_member(transition, member_id)
+        self._commit(transition, lambda error: self._not_removed(group, member, error))
+
+    def _not_removed(self, group: StreamsGroup, member: StreamsMember, error: ErrorCode) -> None:
+        """Try again later to remove a member that is late, if the log refused it."""
+        if error and group.members.get(member.member_id) is member:
+            self._progress.expect_heartbeat(group, member.member_id)
+
+    def _first_assignment(self, group: StreamsGroup) -> None:
+        """Compute the first target assignment: the initial rebalance delay is over."""
+        if self._groups.get(group.group_id) is not group or not group.members or group.configured is None:
+            return
+        transition = Transition(group)
+        self._progress.update_target(transition, group.configured)
+        self._commit(transition, _ignore)
+
+    # --- writes ---------------------------------------------------------------------------------------
+
+    def _commit(
+        self,
+        transition: StreamsTransition,
+        done: Done,
+        *,
+        first: Sequence[KeyValue] = (),
+        replaced: Group | None = None,
+    ) -> None:
+        """Write the records of `transition` after `first`; the group takes the place of `replaced`."""
+        group = transition.group
+
+        def accepted() -> None:
+            if self._groups.get(group.group_id) is not group:
+                self._groups[group.group_id] = group
+                if replaced is not None:
+                    replaced.close(ErrorCode.REBALANCE_IN_PROGRESS, self._clock.now_ms())
+                    logger.info("Group %s is a streams group now", shortened(group.group_id))
+            transition.accepted()
+
+        self._writes.write(
+            group.group_id,
+            [*first, *map(encode_change, transition.changes)],
+            accepted=accepted,
+            refused=transition.undo,
+            done=done,
+        )
+
+    # --- what takes long ------------------------------------------------------------------------------
+
+    def _compute_later(self, group: StreamsGroup, request: TargetRequest) -> None:
+        if group.group_id not in self._computing:
+            self._computing.add(group.group_id)
+            task = asyncio.get_running_loop().create_task(self._compute(group, request))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _compute(self, group: StreamsGroup, request: TargetRequest) -> None:
+        """Compute a target assignment, and take it if the group is still the same."""
+        try:
+            targets = await self._blocking(request.compute)
+        finally:
+            self._computing.discard(group.group_id)
+        if (
+            self._groups.get(group.group_id) is group
+            and group.epoch == request.epoch > group.assignment_epoch
+            and group.members.keys() == request.members.keys()
+        ):
+            transition = Transition(group)
+            self._progress.assign(transition, request, targets)
+            self._commit(transition, _ignore)
+
+
+def _ignore(error: ErrorCode) -> None:
+    """Ignore the error: the next heartbeat does it again."""

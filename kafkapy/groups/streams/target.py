@@ -1,0 +1,76 @@
+"""Computes target assignments.
+
+A target is computed from a snapshot of the group, so it may be computed in a worker thread. Only the members
+whose tasks changed get a new record.
+
+Source: Apache Kafka's streams TargetAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kafkapy.groups.streams import records
+from kafkapy.groups.streams.configured_topology import ConfiguredTopology
+from kafkapy.groups.streams.group import StreamsGroup
+from kafkapy.groups.streams.records import Change
+from kafkapy.groups.streams.sticky_assignor import MemberSpec, StickyAssignor, SubtopologySpec
+from kafkapy.groups.streams.tasks import TaskSet
+
+NUM_STANDBY_REPLICAS: Final = "num.standby.replicas"
+"""The one setting by which targets are computed."""
+QUICK: Final = 2_000
+"""The members and tasks whose assignment takes a few milliseconds at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRequest:
+    """A target assignment that is to be computed."""
+
+    epoch: int
+    """The group epoch for which it is computed."""
+    members: Mapping[str, MemberSpec]
+    subtopologies: Mapping[str, SubtopologySpec]
+    """Empty if topics are missing: then there are no tasks."""
+    num_standby_replicas: int
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it may be computed on the event loop."""
+        tasks = sum(
+            spec.num_tasks * (1 + spec.is_stateful * self.num_standby_replicas)
+            for spec in self.subtopologies.values()
+        )
+        return len(self.members) + tasks <= QUICK
+
+    def compute(self) -> dict[str, TaskSet]:
+        """The tasks of each member."""
+        return StickyAssignor().assign(self.members, self.subtopologies, self.num_standby_replicas)
+
+
+def target_request(group: StreamsGroup, configured: ConfiguredTopology) -> TargetRequest:
+    """What is needed to compute the group's next target assignment."""
+    return TargetRequest(
+        group.epoch,
+        {
+            member_id: MemberSpec(member.process_id, group.target(member_id))
+            for member_id, member in group.members.items()
+        },
+        {
+            subtopology_id: SubtopologySpec(
+                configured.num_tasks[subtopology_id],
+                configured.topology.subtopologies[subtopology_id].is_stateful,
+            )
+            for subtopology_id in (sorted(configured.num_tasks) if configured.is_ready else ())
+        },
+        int(group.assignment_settings.get(NUM_STANDBY_REPLICAS, 0)),
+    )
+
+
+def target_changes(group: StreamsGroup, targets: Mapping[str, TaskSet]) -> Iterator[Change]:
+    """The records of those members whose target is a new one."""
+    for member_id, target in targets.items():
+        if member_id in group.members and group.targets.get(member_id) != target:
+            yield records.target_assignment(group.group_id, member_id, target)

@@ -1,0 +1,104 @@
+"""StreamsGroupDescribe: show the state, topology and members of streams groups (KIP-1071).
+
+Versions: 0. Apache Kafka 4.3 has no other one.
+
+Behaviour:
+
+- A group that does not exist, or is not a streams group, is GROUP_ID_NOT_FOUND.
+- While topics are missing, the topology is shown as the members sent it. After that it has the numbers of
+  partitions of its internal topics.
+- A group that is named twice is described once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafkapy.groups.streams.group import StreamsGroup
+from kafkapy.groups.streams.member import StreamsMember
+from kafkapy.groups.streams.tasks import MemberTasks, TaskSet
+from kafkapy.handlers import authorized_operations
+from kafkapy.handlers.context import RequestContext
+from kafkapy.process.turns import Steps
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.streams_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Endpoint,
+    KeyValue,
+    Member,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    TaskIds,
+    Topology,
+)
+
+
+def handle(
+    context: RequestContext, request: StreamsGroupDescribeRequest
+) -> Steps[StreamsGroupDescribeResponse]:
+    """Describe each group once."""
+    groups = context.broker.groups
+    response = StreamsGroupDescribeResponse()
+    for group_id in dict.fromkeys(request.group_ids):
+        yield
+        try:
+            if not group_id:
+                raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+            groups.runtime.require_active(group_id)
+            group = groups.streams.require_group(group_id)
+        except KafkaError as error:
+            response.groups.append(
+                DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+            )
+            continue
+        described = DescribedGroup(
+            group_id=group.group_id,
+            group_state=group.state_name,
+            group_epoch=group.epoch,
+            assignment_epoch=group.assignment_epoch,
+            topology=_topology(group),
+        )
+        for member in tuple(group.members.values()):
+            yield
+            described.members.append(_member(member, group.target(member.member_id)))
+        if request.include_authorized_operations:
+            described.authorized_operations = authorized_operations.GROUP
+        response.groups.append(described)
+    return response
+
+
+def _topology(group: StreamsGroup) -> Topology | None:
+    if group.configured is not None:
+        return group.configured.described()
+    return None if group.topology is None else group.topology.described()
+
+
+def _member(member: StreamsMember, target: TaskSet) -> Member:
+    endpoint = member.endpoint
+    return Member(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port),
+        client_tags=[KeyValue(key=key, value=value) for key, value in member.client_tags],
+        assignment=_assignment(member.assigned),
+        target_assignment=_assignment(target),
+    )
+
+
+def _assignment(tasks: MemberTasks | TaskSet) -> Assignment:
+    return Assignment(
+        active_tasks=_task_ids(tasks.active),
+        standby_tasks=_task_ids(tasks.standby),
+        warmup_tasks=_task_ids(tasks.warmup),
+    )
+
+
+def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[TaskIds]:
+    return [TaskIds(subtopology_id=key, partitions=sorted(tasks[key])) for key in sorted(tasks)]
