@@ -21,7 +21,7 @@ class Endpoints:
 
     def __init__(self) -> None:
         self.epoch = 0
-        """Rises when the tasks of a member with an endpoint change."""
+        """Rises when the tasks of a member with an endpoint change, or it goes."""
         self._known: dict[str, tuple[StreamsMember, ConfiguredTopology, EndpointToPartitions]] = {}
         """By member id, what was computed for which state of the member and the topology."""
 

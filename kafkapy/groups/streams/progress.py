@@ -207,8 +207,13 @@ class Progress:
         return updated
 
     def remove_member(self, transition: StreamsTransition, member_id: str) -> None:
-        """Remove a member. Its tasks are free at once."""
+        """Remove a member. Its tasks are free at once.
+
+        The others learn that its endpoint is gone (Apache Kafka tells them with the next change of tasks).
+        """
         group = transition.group
+        if group.members[member_id].endpoint is not None:
+            group.endpoints.epoch += 1
         transition.apply_all(records.member_gone(group.group_id, member_id))
         transition.apply(
             records.group_epoch(
