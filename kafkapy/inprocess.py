@@ -30,6 +30,7 @@ TEST_DEFAULTS: Final[Mapping[str, str]] = {
     "durability": "os",
     # A test's consumers should get their partitions at once.
     "group.initial.rebalance.delay.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }

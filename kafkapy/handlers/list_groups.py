@@ -7,7 +7,7 @@ Behaviour:
 - All groups are listed, also those that only store offsets, whose protocol type is empty.
 - While some groups are still being loaded, the answer is COORDINATOR_LOAD_IN_PROGRESS.
 - The types of groups are classic, consumer and streams.
-- The filters (v4+) ignore case. An unknown name matches nothing.
+- The filters (v4+) ignore case. An unknown name matches nothing. A filter may say NotReady or not_ready.
 
 Version notes:
 
@@ -32,6 +32,8 @@ from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 STATES: Final = frozenset(
     state.value.lower() for state in (*GroupState, *ConsumerGroupState, *StreamsGroupState)
 )
+OTHER_NAMES: Final = {"not_ready": "notready"}
+"""A name by which Apache Kafka's filter knows a state, and its name here."""
 TYPES: Final = frozenset(kind.value for kind in GroupType)
 
 
@@ -65,6 +67,7 @@ def _known(names: Sequence[str], known: frozenset[str]) -> Steps[Collection[str]
     for name in names:
         yield
         lower = name.strip().lower()
+        lower = OTHER_NAMES.get(lower, lower)
         if lower in known:
             found.add(lower)
     return found

@@ -142,7 +142,7 @@ def _configure(topology: Topology, existing: PartitionCount) -> ConfiguredTopolo
             )
     problem = None
     if missing:
-        names = [topic.name for topic in missing]
+        names = sorted(topic.name for topic in missing)
         problem = Problem(Status.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {_summary(names)}")
     return ConfiguredTopology(topology, problem, num_tasks, num_partitions, tuple(missing))
 

@@ -64,7 +64,7 @@ class Heartbeats:
             if request.rebalance_timeout_ms == UNSET:
                 raise _invalid("RebalanceTimeoutMs must be provided in first request.")
             for found, role in zip(tasks, ("Active", "Standby", "Warmup"), strict=True):
-                if found:
+                if found is None or found:
                     raise _invalid(f"{role}Tasks must be empty when (re-)joining.")
             if request.topology is None:
                 raise _invalid("Topology must be non-null when (re-)joining.")

@@ -22,9 +22,9 @@ from kafkapy.groups.streams.tasks import MemberTasks
 class MemberState(IntEnum):
     """The states, with the numbers of the records."""
 
-    STABLE = 0
-    UNREVOKED_TASKS = 1
-    UNRELEASED_TASKS = 2
+    STABLE = 1
+    UNREVOKED_TASKS = 2
+    UNRELEASED_TASKS = 3
     UNKNOWN = 127
     """A state of a newer release of Kafka. The member has to start again."""
 

@@ -175,6 +175,8 @@ class StreamsGroups:
                 return StreamsGroup(request.group_id), ()
             if isinstance(found, ClassicGroup) and found.state is GroupState.EMPTY:
                 return StreamsGroup(request.group_id), tuple((key, None) for key in found.tombstone_keys())
+        elif found is None and request.member_epoch > JOIN_EPOCH:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {request.group_id} not found.")
         return self.require_group(request.group_id), ()
 
     def require_group(self, group_id: str) -> StreamsGroup:

@@ -103,7 +103,7 @@ async def test_internal_topics_are_asked_for_with_the_partitions_that_the_tasks_
     answer = await world.beat(join("a", WORD_COUNT))
     assert statuses(answer) == {
         Status.MISSING_INTERNAL_TOPICS: (
-            "Internal topics are missing: app-words-repartition, app-words-changelog"
+            "Internal topics are missing: app-words-changelog, app-words-repartition"
         )
     }
     assert {topic.name: topic.num_partitions for topic in world.wanted} == {
@@ -295,7 +295,7 @@ async def test_a_lost_answer_can_be_asked_for_again(world: StreamsWorld) -> None
     world.topic("t", 5)
     lost = await world.beat(beat("a", 2))
     assert active(lost) == {"0": [0, 1, 2, 3, 4]}
-    had = {"standby_tasks": [], "warmup_tasks": []}
+    had: dict[str, Any] = {"standby_tasks": [], "warmup_tasks": []}
     owned = [TaskIds(subtopology_id="0", partitions=[0, 1, 2, 3])]
     assert (await world.beat(beat("a", 2, active_tasks=owned, **had))).error_code == 0
     assert (await world.beat(beat("a", 2))).error_code == ErrorCode.FENCED_MEMBER_EPOCH
@@ -515,7 +515,11 @@ _TASKS = [TaskIds(subtopology_id="0", partitions=[0])]
         ({"active_tasks": _TASKS}, "ActiveTasks must be empty when (re-)joining."),
         ({"standby_tasks": _TASKS}, "StandbyTasks must be empty when (re-)joining."),
         ({"topology": None}, "Topology must be non-null when (re-)joining."),
-        ({"standby_tasks": None}, "If one task-type is non-null, all must be non-null."),
+        ({"standby_tasks": None}, "StandbyTasks must be empty when (re-)joining."),
+        (
+            {"member_epoch": 1, "topology": None, "standby_tasks": None},
+            "If one task-type is non-null, all must be non-null.",
+        ),
         ({"member_epoch": 1}, "Topology can only be provided when (re-)joining."),
         ({"member_epoch": -2}, "InstanceId can't be null."),
         ({"member_epoch": -3}, "MemberEpoch is -3, but must be greater than or equal to -2."),

@@ -194,21 +194,26 @@ class Simulation:
         self.seen["converged"] += 1
 
     def check(self) -> None:
-        owned = Counter(task for thread in self.alive for task in thread.active)
+        group = self.world.groups.groups.get("g")
+        if not isinstance(group, StreamsGroup):
+            return
+        group.check()
+        epochs = group.epoch, group.assignment_epoch
+        assert epochs >= self.epochs, "epochs never go back"
+        self.epochs = epochs
+        members = [thread for thread in self.alive if thread.member_id in group.members]
+        owned = Counter(task for thread in members for task in thread.active)
         assert all(count == 1 for count in owned.values()), "no task is active in two threads"
         copies = Counter(
-            (thread.process_id, task) for thread in self.alive for task in (*thread.active, *thread.standby)
+            (thread.process_id, task) for thread in members for task in (*thread.active, *thread.standby)
         )
         assert all(count == 1 for count in copies.values()), "a process has one copy of a state"
-        group = self.world.groups.groups.get("g")
-        if isinstance(group, StreamsGroup):
-            group.check()
-            epochs = group.epoch, group.assignment_epoch
-            assert epochs >= self.epochs, "epochs never go back"
-            self.epochs = epochs
-            for thread in self.alive:
-                if thread.member_id in group.members:
-                    self.check_commits(group, thread)
+        for thread in self.alive:
+            if thread in members:
+                self.check_commits(group, thread)
+            elif group.members and thread.epoch:
+                with pytest.raises(KafkaError):  # it was fenced, and does not know it yet
+                    group.validate_offset_commit(thread.member_id, None, thread.epoch, 9)
 
     def check_commits(self, group: StreamsGroup, thread: SimulatedThread) -> None:
         """A thread may commit for the tasks that it runs, at the epoch that it knows."""
