@@ -179,6 +179,13 @@ class Progress:
     ) -> None:
         """Make this the group's target assignment."""
         group = transition.group
+        assigned = sum(map(len, (each for target in targets.values() for each in target.standby.values())))
+        if assigned < request.num_standby_tasks:
+            logger.warning(
+                "Group %s: %d of %d standby tasks are assigned to nobody: "
+                "the application has too few processes",
+                *(shortened(group.group_id), request.num_standby_tasks - assigned, request.num_standby_tasks),
+            )
         transition.apply_all(target_changes(group, targets))
         transition.apply(records.assignment_epoch(group.group_id, request.epoch, self.clock.now_ms()))
 

@@ -11,13 +11,10 @@ It computes no warm-up tasks, as in Apache Kafka 4.3. Source: Apache Kafka's Sti
 from __future__ import annotations
 
 import heapq
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafkapy.groups.streams.tasks import Task, TaskSet, each_task
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,17 +178,10 @@ class _Assignment:
                         break
                 self._add_standby(member, task)
         queue = self._queue()
-        lacking = 0
         for task, count in sorted(left, reverse=True):
-            for number in range(count):
+            for _ in range(count):
                 if not self._copied(queue, task):
-                    lacking += count - number
                     break
-        if lacking:
-            logger.warning(
-                "%d standby tasks are assigned to nobody: there are not enough processes of the application",
-                lacking,
-            )
 
     def _copied(self, queue: list[tuple[float, int, _Process]], task: Task) -> bool:
         """Assign a standby task to the process with the least load that has no copy, if there is one."""

@@ -39,11 +39,14 @@ class TargetRequest:
     @property
     def is_quick(self) -> bool:
         """Whether it may be computed on the event loop."""
-        tasks = sum(
-            spec.num_tasks * (1 + spec.is_stateful * self.num_standby_replicas)
-            for spec in self.subtopologies.values()
-        )
-        return len(self.members) + tasks <= QUICK
+        active = sum(spec.num_tasks for spec in self.subtopologies.values())
+        return len(self.members) + active + self.num_standby_tasks <= QUICK
+
+    @property
+    def num_standby_tasks(self) -> int:
+        """The number of standby tasks that there are to be."""
+        stateful = sum(spec.num_tasks for spec in self.subtopologies.values() if spec.is_stateful)
+        return stateful * self.num_standby_replicas
 
     def compute(self) -> dict[str, TaskSet]:
         """The tasks of each member."""
