@@ -69,6 +69,43 @@ _TOPIC_SYNONYMS: Final = {
     "flush.ms": "log.flush.interval.ms",
 }
 """Broker settings that the table of topic settings leaves out, as they fall back to others."""
+_GROUP_LIMITS: Final = (
+    (
+        "group.consumer.session.timeout.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    ),
+    (
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+    ),
+    (
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+    ),
+    (
+        "group.streams.session.timeout.ms",
+        "group.streams.min.session.timeout.ms",
+        "group.streams.max.session.timeout.ms",
+    ),
+    (
+        "group.streams.heartbeat.interval.ms",
+        "group.streams.min.heartbeat.interval.ms",
+        "group.streams.max.heartbeat.interval.ms",
+    ),
+    (
+        "group.streams.assignment.interval.ms",
+        "group.streams.min.assignment.interval.ms",
+        "group.streams.max.assignment.interval.ms",
+    ),
+)
+"""Settings of groups, each with its lower and upper limit."""
+_HEARTBEATS_AND_SESSIONS: Final = (
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+    ("group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"),
+)
 
 
 def broker_synonym(topic_setting: str) -> str | None:
@@ -264,7 +301,7 @@ class BrokerConfig(Mapping[str, Any]):
             )
         if self["group.min.session.timeout.ms"] > self["group.max.session.timeout.ms"]:
             raise ConfigError("group.min.session.timeout.ms: must not be above group.max.session.timeout.ms")
-        self._validate_consumer_groups()
+        self._validate_groups()
         check_listeners(
             self.listeners,
             self.advertised_listeners,
@@ -273,30 +310,17 @@ class BrokerConfig(Mapping[str, Any]):
         if self.clustered:
             check_cluster_settings(self, {listener.name for listener in self.listeners})
 
-    def _validate_consumer_groups(self) -> None:
-        for name, low, high in (
-            (
-                "group.consumer.session.timeout.ms",
-                "group.consumer.min.session.timeout.ms",
-                "group.consumer.max.session.timeout.ms",
-            ),
-            (
-                "group.consumer.heartbeat.interval.ms",
-                "group.consumer.min.heartbeat.interval.ms",
-                "group.consumer.max.heartbeat.interval.ms",
-            ),
-            (
-                "group.consumer.assignment.interval.ms",
-                "group.consumer.min.assignment.interval.ms",
-                "group.consumer.max.assignment.interval.ms",
-            ),
-        ):
+    def _validate_groups(self) -> None:
+        """Check the settings of groups whose coordinator makes the assignments."""
+        for name, low, high in _GROUP_LIMITS:
             if not self[low] <= self[name] <= self[high]:
                 raise self._wrong(name, f"must be between {low} and {high} ({self[low]} to {self[high]})")
-        if self["group.consumer.heartbeat.interval.ms"] >= self["group.consumer.session.timeout.ms"]:
-            raise self._wrong(
-                "group.consumer.heartbeat.interval.ms", "must be less than group.consumer.session.timeout.ms"
-            )
+        for heartbeat, session in _HEARTBEATS_AND_SESSIONS:
+            if self[heartbeat] >= self[session]:
+                raise self._wrong(heartbeat, f"must be less than {session}")
+        standbys, most = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
+        if self[standbys] > self[most]:
+            raise self._wrong(standbys, f"must not be above {most} ({self[most]})")
 
     def _validate_cleaner(self) -> None:
         self._require_at_least("log.cleaner.threads", 1)

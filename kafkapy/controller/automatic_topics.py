@@ -1,4 +1,4 @@
-"""Creates topics on demand: those that clients ask for, internal ones, and those of streams groups.
+"""Creates topics on demand: those that clients or streams groups need, and internal ones.
 
 Without a cluster, this broker is the controller, and creates the topic before it answers. In a cluster the
 controller does the same, but a partition has a leader only later. Any other broker asks the controller, and
@@ -117,7 +117,7 @@ class AutomaticTopics:
         return topic
 
     async def _create_once(self, wanted: Sequence[NewTopic]) -> Mapping[str, KafkaError]:
-        """Create those topics that do not exist and are not being created; return the errors of others."""
+        """Create topics that nobody is creating yet; return the errors of those that are refused."""
         topics = self._cache.image.topics
         missing = [new for new in wanted if new.name not in topics and new.name not in self._in_flight]
         if not missing:

@@ -214,7 +214,7 @@ def test_offsets_are_fenced_by_the_epoch_of_the_member(client: RawClient) -> Non
     epoch = run_word_count(client).member_epoch
 
     def commit_at(at: int, member: str = "m", topic: str = "t") -> ErrorCode:
-        fields = {"generation_id_or_member_epoch": at, "member_id": member}
+        fields: dict[str, Any] = {"generation_id_or_member_epoch": at, "member_id": member}
         return commit(client, "g", {(topic, 0): 5}, **fields)[topic, 0]
 
     assert commit_at(epoch) is ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071): the coordinator assigns tasks to the threads of Kafka Streams applications.
+"""Streams groups (KIP-1071): the coordinator assigns the tasks of Kafka Streams.
 
 A member is one thread, and the members of one process share a process id. A member sends its topology when it
 joins. The first one makes the topology of the group. From it and from the topics that exist, the coordinator

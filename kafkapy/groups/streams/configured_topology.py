@@ -1,4 +1,4 @@
-"""What a topology takes, given the topics that exist: partitions, tasks, and topics to create.
+"""What a topology takes: partitions, tasks, and internal topics to create.
 
 1. All source topics must exist (MISSING_SOURCE_TOPICS).
 2. A repartition topic without a number of partitions gets the largest one of the sources of the subtopology

@@ -1,4 +1,4 @@
-"""Where the state of an application can be queried: the partitions of each member that has an endpoint.
+"""Where the state of an application can be queried: partitions by endpoint.
 
 Members are told when the endpoint epoch of the group is not the one that they know. The partitions of a
 member are computed again only when its tasks or the topology have changed.
@@ -58,7 +58,7 @@ class Endpoints:
 def _partitions(
     tasks: Mapping[str, Any], configured: ConfiguredTopology, count: PartitionCount
 ) -> list[TopicPartition]:
-    """The partitions of the source topics that tasks read: a smaller topic has none for some tasks."""
+    """The partitions that tasks read: a smaller topic has none for some tasks."""
     found = []
     for subtopology_id in sorted(tasks):
         subtopology = configured.topology.subtopologies.get(subtopology_id)

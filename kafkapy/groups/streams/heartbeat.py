@@ -49,7 +49,10 @@ class Heartbeats:
         self._progress = progress
 
     def require_valid(self, request: StreamsGroupHeartbeatRequest) -> None:
-        """Raise KafkaError INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY if the request makes no sense."""
+        """Raise KafkaError if the request makes no sense.
+
+        The error is INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY.
+        """
         _require_served(request)
         for value, name in (
             (request.member_id, "MemberId"),

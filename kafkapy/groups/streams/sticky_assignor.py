@@ -1,4 +1,4 @@
-"""The sticky assignor: processes get equal loads, and members keep the tasks that they have.
+"""The sticky assignor: processes get equal loads, and members keep their tasks.
 
 The load of a process is its number of tasks for each of its members. Active tasks go first to the member that
 has them, then to one that has a standby task of them, as long as it has fewer than its share, and the rest to
@@ -184,7 +184,10 @@ class _Assignment:
                     break
 
     def _copied(self, queue: list[tuple[float, int, _Process]], task: Task) -> bool:
-        """Assign a standby task to the process with the least load that has no copy, if there is one."""
+        """Assign a standby task to the process with the least load that has no copy.
+
+        Return whether there is one.
+        """
         passed = []
         found = False
         while queue and not found:

@@ -93,7 +93,10 @@ class StreamsGroups:
     # --- the metadata and the log ---------------------------------------------------------------------
 
     def metadata_changed(self, old: MetadataImage, topics: TopicsView) -> None:
-        """Have groups look at their topics again, if these have changed; `topics` are the present ones."""
+        """Have groups look at their topics again, if these have changed.
+
+        `topics` are the present ones.
+        """
         self._progress.topics = topics
         names = frozenset(topics.image.changed_topics(old))
         if not names:

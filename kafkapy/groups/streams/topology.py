@@ -1,4 +1,4 @@
-"""What a Kafka Streams application runs: subtopologies, and the topics that they read and write.
+"""What a Kafka Streams application runs: subtopologies and their topics.
 
 A member sends the topology when it joins, and the group keeps it in a record. The fields of both messages
 have the same names. An internal topic with 0 partitions gets as many as its subtopology needs. If its
@@ -68,7 +68,7 @@ class CopartitionGroup:
 
 @dataclass(frozen=True, slots=True)
 class Subtopology:
-    """A part of a topology that shares no topic with the others; it runs as one task a partition."""
+    """A part of a topology that shares no topic with others: one task for each partition."""
 
     subtopology_id: str
     source_topics: tuple[str, ...]
