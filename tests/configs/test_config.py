@@ -345,6 +345,32 @@ def test_share_groups_start_at_an_end_or_some_time_ago(text: str, good: bool) ->
 
 
 @pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            {"group.streams.session.timeout.ms": "1000"},
+            "group.streams.session.timeout.ms=1000: must be between group.streams.min.session.timeout.ms ",
+        ),
+        (
+            {"group.streams.num.standby.replicas": "3"},
+            "group.streams.num.standby.replicas=3: must not be above group.streams.max.standby.replicas (2)",
+        ),
+        (
+            {
+                "group.streams.max.heartbeat.interval.ms": "60000",
+                "group.streams.heartbeat.interval.ms": "50000",
+            },
+            "group.streams.heartbeat.interval.ms=50000: must be less than group.streams.session.timeout.ms",
+        ),
+    ],
+)
+def test_settings_of_groups_are_within_their_limits(settings: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig(settings)
+    assert str(refused.value).startswith(reason)
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),

@@ -108,13 +108,14 @@ def _settings(plan: ImportPlan) -> str:
 
 def _report_internal(plan: ImportPlan) -> None:
     internal = plan.internal
-    groups = internal.groups_with_offsets | internal.classic_groups | internal.consumer_groups
+    groups = internal.groups_with_offsets | internal.classic_groups
+    groups = groups | internal.consumer_groups | internal.streams_groups
     if groups:
         click.echo(
             f"Groups: {len(groups)}, {len(internal.groups_with_offsets)} of them with committed offsets"
         )
     if internal.other_groups:
-        click.echo(f"  {len(internal.other_groups)} share or streams groups: kept in the log, without effect")
+        click.echo(f"  {len(internal.other_groups)} share groups: kept in the log, without effect")
     if internal.transactional_ids:
         click.echo(f"Transactional ids: {internal.transactional_ids}")
     for transaction in internal.open_transactions:

@@ -25,6 +25,7 @@ _KEY_TYPE: Final = struct.Struct(">hh")  # type, length of the group id
 _OFFSETS: Final = (0, 1)
 _CLASSIC: Final = 2
 _CONSUMER: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
+_STREAMS: Final = frozenset({17, 18, 19, 20, 21, 22, 23})
 _OPEN: Final = {1: "open", 2: "being committed", 3: "being aborted"}
 
 
@@ -36,8 +37,10 @@ class InternalTopics:
     classic_groups: set[str] = field(default_factory=set)
     consumer_groups: set[str] = field(default_factory=set)
     """Groups of the consumer protocol (KIP-848)."""
+    streams_groups: set[str] = field(default_factory=set)
+    """Streams groups (KIP-1071)."""
     other_groups: set[str] = field(default_factory=set)
-    """Share and streams groups."""
+    """Share groups."""
     open_transactions: list[str] = field(default_factory=list)
     """Each as text: transactional id, state and partitions."""
     transactional_ids: int = 0
@@ -138,6 +141,8 @@ def _read_groups(values: dict[bytes, bytes], found: InternalTopics) -> None:
             found.classic_groups.add(group)
         elif kind in _CONSUMER:
             found.consumer_groups.add(group)
+        elif kind in _STREAMS:
+            found.streams_groups.add(group)
         else:
             found.other_groups.add(group)
 
