@@ -21,7 +21,7 @@ from kafkapy.groups.streams.tasks import TaskSet
 
 NUM_STANDBY_REPLICAS: Final = "num.standby.replicas"
 """The one setting by which targets are computed."""
-QUICK: Final = 2_000
+QUICK: Final = 1_000
 """The members and tasks whose assignment takes a few milliseconds at most."""
 
 
