@@ -3,77 +3,24 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from interop.support.jars_or_skip import skipped_without_jars
-from interop.support.kafka_jars import streams_command
+from interop.exactly_once.streams_program import StreamsProgram, streams_program
 from tests.crash.load import RECONNECT
 
 SOURCE: Final = Path(__file__).with_name("WordCount.java")
 INPUT: Final = "lines"
 OUTPUT: Final = "counts"
 APPLICATION: Final = "word-count"
-PROTOCOLS: Final[Mapping[str, Mapping[str, str]]] = {
-    "classic": {
-        "group.protocol": "classic",
-        "consumer.session.timeout.ms": "3000",
-        "consumer.heartbeat.interval.ms": "500",
-    },
-    "streams": {"group.protocol": "streams"},
-}
-"""The settings of the application for each protocol of groups; those of streams groups are the broker's."""
 PARTITIONS: Final = 2
 WORDS: Final = [f"word-{number}" for number in range(30)]
 WORDS_A_LINE: Final = 8
-
-
-class WordCount:
-    """The program, which goes on with its state when it is started again."""
-
-    def __init__(self, servers: str, folder: Path, settings: Mapping[str, str]) -> None:
-        folder.mkdir(exist_ok=True)
-        self._command = [
-            *streams_command(SOURCE),
-            servers,
-            APPLICATION,
-            str(folder / "state"),
-            INPUT,
-            OUTPUT,
-            *(f"{name}={value}" for name, value in settings.items()),
-        ]
-        self._log = folder / "streams.out"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-            )
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def stop(self) -> int:
-        assert self._process is not None
-        self._process.terminate()
-        return self._process.wait(60)
-
-    def lines(self) -> list[str]:
-        """What it has printed."""
-        return self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
-
-    def output(self) -> str:
-        return "\n".join(self.lines()[-30:])
 
 
 class Counts:
@@ -135,17 +82,6 @@ class Writer:
             self._producer.abort_transaction(60)
 
 
-@contextmanager
-def word_count(servers: str, folder: Path, **settings: str) -> Iterator[WordCount]:
-    """The program, which is killed in the end; it is not started.
-
-    In names of settings _ stands for a dot.
-    """
-    with skipped_without_jars():
-        program = WordCount(
-            servers, folder, {name.replace("_", "."): value for name, value in settings.items()}
-        )
-    try:
-        yield program
-    finally:
-        program.kill()
+def word_count(servers: str, folder: Path, **settings: str) -> AbstractContextManager[StreamsProgram]:
+    """The program, with these settings."""
+    return streams_program(SOURCE, servers, APPLICATION, folder, (INPUT, OUTPUT), settings)

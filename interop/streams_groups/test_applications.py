@@ -10,15 +10,14 @@ import pytest
 
 from interop.exactly_once.conftest import SEED
 from interop.exactly_once.stage import Stage
+from interop.exactly_once.streams_program import PROTOCOLS, StreamsProgram
 from interop.exactly_once.word_count import (
     APPLICATION,
     INPUT,
     OUTPUT,
     PARTITIONS,
-    PROTOCOLS,
     WORDS_A_LINE,
     Counts,
-    WordCount,
     Writer,
     word_count,
 )
@@ -31,7 +30,7 @@ pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 LINES: Final = 200
 
 
-def shown(program: WordCount) -> str:
+def shown(program: StreamsProgram) -> str:
     """The last line in which a program says which partitions the processes have."""
     lines = [line for line in program.lines() if line.startswith("partitions ")]
     return lines[-1] if lines else ""

@@ -9,12 +9,12 @@ import pytest
 
 from interop.exactly_once.conftest import SEED
 from interop.exactly_once.stage import Stage
+from interop.exactly_once.streams_program import PROTOCOLS
 from interop.exactly_once.word_count import (
     APPLICATION,
     INPUT,
     OUTPUT,
     PARTITIONS,
-    PROTOCOLS,
     WORDS_A_LINE,
     Counts,
     Writer,
