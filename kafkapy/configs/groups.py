@@ -38,10 +38,10 @@ _CLIENT_PROPERTIES: Final = frozenset(
     }
 )
 """The properties of a client that `match` can name."""
+_SERVED: Final = ("consumer.", "streams.")
+"""The prefixes of the settings that take effect."""
 _PROTOCOLS: Final = ("consumer", "share", "streams")
 """The first words of the names of group settings."""
-_SERVED: Final = ("consumer.", "streams.")
-"""How the settings begin that have an effect."""
 _LIMITS_OF_OTHER_NAMES: Final = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
 
 

@@ -7,39 +7,47 @@ else the event does (timers, answers) is done after the log has accepted the rec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 
-class ReplayedGroup(Protocol):
-    """A group whose state changes by records only."""
+class Change(NamedTuple):
+    """A record that is not encoded. The value of a tombstone is None."""
+
+    key: Any
+    value: Any
+
+
+class Replayable(Protocol):
+    """A group that changes by records only."""
 
     def replay(self, change: Any) -> None:
-        """Apply a record: a named tuple of its key and its value, which are not encoded."""
+        """Apply a record."""
 
     def value_of(self, key: Any) -> Any:
         """The value of the record of this key that the state stands for; None if there is none."""
 
 
-GroupT = TypeVar("GroupT", bound=ReplayedGroup)
+G = TypeVar("G", bound=Replayable)
+C = TypeVar("C", bound=tuple[Any, Any])
 
 
-class Transition(Generic[GroupT]):
+class EventRecords(Generic[G, C]):
     """What one event does to a group."""
 
-    def __init__(self, group: GroupT) -> None:
+    def __init__(self, group: G) -> None:
         self.group = group
-        self.changes: list[Any] = []
-        self._before: list[Any] = []
+        self.changes: list[C] = []
+        self._before: list[Change] = []
         self._effects: list[Callable[[], object]] = []
         self._undos: list[Callable[[], object]] = []
 
-    def apply(self, change: Any) -> None:
+    def apply(self, change: C) -> None:
         """Change the group by a record."""
-        self._before.append(change._replace(value=self.group.value_of(change.key)))
+        self._before.append(Change(change[0], self.group.value_of(change[0])))
         self.group.replay(change)
         self.changes.append(change)
 
-    def apply_all(self, changes: Iterable[Any]) -> None:
+    def apply_all(self, changes: Iterable[C]) -> None:
         """Change the group by several records."""
         for change in changes:
             self.apply(change)

@@ -1,10 +1,11 @@
-"""The records of one event of a consumer group (`kafkapy.groups.transition`)."""
+"""The records of one event of a consumer group."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from kafkapy.groups import transition
 from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.records import Change
+from kafkapy.groups.transition import EventRecords
 
-Transition: TypeAlias = transition.Transition[ConsumerGroup]
+Transition: TypeAlias = EventRecords[ConsumerGroup, Change]

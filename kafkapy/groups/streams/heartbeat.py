@@ -20,9 +20,10 @@ from kafkapy.groups.streams import records, topology
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology, Status
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.member import Endpoint, StreamsMember
-from kafkapy.groups.streams.progress import DELAYED_BY_FIRST, Progress, StreamsTransition
+from kafkapy.groups.streams.progress import DELAYED_BY_FIRST, Progress
 from kafkapy.groups.streams.tasks import TaskSet, read_tasks
 from kafkapy.groups.streams.topology import InternalTopic, Topology
+from kafkapy.groups.streams.transition import Transition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import streams_group_heartbeat as wire
 from kafkapy.protocol.messages.streams_group_heartbeat import (
@@ -82,7 +83,7 @@ class Heartbeats:
             raise _invalid("Topology can only be provided when (re-)joining.")
 
     def heartbeat(
-        self, transition: StreamsTransition, request: StreamsGroupHeartbeatRequest, client: Client
+        self, transition: Transition, request: StreamsGroupHeartbeatRequest, client: Client
     ) -> HeartbeatAnswer:
         """Join, or stay a member.
 
@@ -131,7 +132,7 @@ class Heartbeats:
             )
         return HeartbeatAnswer(response, configured.missing)
 
-    def leave(self, transition: StreamsTransition, request: StreamsGroupHeartbeatRequest) -> None:
+    def leave(self, transition: Transition, request: StreamsGroupHeartbeatRequest) -> None:
         """Let a member go; raises KafkaError UNKNOWN_MEMBER_ID."""
         group = transition.group
         if request.shutdown_application and group.shutdown_member is None:
@@ -155,7 +156,7 @@ class Heartbeats:
         _require_epoch(member, request.member_epoch, owned)
         return member
 
-    def _topology(self, transition: StreamsTransition, request: StreamsGroupHeartbeatRequest) -> Topology:
+    def _topology(self, transition: Transition, request: StreamsGroupHeartbeatRequest) -> Topology:
         """The group's topology, which is that of its first member.
 
         Raises:

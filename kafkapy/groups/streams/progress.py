@@ -31,13 +31,12 @@ from kafkapy.groups.streams.target import (
 )
 from kafkapy.groups.streams.tasks import TaskSet
 from kafkapy.groups.streams.topology import Topology
-from kafkapy.groups.transition import Transition
+from kafkapy.groups.streams.transition import Transition
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 
 logger = logging.getLogger(__name__)
 
-StreamsTransition = Transition[StreamsGroup]
 DELAYED_BY_FIRST = "Assignment delayed due to the configured initial rebalance delay."
 DELAYED_BY_INTERVAL = "Assignment delayed due to the configured assignment interval."
 DELAYED_BY_SIZE = "Assignment delayed until it is computed."
@@ -92,9 +91,7 @@ class Progress:
 
     # --- epochs ---------------------------------------------------------------------------------------
 
-    def update_topics(
-        self, transition: StreamsTransition, topology: Topology
-    ) -> tuple[ConfiguredTopology, int]:
+    def update_topics(self, transition: Transition, topology: Topology) -> tuple[ConfiguredTopology, int]:
         """What the topology takes now, and the hash of its topics.
 
         Raises:
@@ -117,7 +114,7 @@ class Progress:
         return configured, metadata_hash
 
     def update_epoch(
-        self, transition: StreamsTransition, configured: ConfiguredTopology, metadata_hash: int, *, bump: bool
+        self, transition: Transition, configured: ConfiguredTopology, metadata_hash: int, *, bump: bool
     ) -> None:
         """Raise the group epoch if `bump`, or if topics or settings have changed."""
         group = transition.group
@@ -134,7 +131,7 @@ class Progress:
             )
             logger.info("Group %s has epoch %d", shortened(group.group_id), group.epoch)
 
-    def delay_first_assignment(self, transition: StreamsTransition) -> bool:
+    def delay_first_assignment(self, transition: Transition) -> bool:
         """Let a group that had no members wait for more, if it is to.
 
         Return whether it does.
@@ -156,7 +153,7 @@ class Progress:
         transition.afterwards(start)
         return True
 
-    def update_target(self, transition: StreamsTransition, configured: ConfiguredTopology) -> str | None:
+    def update_target(self, transition: Transition, configured: ConfiguredTopology) -> str | None:
         """Compute the target assignment of the group epoch, if it is time to.
 
         Return why it is delayed, or None.
@@ -174,9 +171,7 @@ class Progress:
         self.assign(transition, request, request.compute())
         return None
 
-    def assign(
-        self, transition: StreamsTransition, request: TargetRequest, targets: Mapping[str, TaskSet]
-    ) -> None:
+    def assign(self, transition: Transition, request: TargetRequest, targets: Mapping[str, TaskSet]) -> None:
         """Make this the group's target assignment."""
         group = transition.group
         assigned = sum(map(len, (each for target in targets.values() for each in target.standby.values())))
@@ -191,9 +186,7 @@ class Progress:
 
     # --- members --------------------------------------------------------------------------------------
 
-    def reconcile(
-        self, transition: StreamsTransition, member_id: str, owned: TaskSet | None
-    ) -> StreamsMember:
+    def reconcile(self, transition: Transition, member_id: str, owned: TaskSet | None) -> StreamsMember:
         """Move a member towards its target assignment; return the member as it is then.
 
         Raises:
@@ -213,7 +206,7 @@ class Progress:
             transition.afterwards(lambda: group.timers.cancel(member_id, Timeout.REBALANCE))
         return updated
 
-    def remove_member(self, transition: StreamsTransition, member_id: str) -> None:
+    def remove_member(self, transition: Transition, member_id: str) -> None:
         """Remove a member. Its tasks are free at once.
 
         The others learn that its endpoint is gone (Apache Kafka tells them with the next change of tasks).

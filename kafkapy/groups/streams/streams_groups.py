@@ -29,10 +29,10 @@ from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer, Heartbeats
 from kafkapy.groups.streams.member import MemberState, StreamsMember
-from kafkapy.groups.streams.progress import Progress, StreamsTransition
+from kafkapy.groups.streams.progress import Progress
 from kafkapy.groups.streams.records import Change, encode_change
 from kafkapy.groups.streams.target import TargetRequest
-from kafkapy.groups.transition import Transition
+from kafkapy.groups.streams.transition import Transition
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -222,7 +222,7 @@ class StreamsGroups:
 
     def _commit(
         self,
-        transition: StreamsTransition,
+        transition: Transition,
         done: Done,
         *,
         first: Sequence[KeyValue] = (),

@@ -1,0 +1,11 @@
+"""The records of one event of a streams group."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from kafkapy.groups.streams.group import StreamsGroup
+from kafkapy.groups.streams.records import Change
+from kafkapy.groups.transition import EventRecords
+
+Transition: TypeAlias = EventRecords[StreamsGroup, Change]
