@@ -1,8 +1,8 @@
 """The settings of group coordination.
 
-Those that are dynamic are taken over by `GroupCoordinator.configure`: `consumer_assignment_interval_ms`. The
-others are read once, at start. Those of single consumer groups and streams groups are in the metadata image,
-and are looked up when they are needed.
+Those that are dynamic are taken over by `GroupCoordinator.configure`: `consumer_assignment_interval_ms` and
+`streams_assignment_interval_ms`. The others are read once, at start. Those of single consumer groups and
+streams groups are in the metadata image, and are looked up when they are needed.
 """
 
 from __future__ import annotations

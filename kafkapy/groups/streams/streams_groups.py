@@ -81,6 +81,10 @@ class StreamsGroups:
         """The groups whose target assignment is being computed in a worker thread."""
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def configure(self, config: GroupConfig) -> None:
+        """Take over the settings that are dynamic."""
+        self._progress.config = config
+
     def stop(self) -> None:
         """Give up what is being computed."""
         for task in self._tasks:

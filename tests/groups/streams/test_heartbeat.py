@@ -236,6 +236,20 @@ async def test_assignments_have_an_interval() -> None:
     await world.groups.stop()
 
 
+async def test_the_interval_of_assignments_may_change() -> None:
+    config = GroupConfig(streams_initial_rebalance_delay_ms=0, streams_assignment_interval_ms=60_000)
+    world = StreamsWorld(config)
+    await world.start()
+    world.topic("t", 4)
+    await world.beat(join("a"))
+    answer = await world.beat(join("b"))
+    await world.advance(2.0)
+    assert statuses(await world.beat(beat("b", answer.member_epoch))).keys() == {Status.ASSIGNMENT_DELAYED}
+    world.groups.configure(replace(config, streams_assignment_interval_ms=1_000))
+    assert statuses(await world.beat(beat("b", answer.member_epoch))) == {}
+    await world.groups.stop()
+
+
 async def test_a_large_assignment_is_computed_in_a_worker_thread(world: StreamsWorld) -> None:
     world.topic("t", 3_000)
     answer = await world.beat(join("a"))
