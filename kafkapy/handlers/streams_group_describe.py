@@ -13,10 +13,12 @@ Behaviour:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.member import StreamsMember
 from kafkapy.groups.streams.tasks import MemberTasks, TaskSet
+from kafkapy.groups.streams.topology import InternalTopic
 from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
@@ -29,7 +31,9 @@ from kafkapy.protocol.messages.streams_group_describe import (
     Member,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
+    Subtopology,
     TaskIds,
+    TopicInfo,
     Topology,
 )
 
@@ -69,9 +73,37 @@ def handle(
 
 
 def _topology(group: StreamsGroup) -> Topology | None:
-    if group.configured is not None:
-        return group.configured.described()
-    return None if group.topology is None else group.topology.described()
+    if group.topology is None:
+        return None
+    configured = group.configured
+    counts = configured.num_partitions if configured is not None and configured.is_ready else {}
+    subtopologies = group.topology.subtopologies
+    return Topology(
+        epoch=group.topology.epoch,
+        subtopologies=[
+            Subtopology(
+                subtopology_id=subtopology.subtopology_id,
+                source_topics=sorted(subtopology.source_topics),
+                repartition_sink_topics=sorted(subtopology.repartition_sinks),
+                state_changelog_topics=_topics(subtopology.changelogs, counts),
+                repartition_source_topics=_topics(subtopology.repartition_sources, counts),
+            )
+            for subtopology in (subtopologies[key] for key in sorted(subtopologies))
+        ],
+    )
+
+
+def _topics(topics: Iterable[InternalTopic], counts: Mapping[str, int]) -> list[TopicInfo]:
+    """Internal topics, with their numbers of partitions where these are known."""
+    return [
+        TopicInfo(
+            name=topic.name,
+            partitions=counts.get(topic.name, topic.num_partitions),
+            replication_factor=topic.replication_factor,
+            topic_configs=[KeyValue(key=key, value=value) for key, value in topic.configs],
+        )
+        for topic in sorted(topics, key=attrgetter("name"))
+    ]
 
 
 def _member(member: StreamsMember, target: TaskSet) -> Member:

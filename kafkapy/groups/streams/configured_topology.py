@@ -21,7 +21,6 @@ from enum import IntEnum
 from typing import Final
 
 from kafkapy.groups.streams.topology import InternalTopic, Topology, invalid
-from kafkapy.protocol.messages import streams_group_describe as described
 
 MOST_TASKS: Final = 100_000
 """The most active tasks of a group. Apache Kafka has no limit."""
@@ -75,18 +74,6 @@ class ConfiguredTopology:
     def is_ready(self) -> bool:
         """Whether tasks can run."""
         return self.problem is None
-
-    def described(self) -> described.Topology:
-        """The topology in StreamsGroupDescribe."""
-        if not self.is_ready:
-            return self.topology.described()
-        subtopologies = self.topology.subtopologies
-        return described.Topology(
-            epoch=self.topology.epoch,
-            subtopologies=[
-                subtopologies[key].described(self.num_partitions) for key in sorted(subtopologies)
-            ],
-        )
 
 
 def configure(topology: Topology, partition_count: PartitionCount) -> ConfiguredTopology:

@@ -16,7 +16,6 @@ from typing import Any, Final
 from kafkapy.metadata.topic_names import is_internal, is_valid
 from kafkapy.process.log_text import listed
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.messages import streams_group_describe as described
 from kafkapy.protocol.messages import streams_group_records as stored
 
 LARGEST: Final = 5_000
@@ -45,15 +44,6 @@ class InternalTopic:
             partitions=self.num_partitions,
             replication_factor=self.replication_factor,
             topic_configs=[stored.TopicConfig(key=key, value=value) for key, value in self.configs],
-        )
-
-    def described(self, num_partitions: int | None = None) -> described.TopicInfo:
-        """The topic in StreamsGroupDescribe, with the number of partitions that it has or gets."""
-        return described.TopicInfo(
-            name=self.name,
-            partitions=self.num_partitions if num_partitions is None else num_partitions,
-            replication_factor=self.replication_factor,
-            topic_configs=[described.KeyValue(key=key, value=value) for key, value in self.configs],
         )
 
 
@@ -117,27 +107,6 @@ class Subtopology:
             ],
         )
 
-    def described(self, num_partitions: Mapping[str, int] | None = None) -> described.Subtopology:
-        """The subtopology in StreamsGroupDescribe.
-
-        `num_partitions` are those of its internal topics, if they are known.
-        """
-        counts = num_partitions or {}
-
-        def topics(internal: tuple[InternalTopic, ...]) -> list[described.TopicInfo]:
-            return [
-                topic.described(counts.get(topic.name))
-                for topic in sorted(internal, key=lambda each: each.name)
-            ]
-
-        return described.Subtopology(
-            subtopology_id=self.subtopology_id,
-            source_topics=sorted(self.source_topics),
-            repartition_sink_topics=sorted(self.repartition_sinks),
-            state_changelog_topics=topics(self.changelogs),
-            repartition_source_topics=topics(self.repartition_sources),
-        )
-
     @property
     def all_sources(self) -> tuple[str, ...]:
         """The names of the topics that it reads, internal ones too."""
@@ -193,13 +162,6 @@ class Topology:
         """The value of the group's record."""
         return stored.StreamsGroupTopologyValue(
             epoch=self.epoch, subtopologies=[each.record() for each in self.subtopologies.values()]
-        )
-
-    def described(self) -> described.Topology:
-        """The topology in StreamsGroupDescribe, while it is not known what it takes."""
-        return described.Topology(
-            epoch=self.epoch,
-            subtopologies=[self.subtopologies[key].described() for key in sorted(self.subtopologies)],
         )
 
 
