@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from kafkapy.cluster_member import ClusterMember
-from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, hints
+from kafkapy.configs import start_warnings
 from kafkapy.configs.changes import put_in_effect
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import WILDCARDS
@@ -86,8 +86,7 @@ from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import ExhaustedError, StorageError, is_exhausted, what_is_lacking
 from kafkapy.storage.disk.log_directory import LogDirectory, LogDirectoryError
-from kafkapy.storage.disk.open_files import share_descriptors
-from kafkapy.storage.log.log_config import NEVER, LogConfig
+from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.transactions.config import TransactionConfig
 from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.markers import MarkerSender
@@ -279,9 +278,8 @@ class BrokerCore:
         self.config.on_change(self.server.configure)
         policies = await self.blocking(Policies.load, self.config.originals)
         self._started.push_async_callback(policies.close)
-        self._warn_of_idle_settings()
-        self._warn_of_relaxed_syncs()
-        self._report_descriptors()
+        start_warnings.settings(self.config)
+        start_warnings.descriptors(self.config)
         image = await self._open_data()
         self.group_commit = GroupCommit(self._machine.flush_threads)
         self._started.callback(self.group_commit.close)
@@ -375,8 +373,8 @@ class BrokerCore:
             self.producer_ids.reserve_ahead()
         self.replicas.drop_stray_copies()
         self.replicas.report_orphans()
-        self._warn_of_missing_brokers()
-        self._warn_of_min_insync_replicas()
+        if not self.clustered:
+            start_warnings.sole_broker(self.config)
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
         self.groups.start(self.metadata.image)
@@ -484,39 +482,6 @@ class BrokerCore:
     @property
     def _durable(self) -> bool:
         return bool(self.config["durability"] == "fsync")
-
-    def _warn_of_idle_settings(self) -> None:
-        """Log the given settings that have no effect."""
-        if unknown := self.config.unknown():
-            logger.warning("These settings are not known and have no effect: %s", hints(unknown))
-        if idle := self.config.without_effect():
-            logger.info("These settings have no effect in this broker: %s", ", ".join(idle))
-
-    def _warn_of_relaxed_syncs(self) -> None:
-        for name in ("log.flush.interval.messages", "log.flush.interval.ms"):
-            value = self.config[name]
-            if self._durable and value < NEVER:
-                logger.warning(
-                    "%s=%s relaxes durability=fsync for all topics: a power cut may take what was"
-                    " acknowledged and not synced yet.",
-                    *(name, value),
-                )
-
-    def _report_descriptors(self) -> None:
-        """Log the numbers of files and connections that the limit of open files allows."""
-        shares = share_descriptors(self.config["log.max.open.files"])
-        logger.info(
-            "The limit of open files leaves room for %s files of logs and %s connections",
-            *(f"{shares.log_files:,}", f"{shares.connections:,}"),
-        )
-        for name, share in (
-            ("log.max.open.files", shares.log_files),
-            ("max.connections", shares.connections),
-        ):
-            if name in self.config.originals and (self.config[name] or 0) > share:
-                logger.warning(
-                    "%s=%d is more than that; raise the limit (ulimit -n).", name, self.config[name]
-                )
 
     async def _open_data(self) -> MetadataImage:
         config = self.config
@@ -630,40 +595,6 @@ class BrokerCore:
                 host = socket.getfqdn() if listener.host in ("", *WILDCARDS) else listener.host
             endpoints.append(Endpoint(listener.name, host, port, "PLAINTEXT"))
         return endpoints
-
-    def _warn_of_missing_brokers(self) -> None:
-        """Warn of replication factors above the number of brokers.
-
-        Clients would otherwise retry for ever without an explanation.
-        """
-        if self.clustered:  # others may come
-            return
-        for name, what in (
-            ("default.replication.factor", "topics without a replication factor of their own"),
-            ("offsets.topic.replication.factor", "__consumer_offsets, and so any consumer group,"),
-        ):
-            brokers = len(self.metadata.image.brokers)
-            if self.config[name] > brokers:
-                logger.warning(
-                    "%s=%d, and brokers: %d. Until there are enough, %s cannot be created; set it to %d.",
-                    name,
-                    self.config[name],
-                    brokers,
-                    what,
-                    brokers,
-                )
-
-    def _warn_of_min_insync_replicas(self) -> None:
-        """Warn if the file's value differs from the cluster's, which counts."""
-        if self.clustered:
-            return
-        given, in_effect = self.config.originals.get(MIN_INSYNC_REPLICAS), self.config[MIN_INSYNC_REPLICAS]
-        if given is not None and given.strip() != str(in_effect):
-            logger.warning(
-                "%s=%s has no effect: the cluster's is %d. Change it as a setting of all brokers"
-                " (kafka-configs --entity-type brokers --entity-default).",
-                *(MIN_INSYNC_REPLICAS, given, in_effect),
-            )
 
     def _resize_executor(self) -> None:
         """Use background.threads threads for new work, if they can be started."""

@@ -1,0 +1,64 @@
+"""Warnings at a start about settings that do not do what one may expect."""
+
+from __future__ import annotations
+
+import logging
+
+from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, hints
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.storage.disk.open_files import share_descriptors
+from kafkapy.storage.log.log_config import NEVER
+
+logger = logging.getLogger(__name__)
+
+
+def settings(config: BrokerConfig) -> None:
+    """Name the settings without effect, and those that relax durability=fsync."""
+    if unknown := config.unknown():
+        logger.warning("These settings are not known and have no effect: %s", hints(unknown))
+    if idle := config.without_effect():
+        logger.info("These settings have no effect in this broker: %s", ", ".join(idle))
+    if config["durability"] != "fsync":
+        return
+    for name in ("log.flush.interval.messages", "log.flush.interval.ms"):
+        if config[name] < NEVER:
+            logger.warning(
+                "%s=%s relaxes durability=fsync for all topics: a power cut may take what was"
+                " acknowledged and not synced yet.",
+                *(name, config[name]),
+            )
+
+
+def descriptors(config: BrokerConfig) -> None:
+    """Log how many files and connections the limit of open files allows."""
+    shares = share_descriptors(config["log.max.open.files"])
+    logger.info(
+        "The limit of open files leaves room for %s files of logs and %s connections",
+        *(f"{shares.log_files:,}", f"{shares.connections:,}"),
+    )
+    for name, share in (("log.max.open.files", shares.log_files), ("max.connections", shares.connections)):
+        if name in config.originals and (config[name] or 0) > share:
+            logger.warning("%s=%d is more than that; raise the limit (ulimit -n).", name, config[name])
+
+
+def sole_broker(config: BrokerConfig) -> None:
+    """Name settings that a broker alone cannot fulfil, or that its cluster has otherwise.
+
+    Clients of a topic that needs more brokers would retry for ever without an explanation.
+    """
+    for name, what in (
+        ("default.replication.factor", "topics without a replication factor of their own"),
+        ("offsets.topic.replication.factor", "__consumer_offsets, and so any consumer group,"),
+    ):
+        if config[name] > 1:
+            logger.warning(
+                "%s=%d, and brokers: 1. Until there are enough, %s cannot be created; set it to 1.",
+                *(name, config[name], what),
+            )
+    given, in_effect = config.originals.get(MIN_INSYNC_REPLICAS), config[MIN_INSYNC_REPLICAS]
+    if given is not None and given.strip() != str(in_effect):
+        logger.warning(
+            "%s=%s has no effect: the cluster's is %d. Change it as a setting of all brokers"
+            " (kafka-configs --entity-type brokers --entity-default).",
+            *(MIN_INSYNC_REPLICAS, given, in_effect),
+        )
