@@ -160,9 +160,9 @@ def serve(
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
 def cluster(brokers: int, data: str | None, settings: tuple[str, ...], log_level: str) -> None:
-    """Run a cluster of brokers in this process until SIGTERM or SIGINT, to try things out.
+    """Run a cluster in one process, to try things out.
 
-    Without --data, its data is deleted at the end. Brokers on machines of their own use `kafkapy serve` with
+    It ends with SIGTERM or SIGINT. Without --data, its data is deleted at the end. Brokers on machines of their own use `kafkapy serve` with
     --set zookeeper.connect=HOST:PORT.
     """
     from kafkapy.broker import StartError
