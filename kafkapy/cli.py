@@ -162,8 +162,8 @@ def serve(
 def cluster(brokers: int, data: str | None, settings: tuple[str, ...], log_level: str) -> None:
     """Run a cluster in one process, to try things out.
 
-    It ends with SIGTERM or SIGINT. Without --data, its data is deleted at the end. Brokers on machines of their own use `kafkapy serve` with
-    --set zookeeper.connect=HOST:PORT.
+    It ends with SIGTERM or SIGINT. Without --data, its data is deleted at the end. Brokers on machines of
+    their own use `kafkapy serve` with --set zookeeper.connect=HOST:PORT.
     """
     from kafkapy.broker import StartError
     from kafkapy.cluster import Cluster
