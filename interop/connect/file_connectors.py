@@ -48,6 +48,8 @@ def file_source(path: Path, topic: str) -> dict[str, Any]:
         # More than there are: lines that it has read beyond a full batch wait until the file grows again.
         "batch.size": "100000",
         "exactly.once.support": "required",
+        # What a killed task leaves open delays its successor, which reads the offsets to their end first.
+        "producer.override.transaction.timeout.ms": "10000",
         "topic.creation.default.replication.factor": "-1",
         "topic.creation.default.partitions": str(PARTITIONS),
         "topic.creation.default.retention.ms": "-1",

@@ -17,11 +17,10 @@ class VerifiableClient:
     """`name` is that of the class in org.apache.kafka.tools."""
 
     def __init__(self, folder: Path, name: str, **flags: object) -> None:
-        self._command = [*java_command(), "-Xmx128m", f"org.apache.kafka.tools.{name}"]
+        java, *rest = java_command()
+        self._command = [java, "-Xmx128m", *rest, f"org.apache.kafka.tools.{name}"]
         for flag, value in flags.items():
             self._command += [f"--{flag.replace('_', '-')}", *([] if value is True else [str(value)])]
-        memory = self._command.index("-Xmx128m")
-        self._command.insert(1, self._command.pop(memory))
         self._log = folder / f"{name}.err"
         self.told: list[dict[str, Any]] = []
 
