@@ -86,6 +86,18 @@ class LocalTopicLog:
         log = target.log
         return log.log_start_offset == log.log_end_offset
 
+    def end_offset(self, partition: int) -> int:
+        """The offset of the next record of a partition, which this broker leads."""
+        return self._replicas.partition(self.topic, partition).log.log_end_offset
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        """Delete the records below an offset that are committed: nobody needs them.
+
+        Raises KafkaError if this broker does not lead the partition.
+        """
+        target = self._replicas.partition(self.topic, partition)
+        target.delete_records(min(offset, target.log.high_watermark))
+
     def leader_epoch(self, partition: int) -> int:
         """The leader epoch of a partition, which this broker leads."""
         return self._replicas.partition(self.topic, partition).leader_epoch

@@ -289,6 +289,11 @@ class CoordinatorRuntime(Generic[T]):
         """The leader epoch of a key's partition, which this broker leads."""
         return self._log.leader_epoch(self.partition_of(key))
 
+    @property
+    def active_partitions(self) -> list[int]:
+        """The partitions that are loaded."""
+        return [each.index for each in self._partitions if each.state is PartitionState.ACTIVE]
+
     def is_active(self, key: str) -> bool:
         """Whether the partition of a key is loaded."""
         return self._state_of(key) is PartitionState.ACTIVE

@@ -35,6 +35,17 @@ class TopicLog(Protocol):
         """Whether there is nothing to read in the partition."""
         ...
 
+    def end_offset(self, partition: int) -> int:
+        """The offset of the next record of a partition, which this broker leads."""
+        ...
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        """Delete the records below an offset that are committed: nobody needs them.
+
+        Raises KafkaError if this broker does not lead the partition.
+        """
+        ...
+
     def leader_epoch(self, partition: int) -> int:
         """The leader epoch of a partition, which this broker leads."""
         ...

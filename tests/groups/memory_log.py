@@ -55,6 +55,13 @@ class MemoryLog:
             raise self.unreadable
         return not self.batches[partition]
 
+    def end_offset(self, partition: int) -> int:
+        return self.ends[partition]
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        kept = [batch for batch in self.batches[partition] if read_header(batch).next_offset > offset]
+        self.batches[partition] = kept
+
     def leader_epoch(self, partition: int) -> int:
         return 0
 
