@@ -39,6 +39,10 @@ class GroupConfig:
     streams_num_standby_replicas: int = 0
     streams_max_size: int = 2**31 - 1
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    share_session_timeout_ms: int = 45_000
+    share_heartbeat_interval_ms: int = 5_000
+    share_assignment_interval_ms: int = 1_000
+    share_max_size: int = 200
     upgrades: bool = True
     """Whether a classic group with members may become a consumer group (group.consumer.migration.policy)."""
     downgrades: bool = True
@@ -47,6 +51,11 @@ class GroupConfig:
     def consumer_setting(self, name: str) -> int:
         """A setting that single consumer groups may override, such as session.timeout.ms."""
         value: int = getattr(self, f"consumer_{name.replace('.', '_')}")
+        return value
+
+    def share_setting(self, name: str) -> int:
+        """A setting that single share groups may override, such as session.timeout.ms."""
+        value: int = getattr(self, f"share_{name.replace('.', '_')}")
         return value
 
     def streams_setting(self, name: str) -> int:
@@ -72,6 +81,10 @@ class GroupConfig:
             consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
             consumer_max_size=config["group.consumer.max.size"],
             consumer_assignors=tuple(config["group.consumer.assignors"]),
+            share_session_timeout_ms=config["group.share.session.timeout.ms"],
+            share_heartbeat_interval_ms=config["group.share.heartbeat.interval.ms"],
+            share_assignment_interval_ms=config["group.share.assignment.interval.ms"],
+            share_max_size=config["group.share.max.size"],
             streams_session_timeout_ms=config["group.streams.session.timeout.ms"],
             streams_heartbeat_interval_ms=config["group.streams.heartbeat.interval.ms"],
             streams_assignment_interval_ms=config["group.streams.assignment.interval.ms"],

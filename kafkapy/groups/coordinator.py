@@ -27,6 +27,7 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -55,6 +56,10 @@ from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, require_room
 from kafkapy.groups.offset_writes import OffsetWrites
 from kafkapy.groups.offsets import CommittedOffset, Offsets
+from kafkapy.groups.share.group import ShareGroup
+from kafkapy.groups.share.offsets import ShareGroupOffsets
+from kafkapy.groups.share.persister import StateKeeper
+from kafkapy.groups.share.share_groups import ShareGroups
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer
 from kafkapy.groups.streams.streams_groups import StreamsGroups
@@ -70,6 +75,10 @@ from kafkapy.protocol.messages.consumer_group_heartbeat import (
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
+from kafkapy.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from kafkapy.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkapy.protocol.types import TopicPartition, Uuid
@@ -107,11 +116,13 @@ class GroupCoordinator:
         *,
         blocking: Callable[..., Awaitable[Any]],
         new_id: Callable[[], str] = _random_id,
+        share_state: StateKeeper | None = None,
         clustered: bool = False,
     ) -> None:
         """`blocking(call, *args)` runs a long call in a worker thread.
 
-        If `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
+        `share_state` keeps the states of share partitions; without it there are no share groups. If
+        `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
         all.
         """
         self.config = config
@@ -152,6 +163,17 @@ class GroupCoordinator:
             deadlines=self._deadlines,
             blocking=blocking,
         )
+        self.shares = ShareGroups(
+            self.groups,
+            config,
+            clock,
+            timers,
+            runtime=self.runtime,
+            deadlines=self._deadlines,
+            topics=lambda: self.consumers.topics,
+            state=share_state,
+        )
+        self.share_offsets = ShareGroupOffsets(self.shares)
 
     # --- the offsets topic ----------------------------------------------------------------------------
 
@@ -177,6 +199,7 @@ class GroupCoordinator:
         if self._expiry is not None:
             self._expiry.cancel()
         self.consumers.stop()
+        self.shares.stop()
         self.streams.stop()
         await self.runtime.stop()
 
@@ -192,6 +215,7 @@ class GroupCoordinator:
         """Act on topics that were created or deleted."""
         self.runtime.metadata_changed(old, new)
         self.consumers.metadata_changed(old, new)
+        self.shares.metadata_changed(old, new)
         self.streams.metadata_changed(old, self.consumers.topics)
         self._image = new
         deleted = {
@@ -260,6 +284,8 @@ class GroupCoordinator:
                 self._rebalances.prepare(group, "it is larger than group.max.size, which was lowered")
         for group_id, changes in loaded.consumer_groups.items():
             self.consumers.install(group_id, changes)
+        for group_id, share_changes in loaded.share_groups.items():
+            self.shares.install(group_id, share_changes)
         for group_id, streams_changes in loaded.streams_groups.items():
             self.streams.install(group_id, streams_changes)
         now = self._clock.now_ms()
@@ -269,7 +295,8 @@ class GroupCoordinator:
         for group_id, key, producer_id, offset in loaded.pending:
             self.groups.setdefault(group_id, ClassicGroup(group_id, now))
             self.offsets.pending.put(group_id, key, producer_id, offset)
-        count = len(loaded.groups) + len(loaded.consumer_groups) + len(loaded.streams_groups)
+        count = len(loaded.groups) + len(loaded.consumer_groups)
+        count += len(loaded.share_groups) + len(loaded.streams_groups)
         return f"{count} groups, offsets of {len(loaded.offsets)}"
 
     def unload(self, partitions: Collection[int]) -> None:
@@ -367,6 +394,16 @@ class GroupCoordinator:
             # However many topics there are, one member may subscribe to them by an expression.
             nbytes += min(regex_bytes(len(self._image.topics)), max(MAX_MEMBER_BYTES - nbytes, 0))
         return nbytes
+
+    def share_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client: Client
+    ) -> ShareGroupHeartbeatResponse | asyncio.Future[ShareGroupHeartbeatResponse]:
+        """ShareGroupHeartbeat; raises KafkaError if it is refused."""
+        self.shares.require_valid(request)
+        self.runtime.require_active(request.group_id)
+        if request.group_id not in self.groups:
+            self._require_room_for_id(request.group_id)
+        return self.shares.heartbeat(request, client)
 
     def streams_heartbeat(
         self, request: StreamsGroupHeartbeatRequest, client: Client
@@ -593,7 +630,7 @@ class GroupCoordinator:
         self._writes.remove(group_id, present, lambda error: done(coordinator_error(error)))
 
     def delete_group(self, group_id: str, done: Done) -> Steps[None]:
-        """Remove an empty group and its offsets.
+        """Remove an empty group and its offsets, or its share partitions.
 
         Most of very many offsets are removed before the group is: a member that joins meanwhile finds a part
         of them, and the group stays.
@@ -610,6 +647,9 @@ class GroupCoordinator:
 
         group = self.require_group(group_id)
         group.validate_delete()
+        if isinstance(group, ShareGroup):
+            self.shares.delete(group, partial(self._remove_group, group, ()), done)
+            return
         removed: dict[TopicPartition, CommittedOffset | None] = {}
         left = iter(offsets.keys(group_id)[OFFSETS_AT_ONCE:])
         while part := list(islice(left, OFFSETS_AT_ONCE)):

@@ -21,6 +21,7 @@ class GroupType(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
     STREAMS = "streams"
 
 

@@ -23,6 +23,7 @@ from kafkapy.groups.records import (
     decode_offset_value,
     offset_key_parts,
 )
+from kafkapy.groups.share.records import SHARE_KEYS, ShareChange, decode_share_change
 from kafkapy.groups.streams.records import Change as StreamsChange
 from kafkapy.groups.streams.records import StreamsGroupKey, decode_streams_change
 from kafkapy.protocol.messages.group_records import GroupMetadataValue
@@ -37,6 +38,8 @@ class LoadedPartition:
     offsets: dict[str, dict[TopicPartition, CommittedOffset]] = field(default_factory=dict)
     consumer_groups: dict[str, list[Change]] = field(default_factory=dict)
     """The records of each consumer group."""
+    share_groups: dict[str, list[ShareChange]] = field(default_factory=dict)
+    """The records of each share group."""
     streams_groups: dict[str, list[StreamsChange]] = field(default_factory=dict)
     """The records of each streams group."""
     pending: list[tuple[str, TopicPartition, int, CommittedOffset | None]] = field(default_factory=list)
@@ -82,6 +85,9 @@ class GroupReplay:
             self._put_offset(key.group_id, key.partition, value)
         elif isinstance(key, GroupKey):
             self._loaded.groups[key.group_id] = decode_group_value(value)
+        elif isinstance(key, SHARE_KEYS):
+            share_change = decode_share_change(key, value)
+            self._loaded.share_groups.setdefault(key.group_id, []).append(share_change)
         elif isinstance(key, StreamsGroupKey):
             self._loaded.streams_groups.setdefault(key.group_id, []).append(decode_streams_change(key, value))
         elif key is not None:

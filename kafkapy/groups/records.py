@@ -6,10 +6,10 @@
 
 As Apache Kafka 4.x does, the broker writes OffsetCommitValue v4 (v1 if the client set an expiry) and
 GroupMetadataValue v3; it reads all versions. Key type 0 is how Kafka 0.8 wrote type 1. Those of consumer
-groups are in `kafkapy.groups.consumer.records`, those of streams groups in `kafkapy.groups.streams.records`.
-Other key types belong to groups of other protocols (KIP-932) and are ignored. Offset records are the most
-frequent internal records, so their key and value are encoded and decoded by hand here; a test compares them
-with the codec.
+groups are in `kafkapy.groups.consumer.records`, those of share groups in `kafkapy.groups.share.records`, and
+those of streams groups in `kafkapy.groups.streams.records`. Other key types are ignored. Offset records are
+the most frequent internal records, so their key and value are encoded and decoded by hand here; a test
+compares them with the codec.
 
 Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordSerde.
 """
@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from kafkapy.groups.consumer.records import CONSUMER_KEY_TYPES, ConsumerGroupKey, decode_consumer_key
 from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset
+from kafkapy.groups.share.records import SHARE_KEY_TYPES, ShareGroupKey, decode_share_key
 from kafkapy.groups.streams.records import STREAMS_KEY_TYPES, StreamsGroupKey, decode_streams_key
 from kafkapy.protocol.codec import decode_from, encode
 from kafkapy.protocol.errors import DecodeError
@@ -110,7 +111,9 @@ def encode_group_value(value: GroupMetadataValue) -> bytes:
     return _INT16.pack(GROUP_VALUE_VERSION) + encode(value, GROUP_VALUE_VERSION)
 
 
-def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | StreamsGroupKey | None:
+def decode_key(
+    key: bytes,
+) -> OffsetKey | GroupKey | ConsumerGroupKey | ShareGroupKey | StreamsGroupKey | None:
     """Decode the key of a record; None for a type that is ignored.
 
     Raises:
@@ -125,6 +128,8 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | StreamsG
         return GroupKey(group_key.group)
     if kind in CONSUMER_KEY_TYPES:
         return decode_consumer_key(kind, key)
+    if kind in SHARE_KEY_TYPES:
+        return decode_share_key(kind, key)
     if kind in STREAMS_KEY_TYPES:
         return decode_streams_key(kind, key)
     return None

@@ -1,0 +1,264 @@
+"""ShareGroupHeartbeat: members join, get their partitions, and leave.
+
+The group epoch rises when subscriptions or topics change, and when a partition was initialized that nobody
+has. A target assignment is computed for it, but no sooner than share.assignment.interval.ms after the last
+one. A member takes its target with its next heartbeat: it need not wait for others.
+
+Source: Apache Kafka's GroupMetadataManager (shareGroupHeartbeat).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from kafkapy.coordination.timers import Timers
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.consumer.timeouts import Timeout
+from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.share import records, simple_assignor
+from kafkapy.groups.share.group import ShareGroup, topics_without
+from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
+from kafkapy.groups.share.records import ShareChange
+from kafkapy.groups.share.state_partitions import StateTopic, StateTopics
+from kafkapy.groups.transition import EventRecords
+from kafkapy.process.clock import Clock
+from kafkapy.process.log_text import shortened
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.share_group_heartbeat import (
+    Assignment,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+METADATA_REFRESH_MS: Final = 2**31 - 1
+"""When the topics are looked at again if nobody reports a change: as good as never."""
+INITIALIZE_AGAIN_MS: Final = 30_000
+"""After this time without an answer, a share partition is initialized once more."""
+MAX_MEMBER_ID: Final = 36
+
+ShareTransition: TypeAlias = EventRecords[ShareGroup, ShareChange]
+
+logger = logging.getLogger(__name__)
+
+
+class ShareHeartbeats:
+    """Handles the heartbeats of members of share groups."""
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        clock: Clock,
+        timers: Timers,
+        *,
+        topics: Callable[[], TopicsView],
+        expired: Callable[[ShareGroup, str], object],
+    ) -> None:
+        """`expired` is called when a member's session is over."""
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._topics = topics
+        self._expired = expired
+
+    def require_valid(self, request: ShareGroupHeartbeatRequest) -> None:
+        """Raise KafkaError INVALID_REQUEST if the request makes no sense, whatever the group."""
+        if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
+            raise _invalid("Invalid member id in the request.")
+        for value, name in ((request.member_id, "MemberId"), (request.group_id, "GroupId")):
+            if not value.strip():
+                raise _invalid(f"{name} can't be empty.")
+        if request.rack_id is not None and not request.rack_id.strip():
+            raise _invalid("RackId can't be empty.")
+        if request.member_epoch == JOIN_EPOCH:
+            if not request.subscribed_topic_names:
+                raise _invalid("SubscribedTopicNames must be set in first request.")
+        elif request.member_epoch < LEAVE_EPOCH:
+            raise _invalid("MemberEpoch is invalid.")
+
+    def setting(self, group_id: str, name: str) -> int:
+        """A setting of the group, such as session.timeout.ms.
+
+        Where the group has none, it is the broker's.
+        """
+        own = self._topics().image.group_configs.get(group_id, {}).get(f"share.{name}")
+        return self._config.share_setting(name) if own is None else int(own)
+
+    # --- events ---------------------------------------------------------------------------------------
+
+    def heartbeat(
+        self, transition: ShareTransition, request: ShareGroupHeartbeatRequest, client: Client
+    ) -> tuple[ShareGroupHeartbeatResponse, StateTopics]:
+        """Join, or stay a member; return also the share partitions that must be initialized now.
+
+        Raises:
+            KafkaError: it is refused; what was done must be undone.
+        """
+        group = transition.group
+        before = self._find(group, request)
+        names = request.subscribed_topic_names
+        member = replace(
+            before,
+            client_id=client.client_id,
+            client_host=client.client_host,
+            rack_id=before.rack_id if request.rack_id is None else request.rack_id,
+            topic_names=before.topic_names if names is None else frozenset(names),
+        )
+        bump = group.assignment_epoch >= group.epoch and group.has_unassigned()
+        if member != before or member.member_id not in group.members:
+            transition.apply(records.member_metadata(group.group_id, member))
+            bump = bump or member.topic_names != before.topic_names
+        bump = self._update_epoch(transition, bump=bump)
+        self._update_target(transition)
+        updated = self._reconcile(transition, member.member_id, subscription_changed=bump)
+        transition.afterwards(lambda: self.expect_heartbeat(group, updated.member_id))
+        response = ShareGroupHeartbeatResponse(
+            member_id=updated.member_id,
+            member_epoch=updated.epoch,
+            heartbeat_interval_ms=self.setting(group.group_id, "heartbeat.interval.ms"),
+        )
+        if request.member_epoch == JOIN_EPOCH or names is not None or updated.assigned != before.assigned:
+            response.assignment = Assignment(
+                topic_partitions=[
+                    TopicPartitions(topic_id=topic, partitions=sorted(partitions))
+                    for topic, partitions in updated.assigned.items()
+                ]
+            )
+        return response, self._begin_initialization(transition)
+
+    def remove(self, transition: ShareTransition, member_id: str) -> None:
+        """Remove a member that leaves, or is late with a heartbeat."""
+        group = transition.group
+        left = topics_without(group.members.values(), member_id)
+        transition.apply_all(records.member_gone(group.group_id, member_id))
+        transition.apply(records.group_epoch(group.group_id, group.epoch + 1, self._topics().hash(left)))
+        transition.afterwards(lambda: group.timers.cancel_member(member_id))
+
+    def expect_heartbeat(self, group: ShareGroup, member_id: str) -> None:
+        """Expect a member's next heartbeat within its session timeout."""
+        group.timers.set(
+            member_id,
+            Timeout.SESSION,
+            self.setting(group.group_id, "session.timeout.ms"),
+            lambda: self._expired(group, member_id),
+            clock=self._clock,
+            timers=self._timers,
+        )
+
+    # --- the steps of a heartbeat ---------------------------------------------------------------------
+
+    def _find(self, group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
+        """The member that the request speaks for; a new one is not added yet."""
+        member_id, epoch = request.member_id, request.member_epoch
+        known = group.members.get(member_id)
+        if known is None and len(group.members) >= self._config.share_max_size:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The share group has reached its maximum capacity of {self._config.share_max_size} members.",
+            )
+        if known is None and epoch == JOIN_EPOCH:
+            logger.info("Group %s: member %s joins", shortened(group.group_id), shortened(member_id))
+            return ShareMember(member_id)
+        member = group.member(member_id)
+        if epoch not in (JOIN_EPOCH, member.epoch) and (
+            epoch > member.epoch or epoch != member.previous_epoch
+        ):
+            than = "greater" if epoch > member.epoch else "smaller"
+            what = f"epoch ({epoch}) than the one known by the group coordinator ({member.epoch})"
+            if epoch < member.epoch:
+                what += f", and it does not match the previous member epoch ({member.previous_epoch})"
+            raise KafkaError(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                f"The share group member has a {than} member {what}. "
+                "The member must abandon all its partitions and rejoin.",
+            )
+        return member
+
+    def _update_epoch(self, transition: ShareTransition, *, bump: bool) -> bool:
+        """Raise the group epoch if `bump`, or if subscribed topics have changed; return whether."""
+        group, now = transition.group, self._clock.now_ms()
+        if not bump and now < group.refresh_deadline_ms:
+            return False
+        found = self._topics().hash(group.subscribed_topics())
+        bump = bump or found != group.metadata_hash
+        if bump:
+            transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))
+            logger.info("Group %s has epoch %d", shortened(group.group_id), group.epoch)
+        deadline = group.refresh_deadline_ms
+        group.refresh_deadline_ms = now + METADATA_REFRESH_MS
+        transition.on_undo(lambda: setattr(group, "refresh_deadline_ms", deadline))
+        return bump
+
+    def _update_target(self, transition: ShareTransition) -> None:
+        """Compute the target assignment of the group epoch, if it is time to."""
+        group, now = transition.group, self._clock.now_ms()
+        if group.epoch <= group.assignment_epoch:
+            return
+        interval = self.setting(group.group_id, "assignment.interval.ms")
+        if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
+            return
+        topics = self._topics()
+        targets = simple_assignor.assign(
+            {member_id: topics.ids(member.topic_names) for member_id, member in group.members.items()},
+            group.targets,
+            {topic: partitions for topic, (_, partitions) in group.state_partitions.initialized.items()},
+        )
+        for member_id, target in targets.items():
+            if group.targets.get(member_id) != target:
+                transition.apply(records.target_assignment(group.group_id, member_id, target))
+        transition.apply(records.assignment_epoch(group.group_id, group.epoch, now))
+
+    def _reconcile(
+        self, transition: ShareTransition, member_id: str, *, subscription_changed: bool
+    ) -> ShareMember:
+        """Give a member its target assignment; return the member as it is then."""
+        group = transition.group
+        member = group.members[member_id]
+        if member.epoch == group.assignment_epoch and not subscription_changed:
+            return member
+        subscribed = self._topics().ids(member.topic_names)
+        assigned: Partitions = {
+            topic: partitions for topic, partitions in group.target(member_id).items() if topic in subscribed
+        }
+        updated = replace(member, assigned=assigned)
+        if member.epoch != group.assignment_epoch:
+            updated = updated.at_epoch(group.assignment_epoch)
+        if updated != member:
+            transition.apply(records.current_assignment(group.group_id, updated))
+        return updated
+
+    def _begin_initialization(self, transition: ShareTransition) -> StateTopics:
+        """Note that share partitions are initialized which have no state yet; return them."""
+        group, now = transition.group, self._clock.now_ms()
+        partitions = group.state_partitions
+        images = self._topics().image.topics
+        missing: dict[bytes, StateTopic] = {}
+        for name in group.subscribed_topics():
+            topic = images.get(name)
+            if topic is None:
+                continue
+            known: frozenset[int] = frozenset()
+            if topic.id in partitions.initialized:
+                known = partitions.initialized[topic.id].partitions
+            since = group.initializing_since.get(topic.id)
+            if (
+                topic.id in partitions.initializing
+                and since is not None
+                and now - since < INITIALIZE_AGAIN_MS
+            ):
+                known |= partitions.initializing[topic.id].partitions
+            wanted = frozenset(range(len(topic.partitions))) - known
+            if wanted:
+                missing[topic.id] = StateTopic(name, wanted)
+        if missing:
+            transition.apply(records.state_partitions(group.group_id, partitions.begin(missing)))
+            transition.afterwards(lambda: group.initializing_since.update(dict.fromkeys(missing, now)))
+        return missing
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

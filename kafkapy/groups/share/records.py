@@ -1,0 +1,222 @@
+"""The records of share groups in `__consumer_offsets`.
+
+    key                                     value, version 0
+    10 ShareGroupMemberMetadata             what a member said of itself
+    11 ShareGroupMetadata                   the group epoch, and a hash of the subscribed topics' metadata
+    12 ShareGroupTargetAssignmentMetadata   the epoch of the target assignment
+    13 ShareGroupTargetAssignmentMember     the target assignment of a member
+    14 ShareGroupCurrentMemberAssignment    the epoch and partitions of a member
+    15 ShareGroupStatePartitionMetadata     the share partitions that have a state
+
+A null value removes what the key names. Source: Apache Kafka's GroupCoordinatorRecordHelpers and
+GroupCoordinatorRecordSerde.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kafkapy.groups.share.member import Partitions, ShareMember
+from kafkapy.groups.share.state_partitions import StatePartitions, StateTopic, StateTopics
+from kafkapy.protocol.codec import decode_from, encode
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.messages.share_group_records import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
+    TopicInfo,
+    TopicPartition,
+    TopicPartitions,
+    TopicPartitionsInfo,
+)
+
+ShareGroupKey: TypeAlias = (
+    ShareGroupMemberMetadataKey
+    | ShareGroupMetadataKey
+    | ShareGroupTargetAssignmentMetadataKey
+    | ShareGroupTargetAssignmentMemberKey
+    | ShareGroupCurrentMemberAssignmentKey
+    | ShareGroupStatePartitionMetadataKey
+)
+
+
+class ShareChange(NamedTuple):
+    """A record that is not encoded. The value of a tombstone is None."""
+
+    key: ShareGroupKey
+    value: Any
+
+
+_TYPES: Final[Mapping[int, tuple[Any, Any]]] = {
+    10: (ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
+    11: (ShareGroupMetadataKey, ShareGroupMetadataValue),
+    12: (ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
+    13: (ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
+    14: (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
+    15: (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
+}
+SHARE_KEY_TYPES: Final = frozenset(_TYPES)
+SHARE_KEYS: Final = (
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupStatePartitionMetadataKey,
+)
+STABLE: Final = 0
+"""The only state of a member."""
+_INT16: Final = struct.Struct(">h")
+_VERSION: Final = _INT16.pack(0)
+
+
+# --- bytes --------------------------------------------------------------------------------------------
+
+
+def encode_change(change: ShareChange) -> tuple[bytes, bytes | None]:
+    """The key and value of the record."""
+    key = _INT16.pack(change.key.KEY) + encode(change.key, 0)
+    return key, None if change.value is None else _VERSION + encode(change.value, 0)
+
+
+def decode_share_key(kind: int, key: bytes) -> ShareGroupKey:
+    """Decode a key of one of SHARE_KEY_TYPES; raises DecodeError."""
+    decoded: ShareGroupKey
+    decoded, _ = decode_from(_TYPES[kind][0], key, _INT16.size, 0)
+    return decoded
+
+
+def decode_share_change(key: ShareGroupKey, value: bytes) -> ShareChange:
+    """The change of a decoded key and its value; raises DecodeError."""
+    if value[: _INT16.size] != _VERSION:
+        raise DecodeError("its version is not 0")
+    decoded, _ = decode_from(_TYPES[key.KEY][1], value, _INT16.size, 0)
+    return ShareChange(key, decoded)
+
+
+# --- changes ------------------------------------------------------------------------------------------
+
+
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> ShareChange:
+    """The group has this epoch."""
+    value = ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return ShareChange(ShareGroupMetadataKey(group_id=group_id), value)
+
+
+def assignment_epoch(group_id: str, epoch: int, timestamp: int) -> ShareChange:
+    """The target assignment has this epoch.
+
+    It was computed at `timestamp`, in wall clock milliseconds.
+    """
+    value = ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp)
+    return ShareChange(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+
+
+def target_assignment(group_id: str, member_id: str, target: Partitions) -> ShareChange:
+    """The member is to get these partitions."""
+    value = ShareGroupTargetAssignmentMemberValue(
+        topic_partitions=[
+            TopicPartition(topic_id=topic, partitions=sorted(partitions))
+            for topic, partitions in target.items()
+        ]
+    )
+    return ShareChange(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+
+
+def member_metadata(group_id: str, member: ShareMember) -> ShareChange:
+    """The member says this of itself."""
+    value = ShareGroupMemberMetadataValue(
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+    )
+    return ShareChange(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+
+
+def current_assignment(group_id: str, member: ShareMember) -> ShareChange:
+    """The member has this epoch and these partitions."""
+    value = ShareGroupCurrentMemberAssignmentValue(
+        member_epoch=member.epoch,
+        previous_member_epoch=member.previous_epoch,
+        state=STABLE,
+        assigned_partitions=[
+            TopicPartitions(topic_id=topic, partitions=sorted(partitions))
+            for topic, partitions in member.assigned.items()
+        ],
+    )
+    key = ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
+    return ShareChange(key, value)
+
+
+def state_partitions(group_id: str, partitions: StatePartitions) -> ShareChange:
+    """These share partitions have a state, get one or lose it."""
+    value = ShareGroupStatePartitionMetadataValue(
+        initializing_topics=_topics_info(partitions.initializing),
+        initialized_topics=_topics_info(partitions.initialized),
+        deleting_topics=[
+            TopicInfo(topic_id=topic, topic_name=name) for topic, name in partitions.deleting.items()
+        ],
+    )
+    return ShareChange(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
+
+
+def member_gone(group_id: str, member_id: str) -> tuple[ShareChange, ShareChange, ShareChange]:
+    """The member is gone, in the order in which Kafka expects its tombstones."""
+    return (
+        ShareChange(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
+        ShareChange(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
+        ShareChange(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
+    )
+
+
+def group_gone(group_id: str, member_ids: Collection[str]) -> Sequence[ShareChange]:
+    """The group is gone, in the order in which Kafka expects its tombstones."""
+    gone = [member_gone(group_id, member_id) for member_id in member_ids]
+    return (
+        *(current for current, _, _ in gone),
+        *(target for _, target, _ in gone),
+        ShareChange(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
+        *(metadata for _, _, metadata in gone),
+        ShareChange(ShareGroupStatePartitionMetadataKey(group_id=group_id), None),
+        ShareChange(ShareGroupMetadataKey(group_id=group_id), None),
+    )
+
+
+# --- values -------------------------------------------------------------------------------------------
+
+
+def read_partitions(topics: Sequence[TopicPartition] | Sequence[TopicPartitions]) -> Partitions:
+    """The partitions of an assignment."""
+    return {each.topic_id: frozenset(each.partitions) for each in topics}
+
+
+def read_state_partitions(value: ShareGroupStatePartitionMetadataValue) -> StatePartitions:
+    """The share partitions that have a state, get one or lose it."""
+    return StatePartitions(
+        _read_topics(value.initializing_topics),
+        _read_topics(value.initialized_topics),
+        {each.topic_id: each.topic_name for each in value.deleting_topics},
+    )
+
+
+def _topics_info(topics: StateTopics) -> list[TopicPartitionsInfo]:
+    return [
+        TopicPartitionsInfo(topic_id=topic, topic_name=name, partitions=sorted(partitions))
+        for topic, (name, partitions) in topics.items()
+    ]
+
+
+def _read_topics(topics: Sequence[TopicPartitionsInfo]) -> StateTopics:
+    return {each.topic_id: StateTopic(each.topic_name, frozenset(each.partitions)) for each in topics}

@@ -1,0 +1,356 @@
+"""The share groups of a coordinator, among its other groups.
+
+A heartbeat may find share partitions without a state. After it is committed, the share coordinator is asked
+to initialize them, in the background; a later heartbeat assigns them. If that fails, a later heartbeat asks
+again.
+
+A method returns a future if the request must wait, and otherwise the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from typing import Any
+
+from kafkapy.coordination.answer import Answer
+from kafkapy.coordination.commit_deadlines import CommitDeadlines
+from kafkapy.coordination.event_writes import EventWrites
+from kafkapy.coordination.runtime import CoordinatorRuntime
+from kafkapy.coordination.timers import Timers
+from kafkapy.coordination.topic_log import Done
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.group import Group
+from kafkapy.groups.loading import LoadedPartition
+from kafkapy.groups.share import records, simple_assignor
+from kafkapy.groups.share.group import ShareGroup
+from kafkapy.groups.share.heartbeat import ShareHeartbeats, ShareTransition
+from kafkapy.groups.share.member import JOIN_EPOCH, Partitions
+from kafkapy.groups.share.persister import NO_OFFSET, SharePartitionErrors, StateKeeper
+from kafkapy.groups.share.records import ShareChange, encode_change
+from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.process.clock import Clock
+from kafkapy.process.log_text import shortened
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kafkapy.protocol.types import Uuid
+
+logger = logging.getLogger(__name__)
+
+
+class ShareGroups:
+    """Those groups of a coordinator that are share groups, among all its groups."""
+
+    default_assignor = simple_assignor.NAME
+
+    def __init__(
+        self,
+        groups: dict[str, Group],
+        config: GroupConfig,
+        clock: Clock,
+        timers: Timers,
+        *,
+        runtime: CoordinatorRuntime[LoadedPartition],
+        deadlines: CommitDeadlines,
+        topics: Callable[[], TopicsView],
+        state: StateKeeper | None,
+    ) -> None:
+        """`groups` are all groups of the coordinator.
+
+        `topics` returns the topics, as of the last change of the metadata. `state` keeps the states of share
+        partitions; without it there are no share groups.
+        """
+        self._groups = groups
+        self._state = state
+        self._topics = topics
+        self._runtime = runtime
+        self._writes = EventWrites(runtime, deadlines)
+        self._heartbeats = ShareHeartbeats(
+            config, clock, timers, topics=topics, expired=self._session_expired
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def state(self) -> StateKeeper:
+        """What keeps the states of share partitions.
+
+        Raises KafkaError UNSUPPORTED_VERSION without it.
+        """
+        if self._state is None:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        return self._state
+
+    @property
+    def topics(self) -> TopicsView:
+        """The topics, as of the last change of the metadata."""
+        return self._topics()
+
+    def stop(self) -> None:
+        """Give up what goes on in the background."""
+        for task in self._tasks:
+            task.cancel()
+
+    # --- the metadata and the log ---------------------------------------------------------------------
+
+    def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Have groups look at their topics again, and forget deleted ones."""
+        changed = new.changed_topics(old)
+        if not changed:
+            return
+        names = frozenset(changed)
+        deleted = frozenset(
+            old.topics[name].id
+            for name in names
+            if name in old.topics and old.topics[name].id not in new.topics_by_id
+        )
+        for group in tuple(self._groups.values()):
+            if not isinstance(group, ShareGroup):
+                continue
+            if not group.subscribed_topics().isdisjoint(names):
+                group.refresh_deadline_ms = 0
+            left = group.state_partitions.forget(deleted)
+            if left != group.state_partitions and self._runtime.is_active(group.group_id):
+                self.change(group, left, _ignore)
+
+    def install(self, group_id: str, changes: Iterable[ShareChange]) -> None:
+        """Add a group whose records were loaded, and expect its members' heartbeats."""
+        group = ShareGroup(group_id)
+        for change in changes:
+            group.replay(change)
+        self._groups[group_id] = group
+        for member_id in group.members:
+            self._heartbeats.expect_heartbeat(group, member_id)
+        gone = {
+            topic
+            for topics in (group.state_partitions.initializing, group.state_partitions.initialized)
+            for topic in topics
+            if topic not in self.topics.image.topics_by_id
+        }
+        if gone:  # deleted while nobody coordinated the group; written when the partition is active
+            self._start(self._forget(group, gone))
+
+    async def _forget(self, group: ShareGroup, topics: Collection[Uuid]) -> None:
+        await asyncio.sleep(0)
+        if self._groups.get(group.group_id) is group and self._runtime.is_active(group.group_id):
+            self.change(group, group.state_partitions.forget(topics), _ignore)
+
+    # --- members --------------------------------------------------------------------------------------
+
+    def require_valid(self, request: ShareGroupHeartbeatRequest) -> None:
+        """Raise KafkaError if a ShareGroupHeartbeat makes no sense, whatever the group."""
+        self._heartbeats.require_valid(request)
+
+    def heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client: Client
+    ) -> ShareGroupHeartbeatResponse | asyncio.Future[ShareGroupHeartbeatResponse]:
+        """ShareGroupHeartbeat.
+
+        Raises:
+            KafkaError: it is refused.
+        """
+        state = self.state
+        if request.member_epoch < JOIN_EPOCH:
+            return self._leave(request)
+        group = self._group_to_join(request)
+        transition = ShareTransition(group)
+        try:
+            response, missing = self._heartbeats.heartbeat(transition, request, client)
+        except BaseException:
+            transition.undo()
+            raise
+        epoch = group.epoch
+        answer = Answer[ShareGroupHeartbeatResponse]()
+
+        def done(error: ErrorCode) -> None:
+            answer(ShareGroupHeartbeatResponse(error_code=error) if error else response)
+            if missing and not error:
+                self._start(self._initialize(state, group, epoch, missing))
+
+        self.commit(transition, done)
+        return answer.result()
+
+    def _group_to_join(self, request: ShareGroupHeartbeatRequest) -> ShareGroup:
+        found = self._groups.get(request.group_id)
+        if found is None and request.member_epoch == JOIN_EPOCH:
+            return ShareGroup(request.group_id)
+        if found is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {request.group_id} not found.")
+        return self.require_group(request.group_id)
+
+    def require_group(self, group_id: str) -> ShareGroup:
+        """The share group of this id; raises KafkaError GROUP_ID_NOT_FOUND."""
+        group = self._groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, ShareGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        return group
+
+    def empty_group(self, group_id: str, *, create: bool = False) -> ShareGroup:
+        """The share group of this id, which must have no members; a new one if there is none.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP; or the partition is not coordinated here.
+        """
+        self._runtime.require_active(group_id)
+        if create and group_id not in self._groups:
+            return ShareGroup(group_id)
+        group = self.require_group(group_id)
+        group.validate_delete()
+        return group
+
+    def _leave(
+        self, request: ShareGroupHeartbeatRequest
+    ) -> ShareGroupHeartbeatResponse | asyncio.Future[ShareGroupHeartbeatResponse]:
+        group = self.require_group(request.group_id)
+        member = group.member(request.member_id)
+        answer = Answer[ShareGroupHeartbeatResponse]()
+
+        def done(error: ErrorCode) -> None:
+            answer(
+                ShareGroupHeartbeatResponse(error_code=error)
+                if error
+                else ShareGroupHeartbeatResponse(
+                    member_id=request.member_id, member_epoch=request.member_epoch
+                )
+            )
+
+        logger.info("Group %s: member %s leaves", shortened(group.group_id), shortened(member.member_id))
+        self._remove(group, member.member_id, done)
+        return answer.result()
+
+    def _session_expired(self, group: ShareGroup, member_id: str) -> None:
+        member = group.members.get(member_id)
+        if self._groups.get(group.group_id) is not group or member is None:
+            return
+
+        def done(error: ErrorCode) -> None:
+            if error and group.members.get(member_id) is member:  # the log refused it: try again later
+                self._heartbeats.expect_heartbeat(group, member_id)
+
+        logger.info("Group %s: member %s is fenced", shortened(group.group_id), shortened(member_id))
+        self._remove(group, member_id, done)
+
+    def _remove(self, group: ShareGroup, member_id: str, done: Done) -> None:
+        transition = ShareTransition(group)
+        self._heartbeats.remove(transition, member_id)
+        self.commit(transition, done)
+
+    # --- share partitions -----------------------------------------------------------------------------
+
+    def change(self, group: ShareGroup, partitions: StatePartitions, done: Done) -> None:
+        """Write what is to be known about the group's share partitions."""
+        transition = ShareTransition(group)
+        transition.apply(records.state_partitions(group.group_id, partitions))
+        self.commit(transition, done)
+
+    async def changed(self, group: ShareGroup, partitions: StatePartitions) -> None:
+        """Write what is to be known about the group's share partitions, and wait for the commit.
+
+        Raises:
+            KafkaError: it is not committed.
+        """
+        written: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self.change(group, partitions, lambda error: None if written.done() else written.set_result(error))
+        error = await written
+        if error:
+            raise KafkaError(error)
+
+    async def _initialize(
+        self, state: StateKeeper, group: ShareGroup, epoch: int, topics: StateTopics
+    ) -> None:
+        """Have states initialized, and note what became of it."""
+        offsets = {
+            topic: dict.fromkeys(sorted(partitions), NO_OFFSET) for topic, (_, partitions) in topics.items()
+        }
+        errors: SharePartitionErrors = {}
+        try:
+            errors = await state.initialize(group.group_id, epoch, offsets)
+        except KafkaError as error:
+            errors = {(topic, 0): error for topic in topics}
+        if errors:
+            logger.warning(
+                "Group %s: its share partitions are not initialized: %s",
+                *(shortened(group.group_id), next(iter(errors.values()))),
+            )
+        if self._groups.get(group.group_id) is not group or not self._runtime.is_active(group.group_id):
+            return
+        now = group.state_partitions
+        known = {topic: each for topic, each in topics.items() if topic in self.topics.image.topics_by_id}
+        self.change(group, now.give_up(topics) if errors else now.complete(known), _ignore)
+
+    def delete(self, group: ShareGroup, remove: Callable[[Done], object], done: Done) -> None:
+        """Delete an empty group: the states of its share partitions, then itself by `remove`."""
+        self._start(self._delete(group, remove, done))
+
+    async def _delete(self, group: ShareGroup, remove: Callable[[Done], object], done: Done) -> None:
+        try:
+            state, partitions = self.state, self.deletable(group)
+            if partitions:
+                names = {topic: self.topics.image.topics_by_id[topic].name for topic in partitions}
+                await self.changed(group, StatePartitions(deleting=names))
+                errors = await state.delete(group.group_id, partitions)
+                if errors:
+                    raise next(iter(errors.values()))
+            self._runtime.require_active(group.group_id)
+            if self.require_group(group.group_id) is not group:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+            group.validate_delete()
+        except KafkaError as error:
+            done(error.code)
+            return
+        remove(done)
+
+    def deletable(self, group: ShareGroup) -> Partitions:
+        """The share partitions of existing topics that have a state, or may have one."""
+        partitions, topics = group.state_partitions, self.topics.image.topics_by_id
+        found: dict[Uuid, frozenset[int]] = {
+            topic: frozenset(range(len(topics[topic].partitions)))
+            for topic in partitions.deleting
+            if topic in topics
+        }
+        for known in (partitions.initializing, partitions.initialized):
+            for topic, (_, numbers) in known.items():
+                if topic in topics:
+                    found[topic] = found.get(topic, frozenset()) | numbers
+        return found
+
+    # --- writes ---------------------------------------------------------------------------------------
+
+    def commit(self, transition: ShareTransition, done: Done) -> None:
+        """Write the records of an event."""
+        group = transition.group
+
+        def accepted() -> None:
+            self._groups[group.group_id] = group
+            transition.accepted()
+
+        self._writes.write(
+            group.group_id,
+            [encode_change(change) for change in transition.changes],
+            accepted=accepted,
+            refused=transition.undo,
+            done=done,
+        )
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def topic_names(partitions: Mapping[Uuid, object], topics: TopicsView) -> dict[Uuid, str]:
+    """The names of existing topics."""
+    by_id = topics.image.topics_by_id
+    return {topic: by_id[topic].name for topic in partitions if topic in by_id}
+
+
+def _ignore(error: ErrorCode) -> None:
+    """Ignore the error: a later event does it again."""

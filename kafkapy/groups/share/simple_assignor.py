@@ -1,0 +1,87 @@
+"""The simple assignor: members have equal shares, and no more sharers than needed.
+
+With fewer members than partitions, each partition has one member. With more, partitions are shared: every
+partition has `ceil(members / partitions)` members at most, and members have equal numbers of partitions, give
+or take one. Members keep what they have, as far as that allows. If members subscribe to different topics,
+each topic is divided for itself.
+
+Source: Apache Kafka's SimpleAssignor and its two builders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from kafkapy.groups.share.member import Partitions
+from kafkapy.protocol.types import Uuid
+
+NAME: Final = "simple"
+
+_Partition = tuple[Uuid, int]
+
+
+def assign(
+    subscriptions: Mapping[str, Collection[Uuid]],
+    before: Mapping[str, Partitions],
+    assignable: Partitions,
+) -> dict[str, Partitions]:
+    """The partitions of each member.
+
+    Args:
+        subscriptions: the topics of each member.
+        before: the previous assignment.
+        assignable: the partitions that may be assigned; no others are.
+    """
+    found: dict[str, dict[Uuid, set[int]]] = {member_id: {} for member_id in subscriptions}
+    topics = set().union(*subscriptions.values())
+    if len({frozenset(each) for each in subscriptions.values()}) == 1:
+        parts: list[Collection[Uuid]] = [topics]
+    else:
+        parts = [(topic,) for topic in topics]
+    for part in parts:
+        partitions = [(topic, each) for topic in sorted(part) for each in sorted(assignable.get(topic, ()))]
+        members = [member_id for member_id, own in subscriptions.items() if not set(part).isdisjoint(own)]
+        for member_id, shares in _divide(partitions, members, before).items():
+            for topic, each in shares:
+                found[member_id].setdefault(topic, set()).add(each)
+    return {
+        member_id: {topic: frozenset(own) for topic, own in topics_of.items()}
+        for member_id, topics_of in found.items()
+    }
+
+
+def _divide(
+    partitions: Sequence[_Partition], members: Sequence[str], before: Mapping[str, Partitions]
+) -> dict[str, set[_Partition]]:
+    """Divide partitions among members, each of whom may have any of them."""
+    shares: dict[str, set[_Partition]] = {member_id: set() for member_id in members}
+    if not partitions:
+        return shares
+    sharing = -(-len(members) // len(partitions))
+    total = sharing * len(partitions)
+    quotas = {
+        member_id: -(-total * (index + 1) // len(members)) + (-total * index // len(members))
+        for index, member_id in enumerate(members)
+    }
+    sharers: dict[_Partition, int] = dict.fromkeys(partitions, 0)
+    for member_id in members:
+        kept = shares[member_id]
+        for topic, own in before.get(member_id, {}).items():
+            for each in sorted(own):
+                partition = topic, each
+                if len(kept) < quotas[member_id] and sharers.get(partition, sharing) < sharing:
+                    kept.add(partition)
+                    sharers[partition] += 1
+    unfilled = [member_id for member_id in members if len(shares[member_id]) < quotas[member_id]]
+    for partition in sorted(partitions, key=sharers.__getitem__):  # first what nobody has
+        while sharers[partition] < sharing:
+            taker = next((each for each in unfilled if partition not in shares[each]), None)
+            if taker is None:
+                break
+            shares[taker].add(partition)
+            sharers[partition] += 1
+            unfilled.remove(taker)
+            if len(shares[taker]) < quotas[taker]:
+                unfilled.append(taker)  # the others come first
+    return shares

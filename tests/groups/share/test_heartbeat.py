@@ -1,0 +1,184 @@
+"""ShareGroupHeartbeat: members join, get partitions whose states are initialized, and leave."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kafkapy.groups.share.group import ShareGroupState
+from kafkapy.protocol.errors import ErrorCode
+from tests.groups.share.share_world import Member, ShareWorld
+
+
+async def started(**config: int) -> ShareWorld:
+    world = ShareWorld(**config)
+    await world.start()
+    return world
+
+
+async def test_partitions_are_assigned_once_their_states_are_initialized() -> None:
+    world = await started()
+    topic = world.topic("t", 2)
+    member = Member(world, "m")
+    assert await member.heartbeat() is ErrorCode.NONE
+    assert (member.epoch, member.assigned) == (2, set())
+    assert world.states.offsets == {("g", topic, 0): (-1, 2), ("g", topic, 1): (-1, 2)}
+    await member.heartbeat()
+    assert (member.epoch, member.assigned) == (3, {(topic, 0), (topic, 1)})
+    await member.heartbeat()
+    assert member.epoch == 3
+    world.check()
+
+
+async def test_members_share_partitions_if_there_are_more_of_them() -> None:
+    world = await started()
+    topic = world.topic("t", 2)
+    members = [Member(world, f"m{index}") for index in range(4)]
+    for _ in range(3):
+        for member in members:
+            await member.heartbeat()
+        world.check()
+    shares = [member.assigned for member in members]
+    assert all(len(share) == 1 for share in shares)
+    assert sorted(partition for share in shares for _, partition in share) == [0, 0, 1, 1]
+    assert {place[0] for share in shares for place in share} == {topic}
+
+
+async def test_a_failed_initialization_is_tried_again() -> None:
+    world = await started()
+    world.topic("t", 1)
+    world.states.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    member = Member(world, "m")
+    await member.heartbeat()
+    assert world.group().state_partitions.initializing == {}
+    world.states.error = ErrorCode.NONE
+    await member.heartbeat()
+    await member.heartbeat()
+    assert len(member.assigned) == 1
+    world.check()
+
+
+async def test_an_initialization_without_an_answer_is_tried_again_after_a_while() -> None:
+    world = await started()
+    world.topic("t", 1)
+    world.states.held = asyncio.Event()
+    member = Member(world, "m")
+    await member.heartbeat()
+    world.states.held = None
+    await member.heartbeat()
+    assert member.assigned == set()
+    await world.advance(31)
+    await member.heartbeat()
+    await member.heartbeat()
+    assert len(member.assigned) == 1
+    await world.groups.stop()
+
+
+async def test_new_partitions_of_a_topic_are_assigned_too() -> None:
+    world = await started()
+    world.topic("t", 1)
+    member = Member(world, "m")
+    await member.heartbeat()
+    await member.heartbeat()
+    world.topic("t", 3)
+    await member.heartbeat()
+    await member.heartbeat()
+    assert {partition for _, partition in member.assigned} == {0, 1, 2}
+    world.check()
+
+
+async def test_a_deleted_topic_is_forgotten() -> None:
+    world = await started()
+    world.topic("t", 1)
+    member = Member(world, "m")
+    await member.heartbeat()
+    await member.heartbeat()
+    world.delete_topic("t")
+    assert world.group().state_partitions.initialized == {}
+    await member.heartbeat()
+    assert member.assigned == set()
+    world.check()
+
+
+async def test_a_silent_member_is_removed() -> None:
+    world = await started()
+    world.topic("t", 2)
+    one, two = Member(world, "one"), Member(world, "two")
+    for _ in range(2):
+        await one.heartbeat()
+        await two.heartbeat()
+    await world.advance(30)
+    await one.heartbeat()
+    await world.advance(30)
+    assert world.group().members.keys() == {"one"}
+    await one.heartbeat()
+    assert len(one.assigned) == 2
+    assert await two.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+    world.check()
+
+
+async def test_a_group_stays_when_its_last_member_leaves() -> None:
+    world = await started()
+    world.topic("t", 1)
+    member = Member(world, "m")
+    await member.heartbeat()
+    assert await member.leave() is ErrorCode.NONE
+    assert world.group().state is ShareGroupState.EMPTY
+    await world.advance(8 * 24 * 3600)
+    assert world.group().state is ShareGroupState.EMPTY
+    assert await member.leave() is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_epochs_fence_members() -> None:
+    world = await started()
+    world.topic("t", 1)
+    member = Member(world, "m")
+    await member.heartbeat()
+    await member.heartbeat()
+    assert (await world.ask("m", 9)).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert (await world.ask("m", 1)).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert (await world.ask("m", 2)).error_code == ErrorCode.NONE, "the last answer may have been lost"
+    assert (await world.ask("x", 3)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_requests_that_make_no_sense_are_refused() -> None:
+    world = await started(share_max_size=1)
+    world.topic("t", 1)
+    for member_id, epoch, names, rack in (
+        ("", 0, ["t"], None),
+        ("m" * 37, 0, ["t"], None),
+        ("m", 0, [], None),
+        ("m", 0, None, None),
+        ("m", -2, None, None),
+        ("m", 0, ["t"], " "),
+    ):
+        answer = await world.ask(member_id, epoch, subscribed_topic_names=names, rack_id=rack)
+        assert answer.error_code == ErrorCode.INVALID_REQUEST, (member_id, epoch, names, rack)
+    assert (await world.ask("m", 1)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert await Member(world, "one").heartbeat() is ErrorCode.NONE
+    assert await Member(world, "two").heartbeat() is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+async def test_a_refused_write_leaves_the_group_as_it_was() -> None:
+    world = await started()
+    world.topic("t", 1)
+    member = Member(world, "m")
+    await member.heartbeat()
+    world.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert await Member(world, "other").heartbeat() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.log.error = ErrorCode.NONE
+    assert world.group().members.keys() == {"m"}
+    world.check()
+
+
+async def test_a_group_comes_back_with_its_members() -> None:
+    world = await started()
+    topic = world.topic("t", 1)
+    member = Member(world, "m")
+    await member.heartbeat()
+    await member.heartbeat()
+    await world.restart()
+    world.check()
+    assert await member.heartbeat() is ErrorCode.NONE
+    assert (member.epoch, member.assigned) == (3, {(topic, 0)})
+    await world.advance(46)
+    assert world.group().members == {}
