@@ -77,6 +77,7 @@ class Connection:
         "_resuming",
         "_shared",
         "_stalled",
+        "_when_closed",
         "_writing",
         "closed",
         "frame_is_kept",
@@ -126,6 +127,7 @@ class Connection:
         self._local_host: str | None = None
         self._outbound = OutboundQueue(channel)
         self._requests = RequestsInFlight(self, shared)
+        self._when_closed: list[Callable[[], object]] = []
         self._buffer: ReceiveBuffer | None = None
         """The bytes that are not handled yet. With large frames, an empty buffer is kept for a while."""
         self._received_before = 0
@@ -434,6 +436,13 @@ class Connection:
 
     # --- closing ------------------------------------------------------------------------------------------
 
+    def when_closed(self, call: Callable[[], object]) -> None:
+        """Call `call()` when the connection has closed."""
+        if self.closed:
+            call()
+        else:
+            self._when_closed.append(call)
+
     def close(self, why: str | None = None, *, level: int = logging.WARNING) -> None:
         """Close now and drop unsent bytes.
 
@@ -453,3 +462,5 @@ class Connection:
         self._channel.close()
         self._shared.forget(self)
         self._on_close(self)
+        for call in self._when_closed:
+            call()

@@ -1,0 +1,272 @@
+"""The share coordinator: the states of share partitions, in `__share_group_state`.
+
+This broker coordinates the share partitions of every partition of the topic that it leads
+(`kafkapy.coordination.runtime`). `states.py` decides what a request changes. The change is in memory at once,
+and the next one builds on it; the client is answered when it is committed.
+
+The records before the oldest snapshot that counts are deleted at intervals. A state that is not written for
+long gets a new snapshot then, so that it does not keep the records of all others.
+
+Source: Apache Kafka's ShareCoordinatorService, ShareCoordinatorShard, ShareCoordinatorOffsetsManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from kafkapy.coordination.commit_deadlines import CommitDeadlines
+from kafkapy.coordination.errors import describe
+from kafkapy.coordination.event_writes import EventWrites
+from kafkapy.coordination.runtime import CoordinatorRuntime
+from kafkapy.coordination.timers import Cancellable, Timers
+from kafkapy.coordination.topic_log import TopicLog
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.process.clock import Clock
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.initialize_share_group_state import PartitionData as InitialState
+from kafkapy.protocol.messages.write_share_group_state import PartitionData as WrittenState
+from kafkapy.share import states
+from kafkapy.share.state import UNKNOWN, ShareState
+from kafkapy.share.state_records import ShareKey, encode_record
+from kafkapy.share.state_replay import ShareStateReplay
+
+PRUNE_SECONDS: Final = 300.0
+"""The interval at which old records are deleted; share.coordinator.state.topic.prune.interval.ms in Kafka."""
+COLD_MS: Final = 300_000
+"""After this time without a snapshot a state gets one.
+
+In Kafka it is share.coordinator.cold.partition.snapshot.interval.ms.
+"""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareCoordinatorConfig:
+    """The settings. None is dynamic: they are read once, at start."""
+
+    max_updates: int = states.MAX_UPDATES
+    write_timeout_ms: int = 5_000
+
+    @classmethod
+    def from_broker(cls, config: Mapping[str, Any]) -> Self:
+        """The settings of a broker configuration."""
+        return cls(
+            max_updates=config["share.coordinator.snapshot.update.records.per.snapshot"],
+            write_timeout_ms=config["share.coordinator.write.timeout.ms"],
+        )
+
+
+class ShareCoordinator:
+    """The share partitions of this broker (`kafkapy.coordination.runtime.StateMachine`)."""
+
+    def __init__(
+        self,
+        config: ShareCoordinatorConfig,
+        clock: Clock,
+        timers: Timers,
+        log: TopicLog,
+        *,
+        blocking: Callable[..., Awaitable[Any]],
+        clustered: bool = False,
+    ) -> None:
+        """`blocking(call, *args)` runs a long call in a worker thread.
+
+        If `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
+        all.
+        """
+        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking, clustered=clustered)
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._log = log
+        self._image = MetadataImage()
+        seconds = config.write_timeout_ms / 1000 if clustered else None
+        self._writes = EventWrites(self.runtime, CommitDeadlines(timers, seconds))
+        self._states: dict[ShareKey, ShareState] = {}
+        self._pruning: Cancellable | None = None
+
+    # --- the topic ------------------------------------------------------------------------------------
+
+    def start(self, image: MetadataImage) -> None:
+        """Load the states in the background, and delete old records at intervals."""
+        self._image = image
+        self.runtime.open_topic()
+        self._schedule_pruning()
+
+    async def stop(self) -> None:
+        """Unload all states, and cancel all timers and tasks."""
+        if self._pruning is not None:
+            self._pruning.cancel()
+        await self.runtime.stop()
+
+    def leadership_changed(self, topic: str, partition: int, leads: bool, leader_epoch: int) -> None:
+        """Load or unload a partition after this broker became its leader or ceased to be.
+
+        In a cluster it is called for each change, in their order.
+        """
+        if topic == self._log.topic:
+            self.runtime.leadership_changed(partition, leads=leads, leader_epoch=leader_epoch)
+
+    def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Forget the share partitions of deleted topics."""
+        self.runtime.metadata_changed(old, new)
+        self._image = new
+        changed = [old.topics[name] for name in new.changed_topics(old) if name in old.topics]
+        if any(topic.id not in new.topics_by_id for topic in changed):
+            self._forget_deleted()
+
+    def _forget_deleted(self) -> None:
+        for key in tuple(self._states):
+            if key.topic_id not in self._image.topics_by_id and self.runtime.is_active(key.coordinator_key):
+                self._write(key, None, _ignore)
+
+    def replay(self, name: str) -> ShareStateReplay:
+        """Begin to read a partition."""
+        return ShareStateReplay(name)
+
+    def install(self, loaded: dict[ShareKey, ShareState]) -> str:
+        """Add the states of a partition."""
+        self._states.update(loaded)
+        self._timers.call_later(0, self._forget_deleted)  # those that were deleted meanwhile
+        return f"{len(loaded)} share partitions"
+
+    def unload(self, partitions: Collection[int]) -> None:
+        """Drop the states of these partitions."""
+        for key in tuple(self._states):
+            if self.runtime.partition_of(key.coordinator_key) in partitions:
+                del self._states[key]
+
+    # --- requests -------------------------------------------------------------------------------------
+
+    async def initialize(self, key: ShareKey, request: InitialState) -> None:
+        """Begin at an offset.
+
+        Raises:
+            KafkaError: it is refused, or cannot be written.
+        """
+        state = self._state(key)
+        await self._written(key, states.initialization(state, request, now_ms=self._clock.now_ms()))
+
+    async def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
+        """The state, for the leader of the partition; earlier leaders are fenced then.
+
+        Raises:
+            KafkaError: it is refused, or cannot be written.
+        """
+        state = states.require_readable(self._state(key), leader_epoch)
+        if leader_epoch not in (UNKNOWN, state.leader_epoch):
+            now, limit = self._clock.now_ms(), self._config.max_updates
+            await self._written(key, states.new_leader(state, leader_epoch, now_ms=now, max_updates=limit))
+        return state
+
+    async def write(self, key: ShareKey, request: WrittenState) -> None:
+        """Store what the leader of the partition decided.
+
+        Raises:
+            KafkaError: it is refused, or cannot be written.
+        """
+        now, limit = self._clock.now_ms(), self._config.max_updates
+        state = self._state(key)
+        await self._written(key, states.write(state, request, now_ms=now, max_updates=limit))
+
+    async def delete(self, key: ShareKey) -> None:
+        """Forget the state, if there is one.
+
+        Raises:
+            KafkaError: it is refused, or cannot be written.
+        """
+        if self._state(key) is not None:
+            await self._written(key, None)
+
+    def summary(self, key: ShareKey) -> ShareState | None:
+        """The state; None if there is none.
+
+        Raises:
+            KafkaError: it is refused.
+        """
+        return self._state(key)
+
+    def _state(self, key: ShareKey) -> ShareState | None:
+        if not key.group_id or key.partition < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        self.runtime.require_active(key.coordinator_key)
+        topic = self._image.topics_by_id.get(key.topic_id)
+        if topic is None or key.partition >= len(topic.partitions):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._states.get(key)
+
+    # --- writes ---------------------------------------------------------------------------------------
+
+    async def _written(self, key: ShareKey, record: states.Record) -> None:
+        """Write a record, and wait until it is committed; raises KafkaError."""
+        written: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._write(key, record, lambda error: None if written.done() else written.set_result(error))
+        error = await written
+        if error:
+            raise KafkaError(error)
+
+    def _write(self, key: ShareKey, record: states.Record, done: Callable[[ErrorCode], None]) -> None:
+        partition = self.runtime.partition_of(key.coordinator_key)
+        try:
+            offset = self._log.end_offset(partition)
+        except KafkaError as error:
+            done(error.code)
+            return
+
+        def accepted() -> None:
+            state = states.replayed(self._states.get(key), record, offset)
+            if state is None:
+                self._states.pop(key, None)
+            else:
+                self._states[key] = state
+
+        self._writes.write(
+            key.coordinator_key,
+            [encode_record(key, record)],
+            accepted=accepted,
+            refused=lambda: None,
+            done=done,
+        )
+
+    # --- old records ----------------------------------------------------------------------------------
+
+    def _schedule_pruning(self) -> None:
+        self._pruning = self._timers.call_later(PRUNE_SECONDS, self._prune)
+
+    def _prune(self) -> None:
+        """Delete the records that no state needs."""
+        self._schedule_pruning()
+        now = self._clock.now_ms()
+        needed: dict[int, int] = {}
+        for key, state in tuple(self._states.items()):
+            partition = self.runtime.partition_of(key.coordinator_key)
+            needed[partition] = min(needed.get(partition, state.snapshot_offset), state.snapshot_offset)
+            is_busy = state.updates or state.create_timestamp == state.write_timestamp
+            if (
+                is_busy
+                and now - state.write_timestamp >= COLD_MS
+                and self.runtime.is_active(key.coordinator_key)
+            ):
+                self._write(key, states.cold_snapshot(state, now_ms=now), _ignore)
+        for partition in self.runtime.active_partitions:
+            offset = needed.get(partition)
+            if offset is None or offset < 0:
+                continue
+            try:
+                self._log.delete_before(partition, offset)
+            except KafkaError as error:
+                logger.info(
+                    "Old records of %s-%d are not deleted now: %s",
+                    self._log.topic,
+                    partition,
+                    describe(error),
+                )
+
+
+def _ignore(error: ErrorCode) -> None:
+    """Ignore the error: a later event does it again."""
