@@ -30,8 +30,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from kafkapy.cluster_member import ClusterMember
 from kafkapy.configs import start_warnings
@@ -55,7 +56,11 @@ from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.registration import require_own_place, require_reachable
 from kafkapy.metadata.shared_tree import choose_broker_id, open_zookeeper, require_others_in_sync
 from kafkapy.metadata.store import MetadataStore, MetadataStoreError
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkapy.metadata.topic_names import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.inter_broker import InterBroker
@@ -71,6 +76,7 @@ from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
+from kafkapy.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkapy.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkapy.protocol.types import ApiKey, TopicPartition
 from kafkapy.replicas.controller_requests import ControllerRequests
@@ -81,6 +87,12 @@ from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.replicas.replication_quota import QuotaParts, ReplicationQuotas
+from kafkapy.share.led_partitions import LedPartitions
+from kafkapy.share.persister import Persister
+from kafkapy.share.sessions import ShareSession, ShareSessions
+from kafkapy.share.settings import ShareSettings
+from kafkapy.share.share_coordinator import ShareCoordinator, ShareCoordinatorConfig
+from kafkapy.share.start_offset import StartOffsets
 from kafkapy.storage.directories.identity import require_not_shared
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.directory_names import METADATA_FILE
@@ -107,6 +119,15 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
+
+SHARE_STATE_APIS: Final = {
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "initialize_share_group_state",
+    ApiKey.READ_SHARE_GROUP_STATE: "read_share_group_state",
+    ApiKey.WRITE_SHARE_GROUP_STATE: "write_share_group_state",
+    ApiKey.DELETE_SHARE_GROUP_STATE: "delete_share_group_state",
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "read_share_group_state_summary",
+}
+"""What a share coordinator is asked, also by its own broker, each with the module that answers it."""
 
 START_ERRORS: Final = (
     UnusableAssignorError,
@@ -178,6 +199,9 @@ class BrokerCore:
         self.admin: ClusterAdmin
         self.automatic_topics: AutomaticTopics
         self.groups: GroupCoordinator
+        self.share_coordinator: ShareCoordinator
+        self.led_partitions: LedPartitions
+        self.share_sessions: ShareSessions
         self.transactions: TransactionCoordinator
         self.verifier: Verifier
         self.zookeeper_offsets: ZooKeeperOffsets | None = None
@@ -227,6 +251,7 @@ class BrokerCore:
         self.waiters.expire_all()
         self.groups.runtime.close_topic()
         self.transactions.runtime.close_topic()
+        self.share_coordinator.runtime.close_topic()
         await draining
         await self._started.aclose()
 
@@ -339,12 +364,14 @@ class BrokerCore:
         )
         self._started.push_async_callback(self.automatic_topics.stop)
         self.producer_ids = self.admin.producer_ids
+        persister = self._share_parts()
         self.groups = GroupCoordinator(
             GroupConfig.from_broker(self.config),
             self.clock,
             self.timers,
             self._internal_log(GROUP_METADATA_TOPIC),
             blocking=self.blocking,
+            share_state=persister,
             clustered=self.clustered,
         )
         self.config.on_change(lambda: self.groups.configure(GroupConfig.from_broker(self.config)))
@@ -362,6 +389,8 @@ class BrokerCore:
             self.zookeeper_offsets = ZooKeeperOffsets(self._store)
             self.replicas.on_leadership(self.groups.leadership_changed)
             self.replicas.on_leadership(self.transactions.leadership_changed)
+            self.replicas.on_leadership(self.share_coordinator.leadership_changed)
+            self.replicas.on_leadership(self.led_partitions.leadership_changed)
             member.start(self.admin)
             self._started.push_async_callback(member.stop)
         self.metadata.follow(self.replicas.apply)
@@ -377,6 +406,11 @@ class BrokerCore:
             start_warnings.sole_broker(self.config)
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
+        self.share_coordinator.start(self.metadata.image)
+        self.metadata.follow(self.share_coordinator.metadata_changed)
+        self._started.push_async_callback(self.share_coordinator.stop)
+        self.metadata.follow(self.led_partitions.metadata_changed)
+        self._started.push_async_callback(self.led_partitions.stop)
         self.groups.start(self.metadata.image)
         self.metadata.follow(self.groups.metadata_changed)
         self._started.push_async_callback(self.groups.stop)
@@ -431,6 +465,58 @@ class BrokerCore:
             blocking=self.blocking,
             create=self.automatic_topics.ensure_internal_topic,
         )
+
+    def _share_parts(self) -> Persister:
+        """Make what share groups need, and return what keeps the states of share partitions."""
+        ask = self.inter_broker.ask
+        for api, module in SHARE_STATE_APIS.items():
+            self.inter_broker.answer(api, partial(self._answer_own, module))
+        self.inter_broker.answer(ApiKey.LIST_OFFSETS, self._list_offsets)
+        seconds = self.config["request.timeout.ms"] / 1000
+        persister = Persister(
+            self.metadata, ask, self.automatic_topics.ensure_internal_topic, seconds=seconds
+        )
+        self.share_coordinator = ShareCoordinator(
+            ShareCoordinatorConfig.from_broker(self.config),
+            self.clock,
+            self.timers,
+            self._internal_log(SHARE_GROUP_STATE_TOPIC),
+            blocking=self.blocking,
+            clustered=self.clustered,
+        )
+        starts = StartOffsets(
+            self.clock,
+            blocking=self.blocking,
+            max_decompressed=lambda: self.config["max.decompressed.message.bytes"],
+        )
+        self.led_partitions = LedPartitions(
+            persister,
+            ShareSettings(self.config, lambda: self.metadata.image),
+            self.clock,
+            self.timers,
+            self.waiters,
+            find_partition=self.replicas.partition,
+            find_offset=starts.find,
+        )
+        self.share_sessions = ShareSessions(
+            lambda: self.config["group.share.max.share.sessions"], self._share_session_ended
+        )
+        return persister
+
+    def _share_session_ended(self, session: ShareSession) -> None:
+        self.led_partitions.release(session.member_id, session.keys)
+        if not self.share_sessions.has_group(session.group_id):
+            self.led_partitions.drop_group(session.group_id)
+
+    async def _answer_own(self, module: str, request: Any) -> Any:
+        """Answer a request of this broker to itself."""
+        return await import_module(f"kafkapy.handlers.{module}").answer_own(self, request)
+
+    async def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        """The end offsets of partitions of this broker."""
+        from kafkapy.handlers.list_offsets import latest_offsets
+
+        return latest_offsets(self, request)
 
     def _transaction_coordinator(self) -> TransactionCoordinator:
         config = TransactionConfig.from_broker(self.config)

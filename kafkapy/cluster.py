@@ -54,6 +54,8 @@ class Cluster:
             "default.replication.factor": replicas,
             "min.insync.replicas": (replicas + 1) // 2,
             "offsets.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": (replicas + 1) // 2,
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": (replicas + 1) // 2,
             **(config or {}),

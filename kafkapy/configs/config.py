@@ -86,6 +86,36 @@ _GROUP_LIMITS: Final = (
         "group.consumer.max.assignment.interval.ms",
     ),
     (
+        "group.share.session.timeout.ms",
+        "group.share.min.session.timeout.ms",
+        "group.share.max.session.timeout.ms",
+    ),
+    (
+        "group.share.heartbeat.interval.ms",
+        "group.share.min.heartbeat.interval.ms",
+        "group.share.max.heartbeat.interval.ms",
+    ),
+    (
+        "group.share.assignment.interval.ms",
+        "group.share.min.assignment.interval.ms",
+        "group.share.max.assignment.interval.ms",
+    ),
+    (
+        "group.share.delivery.count.limit",
+        "group.share.min.delivery.count.limit",
+        "group.share.max.delivery.count.limit",
+    ),
+    (
+        "group.share.partition.max.record.locks",
+        "group.share.min.partition.max.record.locks",
+        "group.share.max.partition.max.record.locks",
+    ),
+    (
+        "group.share.record.lock.duration.ms",
+        "group.share.min.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
+    ),
+    (
         "group.streams.session.timeout.ms",
         "group.streams.min.session.timeout.ms",
         "group.streams.max.session.timeout.ms",
@@ -104,6 +134,7 @@ _GROUP_LIMITS: Final = (
 """Settings of groups, each with its lower and upper limit."""
 _HEARTBEATS_AND_SESSIONS: Final = (
     ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+    ("group.share.heartbeat.interval.ms", "group.share.session.timeout.ms"),
     ("group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"),
 )
 
@@ -321,6 +352,8 @@ class BrokerConfig(Mapping[str, Any]):
         standbys, most = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
         if self[standbys] > self[most]:
             raise self._wrong(standbys, f"must not be above {most} ({self[most]})")
+        if self["group.share.max.share.sessions"] < self["group.share.max.size"]:
+            raise self._wrong("group.share.max.share.sessions", "must be at least group.share.max.size")
 
     def _validate_cleaner(self) -> None:
         self._require_at_least("log.cleaner.threads", 1)

@@ -1,8 +1,8 @@
 """Settings of groups and of subscriptions to metrics of clients.
 
-They are stored, and checked and described as in Kafka. Those of consumer groups and streams groups take
-effect with the next heartbeat. The others have no effect yet: share groups, and metrics that clients push
-(KIP-714), are not supported yet. A group need not exist to have settings. Source: Kafka's GroupConfig,
+They are stored, and checked and described as in Kafka. Those of consumer, share and streams groups take
+effect with the next request of a member. The others have no effect yet: metrics that clients push (KIP-714)
+are not supported yet. A group need not exist to have settings. Source: Kafka's GroupConfig,
 ClientMetricsConfigs, ControllerConfigurationValidator.
 """
 
@@ -38,7 +38,7 @@ _CLIENT_PROPERTIES: Final = frozenset(
     }
 )
 """The properties of a client that `match` can name."""
-_SERVED: Final = ("consumer.", "streams.")
+_SERVED: Final = ("consumer.", "share.", "streams.")
 """The prefixes of the settings that take effect."""
 _PROTOCOLS: Final = ("consumer", "share", "streams")
 """The first words of the names of group settings."""

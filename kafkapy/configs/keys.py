@@ -40,6 +40,8 @@ _CASE_INSENSITIVE: Final = "(case insensitive) "
 _SOLE_DEFAULTS: Final = frozenset(
     {
         "offsets.topic.replication.factor",
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.replication.factor",
         "transaction.state.log.replication.factor",
         "transaction.state.log.min.isr",
     }

@@ -16,6 +16,7 @@ from kafkapy.controller.assignment import assign_replicas, check_manual_replicas
 from kafkapy.metadata.image import NO_LEADER, NO_NODE, MetadataImage, PartitionState, Topic
 from kafkapy.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     collision_key,
     why_invalid,
@@ -275,6 +276,19 @@ def automatic_topic(name: str, config: BrokerConfig) -> NewTopic:
                 "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
                 "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
                 "unclean.leader.election.enable": "false",
+            },
+        )
+    if name == SHARE_GROUP_STATE_TOPIC:
+        return NewTopic(
+            name,
+            config["share.coordinator.state.topic.num.partitions"],
+            config["share.coordinator.state.topic.replication.factor"],
+            configs={
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "min.insync.replicas": str(config["share.coordinator.state.topic.min.isr"]),
+                "retention.ms": "-1",
+                "segment.bytes": str(config["share.coordinator.state.topic.segment.bytes"]),
             },
         )
     return NewTopic(name)

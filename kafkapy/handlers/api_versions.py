@@ -9,9 +9,9 @@ Behaviour:
   so that the client can ask again.
 - The features (KIP-584) are those of Apache Kafka 4.3 that are served: `metadata.version`, by which tools
   show a broker's version, `eligible.leader.replicas.version`, `group.version`, which stands for consumer
-  groups, `streams.version`, and `transaction.version`. A cluster on ZooKeeper has only the first, as with
-  Apache Kafka 3.9; it serves consumer groups and streams groups all the same. The features of the other group
-  protocols are announced only together with what they stand for.
+  groups, `share.version`, `streams.version`, and `transaction.version`. A cluster on ZooKeeper has only the
+  first, as with Apache Kafka 3.9; it serves consumer, share and streams groups all the same. The features of
+  the other group protocols are announced only together with what they stand for.
 - What brokers ask each other is announced in a cluster only. Apache Kafka announces it on every broker.
 
 Version notes:
@@ -46,6 +46,7 @@ FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
 
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"
+SHARE_VERSION: Final = "share.version"
 STREAMS_VERSION: Final = "streams.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 FEATURES: Final = {
@@ -53,11 +54,18 @@ FEATURES: Final = {
     "metadata.version": (7, 30),
     ELIGIBLE_LEADER_REPLICAS: (0, 1),
     GROUP_VERSION: (0, 1),
+    SHARE_VERSION: (0, 1),
     STREAMS_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
 }
 """The lowest and the highest level of each feature; the highest is finalized."""
-ONLY_ALONE: Final = (ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION, STREAMS_VERSION, TRANSACTION_VERSION)
+ONLY_ALONE: Final = (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    TRANSACTION_VERSION,
+)
 """The features that a cluster on ZooKeeper does not have."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

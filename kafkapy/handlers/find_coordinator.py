@@ -1,11 +1,12 @@
-"""FindCoordinator: say which broker coordinates a group or a transactional id.
+"""FindCoordinator: say who coordinates a group, a transactional id or a share partition.
 
 Versions: 0-6.
 
 Behaviour:
 
-- The coordinator is the leader of the key's partition of `__consumer_offsets` or `__transaction_state`. If it
-  has no leader that is alive at the client's listener, the answer is COORDINATOR_NOT_AVAILABLE.
+- The coordinator is the leader of the key's partition of `__consumer_offsets`, `__transaction_state` or
+  `__share_group_state`. If it has no leader that is alive at the client's listener, the answer is
+  COORDINATOR_NOT_AVAILABLE.
 - The first request creates the topic. The controller waits for it, where Apache Kafka makes the client ask
   again. Any other broker asks the controller, and answers COORDINATOR_NOT_AVAILABLE until the topic exists.
 - The group id is not checked: an empty one can still commit offsets.
@@ -15,8 +16,8 @@ Version notes:
 
 - v1 adds the kind of key.
 - v4 takes several keys at once.
-- v6 adds share groups. They have no coordinator here: INVALID_REQUEST, as in an Apache Kafka where they are
-  switched off.
+- v6 adds the coordinators of share partitions, which brokers look for. Their keys are
+  `group:topic id:partition`; another form is INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ from typing import Final
 
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.handlers.context import Node, RequestContext
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkapy.metadata.topic_names import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.find_coordinator import (
@@ -34,10 +39,13 @@ from kafkapy.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from kafkapy.protocol.types import uuid_from_text
 
 FIRST_VERSION_WITH_KEYS: Final = 4
-TOPICS: Final = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC}
-"""The internal topic of each type of key: groups and transactional ids."""
+SHARE: Final = 2
+TOPICS: Final = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC, SHARE: SHARE_GROUP_STATE_TOPIC}
+"""The internal topic of each type of key: groups, transactional ids and share partitions."""
+FIRST_VERSION_WITH_SHARE: Final = 6
 NO_NODE: Final = -1
 
 
@@ -46,6 +54,8 @@ def handle(
 ) -> Steps[FindCoordinatorResponse] | Awaitable[FindCoordinatorResponse]:
     """Answer for each key."""
     topic = TOPICS.get(request.key_type)
+    if request.key_type == SHARE and context.api_version < FIRST_VERSION_WITH_SHARE:
+        topic = None
     if topic is None:
         why = f"There is no coordinator of type {request.key_type}."
         return _answer(context, request, "", KafkaError(ErrorCode.INVALID_REQUEST, why))
@@ -85,10 +95,24 @@ def _answer(
     return response
 
 
+def is_share_key(key: str) -> bool:
+    """Whether it is the key of a share partition: `group:topic id:partition`."""
+    parts = key.rsplit(":", 2)
+    if len(parts) != 3 or not parts[0] or not parts[2].isascii() or not parts[2].isdigit():
+        return False
+    try:
+        uuid_from_text(parts[1])
+    except ValueError:
+        return False
+    return True
+
+
 def _find(
     context: RequestContext, nodes: Mapping[int, Node], topic: str, key: str, error: KafkaError | None
 ) -> Coordinator:
     """The coordinator of a key, or why there is none."""
+    if topic == SHARE_GROUP_STATE_TOPIC and not is_share_key(key):
+        error = KafkaError(ErrorCode.INVALID_REQUEST, f"{key} is not the key of a share partition.")
     if error is None:
         found = context.broker.metadata.image.topics.get(topic)
         if found is not None:

@@ -6,7 +6,7 @@ Behaviour:
 
 - All groups are listed, also those that only store offsets, whose protocol type is empty.
 - While some groups are still being loaded, the answer is COORDINATOR_LOAD_IN_PROGRESS.
-- The types of groups are classic, consumer and streams.
+- The types of groups are classic, consumer, share and streams.
 - The filters (v4+) ignore case. An unknown name matches nothing. A filter may say NotReady or not_ready.
 
 Version notes:
@@ -23,6 +23,7 @@ from typing import Final
 from kafkapy.groups.classic.group import GroupState
 from kafkapy.groups.consumer.group import ConsumerGroupState
 from kafkapy.groups.group import GroupType
+from kafkapy.groups.share.group import ShareGroupState
 from kafkapy.groups.streams.group import StreamsGroupState
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
@@ -30,7 +31,7 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 STATES: Final = frozenset(
-    state.value.lower() for state in (*GroupState, *ConsumerGroupState, *StreamsGroupState)
+    state.value.lower() for state in (*GroupState, *ConsumerGroupState, *ShareGroupState, *StreamsGroupState)
 )
 OTHER_NAMES: Final = {"not_ready": "notready"}
 """A name by which Apache Kafka's filter knows a state, and its name here."""

@@ -76,11 +76,12 @@ def test_features_have_the_levels_of_kafka_4_3(client: RawClient, version: int) 
     supported = {each.name: (each.min_version, each.max_version) for each in response.supported_features}
     finalized = {each.name: each.max_version_level for each in response.finalized_features}
     metadata, replicas = "metadata.version", "eligible.leader.replicas.version"
-    groups, streams, transactions = "group.version", "streams.version", "transaction.version"
-    levels = {metadata: 30, replicas: 1, groups: 1, streams: 1, transactions: 2}
+    groups, shares, streams = "group.version", "share.version", "streams.version"
+    transactions = "transaction.version"
+    levels = {metadata: 30, replicas: 1, groups: 1, shares: 1, streams: 1, transactions: 2}
     assert finalized == ({} if version < 3 else levels)
     # Clients of before v4 take a lowest level of 0 for a mistake.
-    from_0 = {replicas: (0, 1), groups: (0, 1), streams: (0, 1), transactions: (0, 2)}
+    from_0 = {replicas: (0, 1), groups: (0, 1), shares: (0, 1), streams: (0, 1), transactions: (0, 2)}
     lowest = from_0 if version >= 4 else {}
     assert supported == ({} if version < 3 else {metadata: (7, 30), **lowest})
 

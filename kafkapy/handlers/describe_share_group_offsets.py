@@ -1,0 +1,44 @@
+"""DescribeShareGroupOffsets: show where share groups are (KIP-932, KIP-1226).
+
+Versions: 0-1.
+
+Behaviour:
+
+- The start offset and leader epoch come from the share coordinator. The start offset is -1 if nobody has read
+  from the partition yet, or if it cannot be found out.
+- Without a list of topics, all share partitions of the group are shown: none, if there is no such group.
+
+Version notes:
+
+- v1 adds the lag: the records that are still to be delivered; -1 if it is not known.
+"""
+
+from __future__ import annotations
+
+from kafkapy.handlers.context import RequestContext
+from kafkapy.protocol.errors import KafkaError
+from kafkapy.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+)
+
+
+async def handle(
+    context: RequestContext, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
+    """Answer each group on its own."""
+    groups, offsets = context.broker.groups, context.broker.groups.share_offsets
+    response = DescribeShareGroupOffsetsResponse()
+    for group in request.groups:
+        answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
+        response.groups.append(answer)
+        try:
+            if group.topics is None:
+                groups.runtime.require_active(group.group_id)
+                answer.topics = await offsets.describe_all(group.group_id)
+            else:
+                answer.topics = await offsets.describe(group.group_id, group.topics)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+    return response

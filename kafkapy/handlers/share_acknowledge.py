@@ -1,0 +1,81 @@
+"""ShareAcknowledge: say what became of records of a share group (KIP-932).
+
+Versions: 1-2.
+
+Behaviour:
+
+- A member accepts, releases or rejects records that it has acquired, or says that offsets have no records.
+  The answer waits until this is committed in `__share_group_state`.
+- A partition with an error gets its own code, and nothing of it has changed: INVALID_RECORD_STATE, the member
+  has not acquired the records, or no more; INVALID_REQUEST, the offsets make no sense. The others go on.
+- The request belongs to a share session. Epoch -1 ends it, and what the member has acquired and not
+  acknowledged is available to others.
+
+Version notes:
+
+- v2 lets members renew the locks of records (KIP-1222).
+"""
+
+from __future__ import annotations
+
+from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.share_acknowledgements import (
+    acknowledgements_of,
+    current_leader,
+    refused,
+    require_member,
+)
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.share_acknowledge import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from kafkapy.share.sessions import FIRST_EPOCH, LAST_EPOCH
+
+
+async def handle(context: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
+    """Hand over what the member says, and answer for each partition."""
+    sessions, led = context.broker.share_sessions, context.broker.led_partitions
+    try:
+        group_id, member_id = require_member(request.group_id, request.member_id)
+        if request.share_session_epoch == FIRST_EPOCH:
+            raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        if request.share_session_epoch == LAST_EPOCH:
+            session = sessions.require(group_id, member_id)
+        else:
+            session = sessions.next(group_id, member_id, request.share_session_epoch)
+    except KafkaError as error:
+        return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
+    acknowledgements = acknowledgements_of(group_id, request.topics)
+    errors = refused(
+        context.broker, acknowledgements, version=context.api_version, renews=request.is_renew_ack
+    )
+    good = {key: batches for key, batches in acknowledgements.items() if key not in errors and batches}
+    errors.update(await led.acknowledge(group_id, member_id, good))
+    if request.share_session_epoch == LAST_EPOCH:
+        sessions.end(session)
+    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=led.settings.lock_ms(group_id))
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    leaders: dict[int, NodeEndpoint] = {}
+    for key in acknowledgements:
+        topic = topics.get(key.topic_id)
+        if topic is None:
+            topic = topics[key.topic_id] = ShareAcknowledgeTopicResponse(topic_id=key.topic_id)
+            response.responses.append(topic)
+        found = errors.get(key)
+        data = PartitionData(partition_index=key.partition)
+        if found is not None:
+            data.error_code, data.error_message = found.code, found.message
+        leader = current_leader(context, key, found, leaders)
+        if leader is not None:
+            data.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+        topic.partitions.append(data)
+    response.node_endpoints = [
+        NodeEndpoint(node_id=node_id, host=node.host, port=node.port, rack=node.rack)
+        for node_id, node in leaders.items()
+    ]
+    return response

@@ -1,0 +1,256 @@
+"""ShareFetch: give a member of a share group records, each for itself (KIP-932).
+
+Versions: 1-2.
+
+Behaviour:
+
+- The answer has whole batches, and says which offsets in them the member has acquired. Only these are for it,
+  until their lock ends.
+- Readers see what is below the high watermark, or with share.isolation.level=read_committed what is below the
+  last stable offset; records of aborted transactions are left out.
+- The request may say what became of records that were acquired before (ShareAcknowledge). The answer waits
+  until this is committed.
+- The answer waits while there are fewer than min bytes that may be acquired, for max wait at most. It also
+  waits while the state of a share partition is read.
+- The request belongs to a share session, which ends with the connection (`kafkapy.share.sessions`). If there
+  are too many, the answer is SHARE_SESSION_LIMIT_REACHED after max wait.
+- A partition with an error gets its own error code; the others go on. A partition without news is left out,
+  except in the first answer of a session.
+
+Version notes:
+
+- v2 lets members renew the locks of records (KIP-1222), in a request that fetches nothing, and limit the
+  number of records strictly (KIP-1206).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.share_acknowledgements import (
+    FIRST_VERSION_WITH_RENEWALS,
+    acknowledgements_of,
+    current_leader,
+    refused,
+    require_member,
+)
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from kafkapy.share.fetch import ShareFetch, Taken, Wanted
+from kafkapy.share.led_partitions import LedPartition
+from kafkapy.share.sessions import FIRST_EPOCH, LAST_EPOCH, ShareSession
+from kafkapy.share.state_records import ShareKey
+
+MOST_PASSES: Final = 3
+"""After so many passes without records the answer is empty: other members are faster."""
+RECORD_LIMIT: Final = 1
+"""The acquire mode in which max records is a strict limit."""
+
+
+async def handle(context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
+    """Hand over what the member says, and let it acquire records."""
+    sessions, led = context.broker.share_sessions, context.broker.led_partitions
+    renews = context.api_version >= FIRST_VERSION_WITH_RENEWALS and request.is_renew_ack
+    try:
+        group_id, member_id = require_member(request.group_id, request.member_id)
+        if renews:
+            _require_no_fetch(request)
+        acknowledgements = {
+            key: batches for key, batches in acknowledgements_of(group_id, request.topics).items() if batches
+        }
+        session = _session(context, request, group_id, member_id, is_first_empty=not acknowledgements)
+    except KafkaError as error:
+        if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            await asyncio.sleep(max(request.max_wait_ms, 0) / 1000)
+        return ShareFetchResponse(error_code=error.code, error_message=error.message)
+    errors = refused(context.broker, acknowledgements, version=context.api_version, renews=renews)
+    good = {key: batches for key, batches in acknowledgements.items() if key not in errors}
+    acknowledging = asyncio.ensure_future(led.acknowledge(group_id, member_id, good))
+    await asyncio.sleep(0)  # the changes begin, so that what was released can be acquired soon
+    answers: dict[ShareKey, PartitionData] = {}
+    taken: Mapping[LedPartition, Taken] = {}
+    if request.share_session_epoch != LAST_EPOCH and not renews:
+        taken = await _fetch(context, request, session, answers)
+    try:
+        errors.update(await acknowledging)
+    except BaseException:
+        for each in taken.values():
+            each.records.release()
+        raise
+    if request.share_session_epoch == LAST_EPOCH:
+        sessions.end(session)
+    for key in acknowledgements:
+        data = answers.setdefault(key, PartitionData(partition_index=key.partition, records=b""))
+        if key in errors:
+            data.acknowledge_error_code, data.acknowledge_error_message = (
+                errors[key].code,
+                errors[key].message,
+            )
+    return _response(context, answers, led.settings.lock_ms(group_id))
+
+
+def _require_no_fetch(request: ShareFetchRequest) -> None:
+    wrong = [
+        name
+        for name, value in (
+            ("maxBytes", request.max_bytes),
+            ("minBytes", request.min_bytes),
+            ("maxRecords", request.max_records),
+            ("maxWaitMs", request.max_wait_ms),
+        )
+        if value
+    ]
+    if wrong:
+        text = "".join(f"{name} must be set to 0, " for name in wrong)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{text}if isRenewAck is true.")
+
+
+def _session(
+    context: RequestContext,
+    request: ShareFetchRequest,
+    group_id: str,
+    member_id: str,
+    *,
+    is_first_empty: bool,
+) -> ShareSession:
+    """The session of the request, with its partitions; raises KafkaError."""
+    sessions = context.broker.share_sessions
+    places = [(topic.topic_id, data.partition_index) for topic in request.topics for data in topic.partitions]
+    if request.share_session_epoch == LAST_EPOCH:
+        return sessions.require(group_id, member_id)
+    if request.share_session_epoch == FIRST_EPOCH:
+        if not is_first_empty:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        return sessions.begin(group_id, member_id, places, context.connection)
+    forgotten = [
+        (topic.topic_id, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return sessions.next(group_id, member_id, request.share_session_epoch, places, forgotten)
+
+
+async def _fetch(
+    context: RequestContext,
+    request: ShareFetchRequest,
+    session: ShareSession,
+    answers: dict[ShareKey, PartitionData],
+) -> Mapping[LedPartition, Taken]:
+    """Let the member acquire records; add the answers of partitions to `answers`."""
+    broker = context.broker
+    found = _partitions(context, session, request.share_session_epoch, answers)
+    if request.share_session_epoch == FIRST_EPOCH:
+        for key in session.keys:
+            answers.setdefault(key, PartitionData(partition_index=key.partition, records=b""))
+    max_bytes = min(request.max_bytes, broker.config["fetch.max.bytes"])
+    if not found or request.max_records <= 0 or max_bytes <= 0:
+        return {}
+    wanted = Wanted(
+        session.member_id,
+        max_bytes,
+        min(request.min_bytes, max_bytes),
+        request.max_records,
+        max(request.batch_size, 1),
+        request.share_acquire_mode == RECORD_LIMIT,
+        broker.led_partitions.settings.reads_committed(session.group_id),
+    )
+    fetch = ShareFetch(
+        wanted,
+        found,
+        broker.led_partitions,
+        logs=broker.logs,
+        waiters=broker.waiters,
+        turns=broker.turns,
+        cold_reads=broker.cold_reads,
+    )
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
+    try:
+        for _ in range(MOST_PASSES):
+            in_time = await fetch.wait(max(deadline - loop.time(), 0))
+            if not broker.share_sessions.is_open(session):
+                break  # the member is gone, and would keep the records from others
+            await fetch.take()
+            if fetch.taken or fetch.errors or not in_time:
+                break
+    except BaseException:
+        fetch.release()
+        raise
+    for led, error in fetch.errors.items():
+        answers[led.key] = PartitionData(
+            partition_index=led.key.partition,
+            error_code=error.code,
+            error_message=error.message,
+            records=b"",
+        )
+    for led, taken in fetch.taken.items():
+        answers[led.key] = PartitionData(
+            partition_index=led.key.partition,
+            records=taken.records,
+            acquired_records=[
+                AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+                for first, last, count in taken.ranges
+            ],
+        )
+    return fetch.taken
+
+
+def _partitions(
+    context: RequestContext, session: ShareSession, epoch: int, answers: dict[ShareKey, PartitionData]
+) -> Sequence[LedPartition]:
+    """The share partitions of the session; those with errors are answered.
+
+    Each request begins with another one, so that none starves.
+    """
+    keys = session.keys
+    first = max(epoch, 0) % len(keys) if keys else 0
+    found = []
+    for key in (*keys[first:], *keys[:first]):
+        name = context.broker.metadata.image.topic_name(key.topic_id)
+        try:
+            if name is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            found.append(context.broker.led_partitions.get(key, name))
+        except KafkaError as error:
+            answers[key] = PartitionData(
+                partition_index=key.partition,
+                error_code=error.code,
+                error_message=error.message,
+                records=b"",
+            )
+    return found
+
+
+def _response(
+    context: RequestContext, answers: Mapping[ShareKey, PartitionData], lock_ms: int
+) -> ShareFetchResponse:
+    """The answers by topic, with the leaders of partitions that this broker does not lead."""
+    response = ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms)
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    leaders: dict[int, NodeEndpoint] = {}
+    for key, data in answers.items():
+        topic = topics.get(key.topic_id)
+        if topic is None:
+            topic = topics[key.topic_id] = ShareFetchableTopicResponse(topic_id=key.topic_id)
+            response.responses.append(topic)
+        topic.partitions.append(data)
+        error = KafkaError(ErrorCode(data.error_code)) if data.error_code else None
+        leader = current_leader(context, key, error, leaders)
+        if leader is not None:
+            data.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+    response.node_endpoints = [
+        NodeEndpoint(node_id=node_id, host=node.host, port=node.port, rack=node.rack)
+        for node_id, node in leaders.items()
+    ]
+    return response

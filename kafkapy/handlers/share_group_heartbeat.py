@@ -1,0 +1,35 @@
+"""ShareGroupHeartbeat: join a share group, and follow its assignment (KIP-932).
+
+Versions: 1.
+
+Behaviour:
+
+- `kafkapy.groups.share` says how members get their partitions.
+- The answer waits until what the heartbeat changed is committed.
+- The assignment is answered when the member joins, says everything again, or gets another one.
+- A partition is assigned after the share coordinator has initialized its state, so a new group gets its first
+  partitions with its second heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.handlers.context import RequestContext
+from kafkapy.protocol.errors import KafkaError
+from kafkapy.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+
+
+def handle(
+    context: RequestContext, request: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse]:
+    """Note the heartbeat, and answer what has changed."""
+    client = Client(context.client_id or "", f"/{context.client_host}")
+    try:
+        return context.broker.groups.share_heartbeat(request, client)
+    except KafkaError as error:
+        return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
