@@ -11,7 +11,7 @@ from tests.simulation.bugs import Bug
 from tests.simulation.run import Scene, simulate
 from tests.simulation.world import SimulationError
 
-SEEDS: Final = int(os.environ.get("KAFKAPY_SIMULATED_SEEDS", "100"))
+SEEDS: Final = int(os.environ.get("KAFKAPY_SIMULATED_SEEDS", "170"))
 """The seeds of each scene."""
 
 SEEDS_IN_A_CHUNK: Final = 10
