@@ -25,8 +25,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -35,7 +34,7 @@ from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.errors import TOO_LARGE, coordinator_error, describe
 from kafkapy.coordination.runtime import CoordinatorRuntime, TransactionalProducer
-from kafkapy.coordination.timers import Cancellable, Timers
+from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done, TopicLog
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.join import NO_MEMBER_ID, Joining, Joins
@@ -54,7 +53,8 @@ from kafkapy.groups.group import CommitCheck, Group
 from kafkapy.groups.group_writes import GroupWrites
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, require_room
-from kafkapy.groups.offset_writes import OffsetWrites
+from kafkapy.groups.offset_sweeps import OffsetSweeps
+from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE, OffsetWrites, ignore
 from kafkapy.groups.offsets import CommittedOffset, Offsets
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.offsets import ShareGroupOffsets
@@ -66,7 +66,7 @@ from kafkapy.groups.streams.streams_groups import StreamsGroups
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
-from kafkapy.process.turns import Steps, take_turn
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -81,7 +81,7 @@ from kafkapy.protocol.messages.share_group_heartbeat import (
 )
 from kafkapy.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.files import is_exhausted
 from kafkapy.storage.log.markers import TransactionMarker
 
@@ -93,9 +93,6 @@ Each name costs the event loop time whenever the member's group changes: 10,000 
 MAX_GROUP_IDS_BYTES: Final = 16 << 20
 """The most characters of all long group ids. Beyond this, only groups with shorter ids are added."""
 LONG_GROUP_ID: Final = 1024
-
-OFFSETS_AT_ONCE: Final = 500
-"""The offsets that are removed in one piece, which takes about a millisecond."""
 
 logger = logging.getLogger(__name__)
 
@@ -133,14 +130,22 @@ class GroupCoordinator:
         self._clock = clock
         self._timers = timers
         self._blocking = blocking
-        self._expiry: Cancellable | None = None
         self._image = MetadataImage()
         """The metadata, as of the last change."""
-        self._sweeps: deque[Steps[None]] = deque()
-        """What removes the offsets of deleted topics, one after the other."""
         seconds = config.offsets_commit_timeout_ms / 1000 if clustered else None
         self._deadlines = CommitDeadlines(timers, seconds)
         self._writes = OffsetWrites(self.offsets, self.runtime)
+        self._sweeps = OffsetSweeps(
+            self.groups,
+            self.offsets,
+            config,
+            clock,
+            timers,
+            writes=self._writes,
+            is_active=self.runtime.is_active,
+            remove_group=self._remove_group,
+            has_topic=lambda name: name in self._image.topics,
+        )
         self._rebalances = Rebalances(config, clock, timers, GroupWrites(self.runtime, self._deadlines))
         self._joins = Joins(self._rebalances, new_id)
         self._syncs = Syncs(self._rebalances)
@@ -187,7 +192,7 @@ class GroupCoordinator:
             self.streams.metadata_changed(self._image, self.consumers.topics)
             self._image = image
         self.runtime.open_topic()
-        self._schedule_expiry()
+        self._sweeps.start()
 
     def configure(self, config: GroupConfig) -> None:
         """Take over the settings that are dynamic."""
@@ -196,8 +201,7 @@ class GroupCoordinator:
 
     async def stop(self) -> None:
         """Unload all groups, and cancel all timers and tasks."""
-        if self._expiry is not None:
-            self._expiry.cancel()
+        self._sweeps.stop()
         self.consumers.stop()
         self.shares.stop()
         self.streams.stop()
@@ -224,42 +228,7 @@ class GroupCoordinator:
             if name in old.topics and old.topics[name].id not in new.topics_by_id
         }
         if deleted:
-            self._sweeps.append(self._topics_deleted(deleted))
-            if len(self._sweeps) == 1:
-                self._sweep()
-
-    def _sweep(self) -> None:
-        """Take a turn of the sweeps, which no request waits for."""
-        try:
-            if take_turn(self._sweeps[0]) is not None:
-                self._sweeps.popleft()
-        except Exception:
-            logger.exception("Offsets of deleted topics could not be removed")
-            self._sweeps.popleft()
-        if self._sweeps:
-            self._timers.call_later(0, self._sweep)
-
-    def _topics_deleted(self, topics: Mapping[str, Uuid]) -> Steps[None]:
-        """Remove the offsets of deleted topics, given with their ids."""
-        for group_id in tuple(self.offsets.groups()):
-            keys = iter(self.offsets.keys(group_id))
-            while part := list(islice(keys, OFFSETS_AT_ONCE)):
-                yield
-                if not self.runtime.is_active(group_id):
-                    break
-                gone = [key for key in part if key.topic in topics and self._is_of(group_id, key, topics)]
-                if gone:
-                    self._writes.remove(group_id, gone, _ignore)
-
-    def _is_of(self, group_id: str, key: TopicPartition, deleted: Mapping[str, Uuid]) -> bool:
-        """Whether an offset is one of the deleted topic.
-
-        If the topic was created again meanwhile, an offset that is on its way may be one of the new topic.
-        """
-        if self.offsets.is_undecided(group_id, key):
-            return key.topic not in self._image.topics
-        committed = self.offsets.of_group(group_id).get(key)
-        return committed is not None and committed.is_of_topic(deleted[key.topic])
+            self._sweeps.topics_deleted(deleted)
 
     def replay(self, name: str) -> GroupReplay:
         """Begin to read a partition."""
@@ -423,7 +392,7 @@ class GroupCoordinator:
             if self.groups.get(group.group_id) is classic and not classic.members:
                 self.groups[group.group_id] = group
 
-        self._writes.remove_group(group, (), _ignore, restore)
+        self._writes.remove_group(group, (), ignore, restore)
         return classic
 
     def _require_room(self, group_id: str, member_id: str, nbytes: int) -> None:
@@ -687,80 +656,8 @@ class GroupCoordinator:
 
         self._writes.remove_group(group, keys, finished, lambda: self.groups.setdefault(group_id, group))
 
-    # --- expiry ---------------------------------------------------------------------------------------
-
-    def _schedule_expiry(self) -> None:
-        interval_ms = self.config.offsets_retention_check_interval_ms
-        self._expiry = self._timers.call_later(
-            interval_ms / 1000, lambda: self._go_on_expiring(self._expire())
-        )
-
-    def _go_on_expiring(self, steps: Steps[None]) -> None:
-        """Take a turn of the removal of expired offsets, which no request waits for."""
-        try:
-            is_done = take_turn(steps) is not None
-        except Exception:
-            logger.exception("Expired offsets could not be removed")
-            is_done = True
-        if is_done:
-            self._schedule_expiry()
-        else:
-            self._expiry = self._timers.call_later(0, lambda: self._go_on_expiring(steps))
-
-    def _expire(self) -> Steps[None]:
-        now = self._clock.now_ms()
-        for group in tuple(self.groups.values()):
-            yield
-            if not self._is_here(group):
-                continue
-            expired = yield from self.offsets.expired(group, now, self.config.offsets_retention_ms)
-            if not self._is_here(group):
-                continue
-            group_id = group.group_id
-            if len(expired) > OFFSETS_AT_ONCE:
-                yield from self._remove_expired(group, expired)
-            elif len(expired) == len(self.offsets.keys(group_id)) and group.is_abandoned:
-                logger.info("Group %s is empty and has no offsets any more: removed", shortened(group_id))
-                self._remove_group(group, expired, _ignore)
-            elif expired:
-                logger.info("Group %s: offsets of %d partitions expired", shortened(group_id), len(expired))
-                self._writes.remove(group_id, expired, _ignore)
-
-    def _remove_expired(self, group: Group, expired: Sequence[TopicPartition]) -> Steps[None]:
-        """Remove very many offsets in parts.
-
-        The next expiry removes the group, if nothing is left of it.
-        """
-        group_id = group.group_id
-        logger.info("Group %s: offsets of %d partitions expired", shortened(group_id), len(expired))
-        committed = self.offsets.of_group(group_id)
-        offsets = [(key, committed[key]) for key in expired]
-        for start in range(0, len(offsets), OFFSETS_AT_ONCE):
-            yield
-            if not self._is_here(group):
-                return
-            present = self.offsets.of_group(group_id)
-            self._writes.remove(
-                group_id,
-                [
-                    key
-                    for key, offset in offsets[start : start + OFFSETS_AT_ONCE]
-                    if present.get(key) is offset and not self.offsets.is_undecided(group_id, key)
-                ],
-                _ignore,
-            )
-
-    def _is_here(self, group: Group) -> bool:
-        """Whether the group is still this one, and its partition is loaded."""
-        group_id = group.group_id
-        return self.groups.get(group_id) is group and self.runtime.is_active(group_id)
-
 
 def _commit_error(error: ErrorCode) -> ErrorCode:
     if error in TOO_LARGE:
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     return coordinator_error(error)
-
-
-def _ignore(error: ErrorCode) -> None:
-    """Ignore the error: the next expiry tries the removal again."""

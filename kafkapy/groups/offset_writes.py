@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue, TransactionalProducer
 from kafkapy.coordination.topic_log import Done
@@ -18,6 +19,9 @@ from kafkapy.groups.records import encode_offset_key, encode_offset_value
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import TopicPartition
+
+OFFSETS_AT_ONCE: Final = 500
+"""The offsets that are removed in one piece, which takes about a millisecond."""
 
 logger = logging.getLogger(__name__)
 
@@ -121,3 +125,7 @@ class OffsetWrites:
             done(error)
 
         self._runtime.write(group_id, records, finished, committed=committed, undone=undone)
+
+
+def ignore(error: ErrorCode) -> None:
+    """Ignore the error of a removal: the next expiry of offsets tries it again."""

@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from itertools import islice
 
 from kafkapy.coordination.answer import Answer
-from kafkapy.groups.coordinator import OFFSETS_AT_ONCE
+from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError

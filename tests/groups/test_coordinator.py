@@ -12,8 +12,9 @@ from kafkapy.coordination.partitioning import partition_of
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.join import Joining
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
+from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.group import Group
+from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
 from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.process.turns import take_turn
