@@ -87,12 +87,8 @@ from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.replicas.replication_quota import QuotaParts, ReplicationQuotas
-from kafkapy.share.led_partitions import LedPartitions
 from kafkapy.share.persister import Persister
-from kafkapy.share.sessions import ShareSession, ShareSessions
-from kafkapy.share.settings import ShareSettings
-from kafkapy.share.share_coordinator import ShareCoordinator, ShareCoordinatorConfig
-from kafkapy.share.start_offset import StartOffsets
+from kafkapy.share.share_parts import ShareParts
 from kafkapy.storage.directories.identity import require_not_shared
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.directory_names import METADATA_FILE
@@ -199,9 +195,7 @@ class BrokerCore:
         self.admin: ClusterAdmin
         self.automatic_topics: AutomaticTopics
         self.groups: GroupCoordinator
-        self.share_coordinator: ShareCoordinator
-        self.led_partitions: LedPartitions
-        self.share_sessions: ShareSessions
+        self.shares: ShareParts
         self.transactions: TransactionCoordinator
         self.verifier: Verifier
         self.zookeeper_offsets: ZooKeeperOffsets | None = None
@@ -251,7 +245,7 @@ class BrokerCore:
         self.waiters.expire_all()
         self.groups.runtime.close_topic()
         self.transactions.runtime.close_topic()
-        self.share_coordinator.runtime.close_topic()
+        self.shares.close_topic()
         await draining
         await self._started.aclose()
 
@@ -364,14 +358,14 @@ class BrokerCore:
         )
         self._started.push_async_callback(self.automatic_topics.stop)
         self.producer_ids = self.admin.producer_ids
-        persister = self._share_parts()
+        self.shares = self._share_parts()
         self.groups = GroupCoordinator(
             GroupConfig.from_broker(self.config),
             self.clock,
             self.timers,
             self._internal_log(GROUP_METADATA_TOPIC),
             blocking=self.blocking,
-            share_state=persister,
+            share_state=self.shares.persister,
             clustered=self.clustered,
         )
         self.config.on_change(lambda: self.groups.configure(GroupConfig.from_broker(self.config)))
@@ -389,8 +383,7 @@ class BrokerCore:
             self.zookeeper_offsets = ZooKeeperOffsets(self._store)
             self.replicas.on_leadership(self.groups.leadership_changed)
             self.replicas.on_leadership(self.transactions.leadership_changed)
-            self.replicas.on_leadership(self.share_coordinator.leadership_changed)
-            self.replicas.on_leadership(self.led_partitions.leadership_changed)
+            self.replicas.on_leadership(self.shares.leadership_changed)
             member.start(self.admin)
             self._started.push_async_callback(member.stop)
         self.metadata.follow(self.replicas.apply)
@@ -406,11 +399,9 @@ class BrokerCore:
             start_warnings.sole_broker(self.config)
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
-        self.share_coordinator.start(self.metadata.image)
-        self.metadata.follow(self.share_coordinator.metadata_changed)
-        self._started.push_async_callback(self.share_coordinator.stop)
-        self.metadata.follow(self.led_partitions.metadata_changed)
-        self._started.push_async_callback(self.led_partitions.stop)
+        self.shares.start(self.metadata.image)
+        self.metadata.follow(self.shares.metadata_changed)
+        self._started.push_async_callback(self.shares.stop)
         self.groups.start(self.metadata.image)
         self.metadata.follow(self.groups.metadata_changed)
         self._started.push_async_callback(self.groups.stop)
@@ -466,47 +457,24 @@ class BrokerCore:
             create=self.automatic_topics.ensure_internal_topic,
         )
 
-    def _share_parts(self) -> Persister:
-        """Make what share groups need, and return what keeps the states of share partitions."""
+    def _share_parts(self) -> ShareParts:
         ask = self.inter_broker.ask
         for api, module in SHARE_STATE_APIS.items():
             self.inter_broker.answer(api, partial(self._answer_own, module))
         self.inter_broker.answer(ApiKey.LIST_OFFSETS, self._list_offsets)
         seconds = self.config["request.timeout.ms"] / 1000
-        persister = Persister(
-            self.metadata, ask, self.automatic_topics.ensure_internal_topic, seconds=seconds
-        )
-        self.share_coordinator = ShareCoordinator(
-            ShareCoordinatorConfig.from_broker(self.config),
-            self.clock,
-            self.timers,
-            self._internal_log(SHARE_GROUP_STATE_TOPIC),
-            blocking=self.blocking,
-            clustered=self.clustered,
-        )
-        starts = StartOffsets(
-            self.clock,
-            blocking=self.blocking,
-            max_decompressed=lambda: self.config["max.decompressed.message.bytes"],
-        )
-        self.led_partitions = LedPartitions(
-            persister,
-            ShareSettings(self.config, lambda: self.metadata.image),
+        return ShareParts(
+            self.config,
             self.clock,
             self.timers,
             self.waiters,
+            self._internal_log(SHARE_GROUP_STATE_TOPIC),
+            Persister(self.metadata, ask, self.automatic_topics.ensure_internal_topic, seconds=seconds),
+            image=lambda: self.metadata.image,
             find_partition=self.replicas.partition,
-            find_offset=starts.find,
+            blocking=self.blocking,
+            clustered=self.clustered,
         )
-        self.share_sessions = ShareSessions(
-            lambda: self.config["group.share.max.share.sessions"], self._share_session_ended
-        )
-        return persister
-
-    def _share_session_ended(self, session: ShareSession) -> None:
-        self.led_partitions.release(session.member_id, session.keys)
-        if not self.share_sessions.has_group(session.group_id):
-            self.led_partitions.drop_group(session.group_id)
 
     async def _answer_own(self, module: str, request: Any) -> Any:
         """Answer a request of this broker to itself."""

@@ -42,9 +42,7 @@ from kafkapy.process.validation import Validation
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
-from kafkapy.share.led_partitions import LedPartitions
-from kafkapy.share.sessions import ShareSessions
-from kafkapy.share.share_coordinator import ShareCoordinator
+from kafkapy.share.share_parts import ShareParts
 from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.verifier import Verifier
 
@@ -70,9 +68,7 @@ class BrokerParts(FetchParts, Protocol):
     log_starts: LogStartSaves
     log_mover: LogMover
     groups: GroupCoordinator
-    share_coordinator: ShareCoordinator
-    led_partitions: LedPartitions
-    share_sessions: ShareSessions
+    shares: ShareParts
     transactions: TransactionCoordinator
     verifier: Verifier
     """Asks coordinators whether partitions of this broker are part of a transaction."""

@@ -38,7 +38,7 @@ async def answer_own(broker: BrokerParts, request: ReadShareGroupStateRequest) -
             answers.partitions.append(answer)
             key = ShareKey(request.group_id, topic.topic_id, data.partition)
             try:
-                state = await broker.share_coordinator.read(key, data.leader_epoch)
+                state = await broker.shares.coordinator.read(key, data.leader_epoch)
                 answer.state_epoch, answer.start_offset = state.state_epoch, state.start_offset
                 answer.state_batches = [
                     StateBatch(

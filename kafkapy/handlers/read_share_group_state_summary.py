@@ -46,7 +46,7 @@ async def answer_own(
             answers.partitions.append(answer)
             key = ShareKey(request.group_id, topic.topic_id, data.partition)
             try:
-                state = broker.share_coordinator.summary(key) or ShareState()
+                state = broker.shares.coordinator.summary(key) or ShareState()
                 answer.state_epoch, answer.leader_epoch = state.state_epoch, state.leader_epoch
                 answer.start_offset = state.start_offset
                 answer.delivery_complete_count = state.delivery_complete_count

@@ -39,7 +39,7 @@ from kafkapy.share.sessions import FIRST_EPOCH, LAST_EPOCH
 
 async def handle(context: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
     """Hand over what the member says, and answer for each partition."""
-    sessions, led = context.broker.share_sessions, context.broker.led_partitions
+    sessions, led = context.broker.shares.sessions, context.broker.shares.led
     try:
         group_id, member_id = require_member(request.group_id, request.member_id)
         if request.share_session_epoch == FIRST_EPOCH:

@@ -60,7 +60,7 @@ RECORD_LIMIT: Final = 1
 
 async def handle(context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
     """Hand over what the member says, and let it acquire records."""
-    sessions, led = context.broker.share_sessions, context.broker.led_partitions
+    sessions, led = context.broker.shares.sessions, context.broker.shares.led
     renews = context.api_version >= FIRST_VERSION_WITH_RENEWALS and request.is_renew_ack
     try:
         group_id, member_id = require_member(request.group_id, request.member_id)
@@ -125,7 +125,7 @@ def _session(
     is_first_empty: bool,
 ) -> ShareSession:
     """The session of the request, with its partitions; raises KafkaError."""
-    sessions = context.broker.share_sessions
+    sessions = context.broker.shares.sessions
     places = [(topic.topic_id, data.partition_index) for topic in request.topics for data in topic.partitions]
     if request.share_session_epoch == LAST_EPOCH:
         return sessions.require(group_id, member_id)
@@ -163,12 +163,12 @@ async def _fetch(
         request.max_records,
         max(request.batch_size, 1),
         request.share_acquire_mode == RECORD_LIMIT,
-        broker.led_partitions.settings.reads_committed(session.group_id),
+        broker.shares.led.settings.reads_committed(session.group_id),
     )
     fetch = ShareFetch(
         wanted,
         found,
-        broker.led_partitions,
+        broker.shares.led,
         logs=broker.logs,
         waiters=broker.waiters,
         turns=broker.turns,
@@ -179,7 +179,7 @@ async def _fetch(
     try:
         for _ in range(MOST_PASSES):
             in_time = await fetch.wait(max(deadline - loop.time(), 0))
-            if not broker.share_sessions.is_open(session):
+            if not broker.shares.sessions.is_open(session):
                 break  # the member is gone, and would keep the records from others
             await fetch.take()
             if fetch.taken or fetch.errors or not in_time:
@@ -221,7 +221,7 @@ def _partitions(
         try:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            found.append(context.broker.led_partitions.get(key, name))
+            found.append(context.broker.shares.led.get(key, name))
         except KafkaError as error:
             answers[key] = PartitionData(
                 partition_index=key.partition,

@@ -46,7 +46,7 @@ async def answer_own(
             answers.partitions.append(answer)
             key = ShareKey(request.group_id, topic.topic_id, data.partition)
             try:
-                await broker.share_coordinator.write(key, data)
+                await broker.shares.coordinator.write(key, data)
             except KafkaError as error:
                 answer.error_code, answer.error_message = error.code, error.message
     return response
