@@ -110,6 +110,7 @@ class SimulatedDisk(TracingFiles):
                 file._references = _NEVER_CLOSED
         self._files.clear()
         self._open.clear()
+        self.open_files.close()
 
     def lose_power(self, chance: random.Random) -> None:
         """Make the directory anew, as it may be found after the power cut."""
