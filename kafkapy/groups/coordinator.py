@@ -52,7 +52,7 @@ from kafkapy.groups.consumer.regex import error_in
 from kafkapy.groups.group import CommitCheck, Group
 from kafkapy.groups.group_writes import GroupWrites
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
-from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, require_room
+from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MAX_TAGS, require_room
 from kafkapy.groups.offset_sweeps import OffsetSweeps
 from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE, OffsetWrites, ignore
 from kafkapy.groups.offsets import CommittedOffset, Offsets
@@ -62,6 +62,7 @@ from kafkapy.groups.share.persister import StateKeeper
 from kafkapy.groups.share.share_groups import ShareGroups
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer
+from kafkapy.groups.streams.member import metadata_bytes
 from kafkapy.groups.streams.streams_groups import StreamsGroups
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
@@ -345,14 +346,9 @@ class GroupCoordinator:
         client: Client,
         invalid_regex: KafkaError | None = None,
     ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
-        if request.group_id not in self.groups:
-            self._require_room_for_id(request.group_id)
-        if len(request.subscribed_topic_names or ()) > MAX_TOPIC_NAMES:
-            raise KafkaError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"A member may subscribe to {MAX_TOPIC_NAMES} topics by their names, and to more by a "
-                "regular expression.",
-            )
+        _require_few_names(
+            request.subscribed_topic_names, "by their names, and to more by a regular expression"
+        )
         self._require_room(request.group_id, request.member_id, self._subscription_bytes(request))
         return self.consumers.heartbeat(request, client, invalid_regex)
 
@@ -370,8 +366,9 @@ class GroupCoordinator:
         """ShareGroupHeartbeat; raises KafkaError if it is refused."""
         self.shares.require_valid(request)
         self.runtime.require_active(request.group_id)
-        if request.group_id not in self.groups:
-            self._require_room_for_id(request.group_id)
+        _require_few_names(request.subscribed_topic_names, "at most")
+        nbytes = subscription_bytes(request.subscribed_topic_names or ())
+        self._require_room(request.group_id, request.member_id, nbytes)
         return self.shares.heartbeat(request, client)
 
     def streams_heartbeat(
@@ -380,8 +377,11 @@ class GroupCoordinator:
         """StreamsGroupHeartbeat; raises KafkaError if it is refused."""
         self.streams.require_valid(request)
         self.runtime.require_active(request.group_id)
-        if request.group_id not in self.groups:
-            self._require_room_for_id(request.group_id)
+        endpoint = request.user_endpoint
+        # The first MAX_TAGS are too many already.
+        tags = [(tag.key, tag.value) for tag in (request.client_tags or ())[:MAX_TAGS]]
+        nbytes = metadata_bytes(request.process_id, "" if endpoint is None else endpoint.host, tags)
+        self._require_room(request.group_id, request.member_id, nbytes)
         return self.streams.heartbeat(request, client)
 
     def _replace_empty(self, group: Group) -> ClassicGroup:
@@ -396,8 +396,10 @@ class GroupCoordinator:
         return classic
 
     def _require_room(self, group_id: str, member_id: str, nbytes: int) -> None:
-        """Raise KafkaError if a member of so many bytes would take too much memory."""
+        """Refuse a member of so many bytes, or a new group, that would take too much memory."""
         group = self.groups.get(group_id)
+        if group is None:
+            self._require_room_for_id(group_id)
         replaced = 0 if group is None else group.bytes_of_member(member_id)
         topics = len(self._image.topics)
         require_room(nbytes, self.groups.values(), replaced=replaced, topics=topics)
@@ -655,6 +657,14 @@ class GroupCoordinator:
             done(error)
 
         self._writes.remove_group(group, keys, finished, lambda: self.groups.setdefault(group_id, group))
+
+
+def _require_few_names(names: Sequence[str] | None, how: str) -> None:
+    """Raise KafkaError if a member subscribes to too many topics."""
+    if names is not None and len(names) > MAX_TOPIC_NAMES:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED, f"A member may subscribe to {MAX_TOPIC_NAMES} topics {how}."
+        )
 
 
 def _commit_error(error: ErrorCode) -> ErrorCode:

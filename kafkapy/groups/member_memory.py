@@ -1,6 +1,7 @@
 """How much memory the members of all groups may take by what they say of themselves.
 
-They say to what topics they subscribe, and those of classic groups give bytes of their own for each protocol.
+They say to what topics they subscribe, those of classic groups give bytes of their own for each protocol, and
+those of streams groups have tags.
 Small members may always join: group.max.size and group.consumer.max.size limit their number. A larger one may
 join as long as all members together stay below a limit. (Apache Kafka has none.)
 
@@ -15,6 +16,7 @@ from typing import Final
 
 from kafkapy.groups.classic.member import PROTOCOL_BYTES
 from kafkapy.groups.group import Group
+from kafkapy.groups.streams.member import TAG_BYTES
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 MAX_MEMBER_BYTES: Final = 4 << 20
@@ -24,6 +26,8 @@ MAX_MEMBERS_BYTES: Final = 64 << 20
 SMALL_MEMBER_BYTES: Final = 64 << 10
 MAX_PROTOCOLS: Final = MAX_MEMBER_BYTES // PROTOCOL_BYTES
 """More protocols exceed MAX_MEMBER_BYTES, whatever they are."""
+MAX_TAGS: Final = MAX_MEMBER_BYTES // TAG_BYTES + 1
+"""So many tags of a member of a streams group exceed MAX_MEMBER_BYTES, whatever they are."""
 
 
 def require_room(nbytes: int, groups: Iterable[Group], *, replaced: int, topics: int) -> None:

@@ -35,7 +35,7 @@ MATCH_BYTES: Final = 64
 """The memory that a topic takes among those that an expression matches: the image has its name."""
 
 
-def subscription_bytes(topics: Iterable[str], regex: str | None, protocols: Protocols = ()) -> int:
+def subscription_bytes(topics: Iterable[str], regex: str | None = None, protocols: Protocols = ()) -> int:
     """About how many bytes of memory a subscription takes, the topics of the expression apart."""
     return sum(NAME_BYTES + len(name) for name in topics) + len(regex or "") + protocol_bytes(protocols)
 

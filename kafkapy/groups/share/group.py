@@ -16,6 +16,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, NoReturn
 
+from kafkapy.groups.consumer.member import subscription_bytes
 from kafkapy.groups.consumer.timeouts import MemberTimers
 from kafkapy.groups.group import CommitCheck, Group, GroupType
 from kafkapy.groups.share import records
@@ -74,6 +75,7 @@ class ShareGroup(Group):
         self.timers = MemberTimers()
         self._subscribers: Counter[str] = Counter()
         """The number of members that subscribe to a topic."""
+        self._subscription_bytes = 0
 
     # --- records --------------------------------------------------------------------------------------
 
@@ -136,6 +138,7 @@ class ShareGroup(Group):
                 client_id=value.client_id,
                 client_host=value.client_host,
                 topic_names=frozenset(value.subscribed_topic_names),
+                subscription_bytes=subscription_bytes(value.subscribed_topic_names),
             ),
         )
 
@@ -160,9 +163,11 @@ class ShareGroup(Group):
         old = self.members.pop(member_id, None) if new is None else self.members.get(member_id)
         if old is not None:
             self._subscribers.subtract(old.topic_names)
+            self._subscription_bytes -= old.subscription_bytes
         if new is not None:
             self.members[member_id] = new
             self._subscribers.update(new.topic_names)
+            self._subscription_bytes += new.subscription_bytes
         self._subscribers = +self._subscribers
 
     # --- members --------------------------------------------------------------------------------------
@@ -195,6 +200,15 @@ class ShareGroup(Group):
         )
 
     # --- the interface of any group -------------------------------------------------------------------
+
+    def member_bytes(self, topics: int) -> int:
+        """About how many bytes of memory the subscriptions take."""
+        return self._subscription_bytes
+
+    def bytes_of_member(self, member_id: str) -> int:
+        """The part of `member_bytes` that one member takes."""
+        member = self.members.get(member_id)
+        return 0 if member is None else member.subscription_bytes
 
     @property
     def state(self) -> ShareGroupState:
@@ -274,6 +288,7 @@ class ShareGroup(Group):
         assert self.targets.keys() <= self.members.keys()
         counted = Counter(name for member in self.members.values() for name in member.topic_names)
         assert self._subscribers == counted
+        assert self._subscription_bytes == sum(each.subscription_bytes for each in self.members.values())
         assert self.has_state_partitions or self.state_partitions == StatePartitions()
         self.state_partitions.check()
 

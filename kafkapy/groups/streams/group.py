@@ -30,7 +30,7 @@ from kafkapy.groups.group import CommitCheck, Group, GroupType
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
 from kafkapy.groups.streams.endpoints import Endpoints
-from kafkapy.groups.streams.member import MemberState, StreamsMember
+from kafkapy.groups.streams.member import MemberState, StreamsMember, metadata_bytes
 from kafkapy.groups.streams.records import Change, StreamsGroupKey
 from kafkapy.groups.streams.tasks import MemberTasks, Task, TaskSet, each_task
 from kafkapy.groups.streams.topology import Topology
@@ -95,6 +95,7 @@ class StreamsGroup(Group):
         self.first_assignment: Cancellable | None = None
         """The timer that ends the initial rebalance delay, while it runs."""
         self.timers = MemberTimers()
+        self._metadata_bytes = 0
         self._active: dict[Task, Counter[str]] = {}
         """For each active task, the processes whose members have it: one, except between two records."""
         self._copies: dict[Task, Counter[str]] = {}
@@ -154,6 +155,7 @@ class StreamsGroup(Group):
         if value is None:
             self._put(member_id, None)
             return
+        endpoint, tags = records.read_endpoint(value), records.read_tags(value.client_tags)
         self._put(
             member_id,
             replace(
@@ -165,8 +167,11 @@ class StreamsGroup(Group):
                 rebalance_timeout_ms=value.rebalance_timeout_ms,
                 topology_epoch=value.topology_epoch,
                 process_id=value.process_id,
-                endpoint=records.read_endpoint(value),
-                client_tags=records.read_tags(value.client_tags),
+                endpoint=endpoint,
+                client_tags=tags,
+                metadata_bytes=metadata_bytes(
+                    value.process_id, "" if endpoint is None else endpoint.host, tags
+                ),
             ),
         )
 
@@ -203,6 +208,7 @@ class StreamsGroup(Group):
             self.shutdown_member = None
 
     def _count(self, member: StreamsMember, by: int) -> None:
+        self._metadata_bytes += by * member.metadata_bytes
         process = member.process_id
         for tasks in (member.assigned, member.revoking):
             for task in each_task(tasks.active):
@@ -234,6 +240,15 @@ class StreamsGroup(Group):
         return self._copies.get(task, ())
 
     # --- the interface of any group -------------------------------------------------------------------
+
+    def member_bytes(self, topics: int) -> int:
+        """About how many bytes of memory it takes what the members say of themselves."""
+        return self._metadata_bytes
+
+    def bytes_of_member(self, member_id: str) -> int:
+        """The part of `member_bytes` that one member takes."""
+        member = self.members.get(member_id)
+        return 0 if member is None else member.metadata_bytes
 
     @property
     def state(self) -> StreamsGroupState:
@@ -362,6 +377,7 @@ class StreamsGroup(Group):
         assert all(count == 1 for count in active.values()), "an active task has one owner"
         assert all(count == 1 for count in held.values()), "a process has a task in one role only"
         assert active.keys() == self._active.keys()
+        assert self._metadata_bytes == sum(each.metadata_bytes for each in self.members.values())
         targets: Counter[Task] = Counter()
         planned: Counter[tuple[str, Task]] = Counter()
         for member_id, target in self.targets.items():

@@ -12,9 +12,10 @@ Members are immutable: a change makes a new one. Source: Apache Kafka's StreamsG
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafkapy.groups.streams.tasks import MemberTasks
 
@@ -36,6 +37,16 @@ class Endpoint(NamedTuple):
     port: int
 
 
+TAG_BYTES: Final = 200
+"""The memory that a tag takes besides its name and value."""
+
+
+def metadata_bytes(process_id: str | None, host: str, tags: Iterable[tuple[str, str]]) -> int:
+    """About how many bytes of memory it takes what a member says of itself."""
+    tag_bytes = sum(TAG_BYTES + len(name) + len(value) for name, value in tags)
+    return len(process_id or "") + len(host) + tag_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class StreamsMember:
     """One member."""
@@ -55,6 +66,8 @@ class StreamsMember:
     endpoint: Endpoint | None = None
     client_tags: tuple[tuple[str, str], ...] = ()
     """Names and values, sorted."""
+    metadata_bytes: int = field(default=0, compare=False)
+    """About how many bytes of memory it takes what the member says of itself."""
     assigned: MemberTasks = field(default_factory=MemberTasks)
     revoking: MemberTasks = field(default_factory=MemberTasks)
     """The tasks that the client has to give up, and has not given up yet."""

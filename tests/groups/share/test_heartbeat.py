@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from kafkapy.groups import member_memory
+from kafkapy.groups.consumer.member import NAME_BYTES
+from kafkapy.groups.coordinator import MAX_TOPIC_NAMES
 from kafkapy.groups.share.group import ShareGroupState
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.share.share_world import Member, ShareWorld
@@ -182,3 +187,22 @@ async def test_a_group_comes_back_with_its_members() -> None:
     assert (member.epoch, member.assigned) == (3, {(topic, 0)})
     await world.advance(46)
     assert world.group().members == {}
+
+
+async def test_members_name_no_more_topics_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * 100 * (NAME_BYTES + 10))
+    monkeypatch.setattr(member_memory, "SMALL_MEMBER_BYTES", 1_000)
+    world = await started()
+
+    def member(member_id: str, count: int) -> Member:
+        return Member(world, member_id, tuple(f"topic{number:05}" for number in range(count)))
+
+    refused = ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert await member("a", MAX_TOPIC_NAMES + 1).heartbeat() is refused
+    members = [member(name, 100) for name in "abc"]
+    assert [await each.heartbeat() for each in members] == [ErrorCode.NONE] * 3
+    assert await member("d", 100).heartbeat() is refused
+    assert await member("d", 2).heartbeat() is ErrorCode.NONE, "it is small"
+    assert await members[0].leave() is ErrorCode.NONE
+    assert await member("e", 95).heartbeat() is ErrorCode.NONE, "another one has left"
+    world.check()

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from kafkapy.groups import member_memory
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.streams.configured_topology import Status
 from kafkapy.groups.streams.group import StreamsGroup, StreamsGroupState
-from kafkapy.groups.streams.member import MemberState
+from kafkapy.groups.streams.member import TAG_BYTES, MemberState
 from kafkapy.groups.streams.tasks import Task
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.streams_group_heartbeat import (
     Endpoint,
+    KeyValue,
     StreamsGroupHeartbeatResponse,
     TaskIds,
     TaskOffset,
@@ -580,3 +582,27 @@ async def test_who_is_no_member_is_told_so(world: StreamsWorld) -> None:
     await world.beat(join("a"))
     assert (await world.beat(beat("b", 2))).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert (await world.beat(beat("b", -1))).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_what_members_say_of_themselves_takes_no_more_memory_than_it_may(
+    world: StreamsWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * 100 * TAG_BYTES)
+    monkeypatch.setattr(member_memory, "SMALL_MEMBER_BYTES", 10 * TAG_BYTES)
+
+    def tagged(count: int) -> list[KeyValue]:
+        return [KeyValue(key=f"{number}", value="") for number in range(count)]
+
+    async def error(member_id: str, count: int) -> ErrorCode:
+        return ErrorCode((await world.beat(join(member_id, client_tags=tagged(count)))).error_code)
+
+    refused = ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert await error("a", member_memory.MAX_TAGS + 1_000) is refused
+    assert "g" not in world.groups.groups
+    assert [await error(member, 90) for member in "abc"] == [ErrorCode.NONE] * 3
+    assert await error("d", 90) is refused
+    assert await error("a", 100) is ErrorCode.NONE, "its own tags are replaced"
+    assert await error("d", 2) is ErrorCode.NONE, "it is small"
+    await world.beat(beat("b", -1))
+    assert await error("e", 80) is ErrorCode.NONE, "another one has left"
+    world.app.check()
