@@ -19,6 +19,10 @@ StopReplica has no topic id. A deletion that arrives late, or a second time, may
 name. So a replica is deleted only if the tree does not assign it to this broker any more, or has its topic
 marked for deletion: controllers write that first. Apache Kafka deletes whatever has the name.
 
+In the same way a LeaderAndIsr that arrives after the deletion brings no replica back. If one is here all the
+same when the next topic of the name is to be led or followed, it is deleted. Apache Kafka refuses the new
+topic with INCONSISTENT_TOPIC_ID as long as the old replica is there.
+
 A state with the same leader epoch brings a new ISR or assignment. Apache Kafka's brokers ignore such a state
 of a ZooKeeper controller, and answer STALE_CONTROLLER_EPOCH.
 
@@ -165,6 +169,8 @@ class ControllerRequests:
                 return LeaderAndIsrResponse(error_code=refusal)
             answers = _Answers()
             for count, each in enumerate(_wanted(request), 1):
+                if self._is_of_another_topic(each):
+                    await self._delete_former(each)
                 answers.note(each, self._assign(each, topics.get(each.key.topic)))
                 if count % CHANGED_AT_ONCE == 0:
                     await asyncio.sleep(0)
@@ -174,7 +180,11 @@ class ControllerRequests:
             return answers.response()
 
     async def _topics(self, named: Iterable[tuple[TopicPartition, Uuid]]) -> dict[str, Topic]:
-        """The topics of partitions, read where the image does not have them yet."""
+        """The topics of partitions, read where the image does not have them yet.
+
+        Those that are marked for deletion are left out. The image has left them out too, and a request that
+        arrives late would otherwise bring back a replica that was deleted.
+        """
         found: dict[str, Topic] = {}
         missing: dict[str, None] = {}
         for count, (key, topic_id) in enumerate(named, 1):
@@ -187,9 +197,28 @@ class ControllerRequests:
                 await asyncio.sleep(0)
         names = iter(missing)
         while some := list(islice(names, TOPICS_AT_ONCE)):
-            topics = await asyncio.gather(*map(self._read_topic, some))
+            topics = await asyncio.gather(*map(self._read_kept, some))
             found.update((topic.name, topic) for topic in topics if topic is not None)
         return found
+
+    def _is_of_another_topic(self, wanted: _Wanted) -> bool:
+        """Whether the replica here has another topic id than the one that is wanted."""
+        hosted = self._replicas.find(wanted.key)
+        here = None if hosted is None else hosted.topic_id
+        return here not in (None, ZERO_UUID) and wanted.topic_id not in (ZERO_UUID, here)
+
+    async def _delete_former(self, wanted: _Wanted) -> None:
+        """Delete a replica of a former topic of this name, if the tree has the one that is wanted.
+
+        It is here because the request to delete it came before one to follow, of the same controller, that
+        arrived late. The caller holds the turn: what the tree says is newer than what is here.
+        """
+        topic = await self._read_kept(wanted.key.topic)
+        if topic is None or topic.id != wanted.topic_id:
+            return
+        logger.warning("%s is deleted: it is of a former topic of this name", wanted.key)
+        self._stop_one(_Stop(wanted.key, EPOCH_DURING_DELETE, delete=True), is_kept=False)
+        await self._replicas.settle()
 
     def _assign(self, wanted: _Wanted, topic: Topic | None) -> ErrorCode:
         """Give a partition its role."""

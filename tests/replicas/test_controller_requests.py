@@ -311,6 +311,39 @@ async def test_a_deletion_that_comes_late_leaves_the_next_topic_of_the_name(
     assert b"of the next topic" in leader.content
 
 
+async def test_a_request_to_lead_that_comes_after_the_deletion_brings_nothing_back(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    late, with_it = rig.controller.request([TP]), rig.image
+    await leader.requests.stop_replica(rig.controller.stop_request(delete=True))
+    rig.change(rig.image.with_topics(deleted=[TP.topic]))  # others still have replicas to delete
+
+    async def read_topic(name: str) -> Any:
+        return with_it.topics[name]
+
+    leader.requests._read_topic = read_topic
+    answer = await leader.requests.leader_and_isr(late)
+    assert errors(answer) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert str(TP) not in names(leader.storage.path.parent)
+
+
+async def test_a_replica_of_a_former_topic_gives_way_to_the_next_one(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    assert (await leader.produce(b"of the former topic", acks=1)).error_code == 0
+    former = rig.controller.request([TP])
+    request = rig.controller.request([TP])
+    request.topic_states[0].topic_id = id_of("the next")
+    request.topic_states[0].partition_states[0].leader_epoch = 0
+    rig.change(rig.image.with_topics([replace(rig.image.topics[TP.topic], id=id_of("the next"))]))
+    assert errors(await leader.requests.leader_and_isr(request)) == [ErrorCode.NONE]
+    assert (leader.partition.topic_id, leader.partition.log.log_end_offset) == (id_of("the next"), 0)
+    assert b"of the former topic" not in leader.content
+    assert errors(await leader.requests.leader_and_isr(former)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+
+
 async def test_a_replica_that_is_being_removed_is_deleted_before_its_topic_says_so(
     tmp_path: Path, rigs: list[Rig]
 ) -> None:
