@@ -60,7 +60,8 @@ def poll(consumer: KafkaConsumer, count: int, timeout: float = 30.0) -> list[Rec
     received: list[Received] = []
     deadline = time.monotonic() + timeout
     while len(received) < count and time.monotonic() < deadline:
-        for records in consumer.poll(timeout_ms=500).values():
+        # Long enough for a join: one that outlasts the poll may be forgotten (FINDINGS, 5).
+        for records in consumer.poll(timeout_ms=5_000).values():
             received += [as_received(record) for record in records]
     return received
 

@@ -117,7 +117,7 @@ def test_a_pattern_subscription_finds_a_topic_created_later(
     config = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 500, "group_id": name}
     consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, **config)
     consumer.subscribe(pattern=f"^{name}-.*")
-    consumer.poll(timeout_ms=200)
+    consumer.poll(timeout_ms=1_000)
     topic, sent = make_topic(), text_records(20)
     produce(bootstrap_servers, topic, sent)
     check_partitions(sent, poll(consumer, 20))
