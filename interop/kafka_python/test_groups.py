@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import threading
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
@@ -12,10 +11,14 @@ from kafka.structs import OffsetAndMetadata
 from interop.conftest import MakeTopic
 from interop.kafka_python.client import as_received, poll, produce
 from interop.support.records import Received, check_partitions, text_records
+from interop.support.waiting import wait_until
 
 
 class Member:
-    """A group's consumer that remembers what it got."""
+    """A group's consumer that polls in a thread, and remembers what it got.
+
+    It polls for longer than a join takes: one that outlasts the poll may be forgotten (FINDINGS, 5).
+    """
 
     def __init__(self, bootstrap_servers: str, topic: str, group: str, **config: object) -> None:
         settings = {
@@ -27,22 +30,25 @@ class Member:
             topic, bootstrap_servers=bootstrap_servers, group_id=group, **{**settings, **config}
         )
         self.received: list[Received] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name=f"member of {group}", daemon=True)
+        self._thread.start()
 
-    def poll(self) -> None:
-        for records in self.consumer.poll(timeout_ms=100).values():
-            self.received += map(as_received, records)
+    def _poll(self) -> None:
+        while not self._stopping.is_set():
+            for records in self.consumer.poll(timeout_ms=1_000).values():
+                self.received += map(as_received, records)
 
     @property
     def partitions(self) -> set[int]:
         return {partition.partition for partition in self.consumer.assignment()}
 
-
-def poll_until(members: list[Member], reached: Callable[[], bool], timeout: float = 40.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not reached():
-        assert time.monotonic() < deadline, [(len(member.received), member.partitions) for member in members]
-        for member in members:
-            member.poll()
+    def close(self, **how: object) -> None:
+        """End the thread, then close the consumer."""
+        self._stopping.set()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        self.consumer.close(**how)
 
 
 @pytest.mark.capability("groups")
@@ -52,21 +58,21 @@ def test_members_share_the_partitions_and_hand_them_over(
     topic, sent = make_topic(4), text_records(600)
     produce(bootstrap_servers, topic, sent[:200])
     first = Member(bootstrap_servers, topic, name)
-    poll_until([first], lambda: len(first.received) == 200)
+    wait_until(lambda: len(first.received) == 200)
     assert first.partitions == {0, 1, 2, 3}
 
     second = Member(bootstrap_servers, topic, name)
-    poll_until([first, second], lambda: len(first.partitions) == len(second.partitions) == 2)
+    wait_until(lambda: len(first.partitions) == len(second.partitions) == 2)
     assert first.partitions | second.partitions == {0, 1, 2, 3}
     produce(bootstrap_servers, topic, sent[200:400])
-    poll_until([first, second], lambda: len(first.received) + len(second.received) == 400)
+    wait_until(lambda: len(first.received) + len(second.received) == 400)
     assert second.received
 
-    first.consumer.close()
-    poll_until([second], lambda: second.partitions == {0, 1, 2, 3})
+    first.close()
+    wait_until(lambda: second.partitions == {0, 1, 2, 3})
     produce(bootstrap_servers, topic, sent[400:])
-    poll_until([second], lambda: len(first.received) + len(second.received) == 600)
-    second.consumer.close()
+    wait_until(lambda: len(first.received) + len(second.received) == 600)
+    second.close()
     check_partitions(sent, first.received + second.received)
 
 
@@ -96,18 +102,18 @@ def test_a_static_member_that_returns_keeps_its_partitions(
 ) -> None:
     topic = make_topic(4)
     first = Member(bootstrap_servers, topic, name, group_instance_id="one")
-    poll_until([first], lambda: len(first.partitions) == 4)
+    wait_until(lambda: len(first.partitions) == 4)
     second = Member(bootstrap_servers, topic, name, group_instance_id="two")
-    poll_until([first, second], lambda: len(first.partitions) == len(second.partitions) == 2)
+    wait_until(lambda: len(first.partitions) == len(second.partitions) == 2)
     before = second.partitions
     generation = second.consumer.group_metadata().generation_id
-    second.consumer.close(autocommit=False)
+    second.close(autocommit=False)
     again = Member(bootstrap_servers, topic, name, group_instance_id="two")
-    poll_until([first, again], lambda: len(again.partitions) == 2)
+    wait_until(lambda: len(again.partitions) == 2)
     assert again.partitions == before
     assert again.consumer.group_metadata().generation_id == generation
-    first.consumer.close()
-    again.consumer.close()
+    first.close()
+    again.close()
 
 
 @pytest.mark.capability("groups")
