@@ -32,8 +32,8 @@ from kafkapy.groups.consumer.member import (
     subscription_bytes,
 )
 from kafkapy.groups.consumer.records import Change, ConsumerGroupKey, ResolvedRegex, Target
-from kafkapy.groups.consumer.timeouts import MemberTimers
-from kafkapy.groups.group import CommitCheck, Group, GroupType
+from kafkapy.groups.group import CommitCheck, GroupType
+from kafkapy.groups.modern_group import FIRST_EPOCH, NO_EPOCH, ModernGroup
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -47,9 +47,6 @@ from kafkapy.protocol.types import Uuid
 
 FIRST_COMMIT_VERSION: Final = 9
 """Members that use the consumer protocol commit with this version of OffsetCommit, or a later one."""
-NO_EPOCH: Final = -1
-FIRST_EPOCH: Final = 1
-"""The epoch of a new group, and of its empty target assignment."""
 
 
 class ConsumerGroupState(Enum):
@@ -62,24 +59,16 @@ class ConsumerGroupState(Enum):
     DEAD = "Dead"
 
 
-class ConsumerGroup(Group):
+class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     """One consumer group."""
 
     type = GroupType.CONSUMER
     protocol_type: str | None = CONSUMER_PROTOCOL_TYPE
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp = 0
-        """When the target assignment was computed, in wall clock milliseconds; 0 if that is not known."""
-        self.members: dict[str, ConsumerMember] = {}
+        super().__init__(group_id)
         self.static_members: dict[str, str] = {}
         """Member id by group.instance.id."""
-        self.targets: dict[str, Target] = {}
-        """The target assignment, by member id."""
         self.regexes: dict[str, ResolvedRegex] = {}
         self.regex_subscribers: Counter[str] = Counter()
         """The number of members that subscribe to a regular expression."""
@@ -89,7 +78,6 @@ class ConsumerGroup(Group):
         """The value of the ConsumerGroupPartitionMetadata record, if there is one."""
         self.refresh_deadline_ms = 0
         """When the metadata of the topics is looked at again, in wall clock milliseconds."""
-        self.timers = MemberTimers()
         self._name_subscribers: Counter[str] = Counter()
         """The number of members that subscribe to a topic by its name."""
         self._subscription_bytes = 0
@@ -231,14 +219,6 @@ class ConsumerGroup(Group):
 
     # --- members --------------------------------------------------------------------------------------
 
-    def member(self, member_id: str) -> ConsumerMember:
-        """The member of this id; raises KafkaError UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            message = f"Member {member_id} is not a member of group {self.group_id}."
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, message)
-        return member
-
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """The member of this group.instance.id."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
@@ -318,11 +298,6 @@ class ConsumerGroup(Group):
         """The state's name, as tools show it."""
         return self.state.value
 
-    @property
-    def is_abandoned(self) -> bool:
-        """Whether the group has no members."""
-        return not self.members
-
     def member_bytes(self, topics: int) -> int:
         """About how many bytes the subscriptions take, with the topics of regular expressions."""
         unresolved = len(self.regex_subscribers) - len(self.regexes)
@@ -385,11 +360,6 @@ class ConsumerGroup(Group):
     def validate_offset_delete(self) -> None:
         """Accept: the subscriptions are known."""
 
-    def validate_delete(self) -> None:
-        """Raise KafkaError NON_EMPTY_GROUP if the group has members."""
-        if self.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
         return topic in self._name_subscribers or any(
@@ -407,13 +377,6 @@ class ConsumerGroup(Group):
     def tombstones(self) -> Sequence[Change]:
         """The records that remove the group."""
         return records.group_gone(self.group_id, self.members, self.regexes)
-
-    def close(self, error: ErrorCode, now_ms: int) -> None:
-        """Cancel all timers: the group is deleted, converted or unloaded.
-
-        No member waits for an answer.
-        """
-        self.timers.cancel_all()
 
     # --- invariants -----------------------------------------------------------------------------------
 

@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from kafkapy.groups.consumer.member import subscription_bytes
-from kafkapy.groups.consumer.timeouts import MemberTimers
-from kafkapy.groups.group import CommitCheck, Group, GroupType
+from kafkapy.groups.group import CommitCheck, GroupType
+from kafkapy.groups.modern_group import FIRST_EPOCH, NO_EPOCH, ModernGroup
 from kafkapy.groups.share import records
 from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
@@ -33,10 +33,6 @@ from kafkapy.protocol.messages.share_group_records import (
 )
 from kafkapy.protocol.types import Uuid
 
-NO_EPOCH: Final = -1
-FIRST_EPOCH: Final = 1
-"""The epoch of a new group, and of its empty target assignment."""
-
 
 class ShareGroupState(Enum):
     """Kafka's names, as ShareGroupDescribe and ListGroups show them."""
@@ -46,22 +42,14 @@ class ShareGroupState(Enum):
     DEAD = "Dead"
 
 
-class ShareGroup(Group):
+class ShareGroup(ModernGroup[ShareMember, Partitions]):
     """One share group."""
 
     type = GroupType.SHARE
     protocol_type: str | None = "share"
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp = 0
-        """When the target assignment was computed, in wall clock milliseconds; 0 if that is not known."""
-        self.members: dict[str, ShareMember] = {}
-        self.targets: dict[str, Partitions] = {}
-        """The target assignment, by member id."""
+        super().__init__(group_id)
         self.state_partitions = StatePartitions()
         self.has_state_partitions = False
         """Whether there is a record of them."""
@@ -72,7 +60,6 @@ class ShareGroup(Group):
         """
         self.refresh_deadline_ms = 0
         """When the metadata of the topics is looked at again, in wall clock milliseconds."""
-        self.timers = MemberTimers()
         self._subscribers: Counter[str] = Counter()
         """The number of members that subscribe to a topic."""
         self._subscription_bytes = 0
@@ -172,14 +159,6 @@ class ShareGroup(Group):
 
     # --- members --------------------------------------------------------------------------------------
 
-    def member(self, member_id: str) -> ShareMember:
-        """The member of this id; raises KafkaError UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            message = f"Member {member_id} is not a member of group {self.group_id}."
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, message)
-        return member
-
     def target(self, member_id: str) -> Partitions:
         """The target assignment of a member."""
         return self.targets.get(member_id, {})
@@ -249,11 +228,6 @@ class ShareGroup(Group):
         message = f"Group {self.group_id} is not a consumer group."
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
-    def validate_delete(self) -> None:
-        """Raise KafkaError NON_EMPTY_GROUP if the group has members."""
-        if self.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
         return topic in self._subscribers
@@ -267,13 +241,6 @@ class ShareGroup(Group):
         return [
             records.encode_change(change)[0] for change in records.group_gone(self.group_id, self.members)
         ]
-
-    def close(self, error: ErrorCode, now_ms: int) -> None:
-        """Cancel all timers: the group is deleted or unloaded.
-
-        No member waits for an answer.
-        """
-        self.timers.cancel_all()
 
     # --- invariants -----------------------------------------------------------------------------------
 

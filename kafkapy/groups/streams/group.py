@@ -25,8 +25,8 @@ from functools import partial
 from typing import Any, Final
 
 from kafkapy.coordination.timers import Cancellable
-from kafkapy.groups.consumer.timeouts import MemberTimers
-from kafkapy.groups.group import CommitCheck, Group, GroupType
+from kafkapy.groups.group import CommitCheck, GroupType
+from kafkapy.groups.modern_group import FIRST_EPOCH, NO_EPOCH, ModernGroup
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
 from kafkapy.groups.streams.endpoints import Endpoints
@@ -47,9 +47,6 @@ from kafkapy.protocol.types import Uuid
 STREAMS_PROTOCOL_TYPE: Final = "streams"
 FIRST_COMMIT_VERSION: Final = 9
 """Members commit with this version of OffsetCommit, or a later one."""
-NO_EPOCH: Final = -1
-FIRST_EPOCH: Final = 1
-"""The epoch of a new group, and of its empty target assignment."""
 
 
 class StreamsGroupState(Enum):
@@ -63,28 +60,20 @@ class StreamsGroupState(Enum):
     DEAD = "Dead"
 
 
-class StreamsGroup(Group):
+class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
     """One streams group."""
 
     type = GroupType.STREAMS
     protocol_type: str | None = STREAMS_PROTOCOL_TYPE
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
+        super().__init__(group_id)
         self.validated_topology = NO_EPOCH
         """The epoch of the topology whose topics are all there; -1 if some are not."""
         self.assignment_settings: Mapping[str, str] = {}
         """The settings by which targets are computed, as of the last change of the epoch."""
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp = 0
-        """When the target assignment was computed, in wall clock milliseconds; 0 if that is not known."""
         self.topology: Topology | None = None
         """None only before the first member has joined."""
-        self.members: dict[str, StreamsMember] = {}
-        self.targets: dict[str, TaskSet] = {}
-        """The target assignment, by member id."""
         self.configured: ConfiguredTopology | None = None
         """What the topology takes; None until a heartbeat needs it."""
         self.topics_changed = True
@@ -94,7 +83,6 @@ class StreamsGroup(Group):
         self.endpoints = Endpoints()
         self.first_assignment: Cancellable | None = None
         """The timer that ends the initial rebalance delay, while it runs."""
-        self.timers = MemberTimers()
         self._metadata_bytes = 0
         self._active: dict[Task, Counter[str]] = {}
         """For each active task, the processes whose members have it: one, except between two records."""
@@ -219,14 +207,6 @@ class StreamsGroup(Group):
 
     # --- members --------------------------------------------------------------------------------------
 
-    def member(self, member_id: str) -> StreamsMember:
-        """The member of this id; raises KafkaError UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            message = f"Member {member_id} is not a member of group {self.group_id}."
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, message)
-        return member
-
     def target(self, member_id: str) -> TaskSet:
         """The target assignment of a member."""
         return self.targets.get(member_id, TaskSet())
@@ -267,11 +247,6 @@ class StreamsGroup(Group):
     def state_name(self) -> str:
         """The state's name, as tools show it."""
         return self.state.value
-
-    @property
-    def is_abandoned(self) -> bool:
-        """Whether the group has no members."""
-        return not self.members
 
     def validate_offset_commit(
         self,
@@ -324,11 +299,6 @@ class StreamsGroup(Group):
     def validate_offset_delete(self) -> None:
         """Accept: the topology is known."""
 
-    def validate_delete(self) -> None:
-        """Raise KafkaError NON_EMPTY_GROUP if the group has members."""
-        if self.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-
     def is_subscribed(self, topic: str) -> bool:
         """Whether the members' topology reads the topic."""
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
@@ -344,11 +314,8 @@ class StreamsGroup(Group):
         ]
 
     def close(self, error: ErrorCode, now_ms: int) -> None:
-        """Cancel all timers: the group is deleted, converted or unloaded.
-
-        No member waits for an answer.
-        """
-        self.timers.cancel_all()
+        """Cancel all timers: the group is deleted, converted or unloaded."""
+        super().close(error, now_ms)
         if self.first_assignment is not None:
             self.first_assignment.cancel()
             self.first_assignment = None

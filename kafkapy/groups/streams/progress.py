@@ -18,9 +18,10 @@ from kafkapy.coordination.timers import Timers
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.modern_group import NO_EPOCH
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology, configure
-from kafkapy.groups.streams.group import NO_EPOCH, StreamsGroup
+from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.member import MemberState, StreamsMember
 from kafkapy.groups.streams.reconciliation import Reconciliation
 from kafkapy.groups.streams.target import (

@@ -1,0 +1,61 @@
+"""What all groups have in common whose coordinator gives members their targets.
+
+Apache Kafka's name for them is the same (ModernGroup). Their state changes by records only
+(`kafkapy.groups.transition`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Generic, TypeVar
+
+from kafkapy.groups.consumer.timeouts import MemberTimers
+from kafkapy.groups.group import Group
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+
+NO_EPOCH: Final = -1
+FIRST_EPOCH: Final = 1
+"""The epoch of a new group, and of its empty target assignment."""
+
+M = TypeVar("M")
+T = TypeVar("T")
+
+
+class ModernGroup(Group, Generic[M, T]):
+    """The epochs, members of type M and targets of type T of a group."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_timestamp = 0
+        """When the target assignment was computed, in wall clock milliseconds; 0 if that is not known."""
+        self.members: dict[str, M] = {}
+        self.targets: dict[str, T] = {}
+        """The target assignment, by member id."""
+        self.timers = MemberTimers()
+
+    def member(self, member_id: str) -> M:
+        """The member of this id; raises KafkaError UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            message = f"Member {member_id} is not a member of group {self.group_id}."
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        return member
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the group has no members."""
+        return not self.members
+
+    def validate_delete(self) -> None:
+        """Raise KafkaError NON_EMPTY_GROUP if the group has members."""
+        if self.members:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def close(self, error: ErrorCode, now_ms: int) -> None:
+        """Cancel all timers: the group is deleted, converted or unloaded.
+
+        No member waits for an answer.
+        """
+        self.timers.cancel_all()
