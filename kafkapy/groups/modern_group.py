@@ -6,7 +6,7 @@ Apache Kafka's name for them is the same (ModernGroup). Their state changes by r
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from kafkapy.groups.consumer.timeouts import MemberTimers
 from kafkapy.groups.group import Group
@@ -42,6 +42,16 @@ class ModernGroup(Group, Generic[M, T]):
             message = f"Member {member_id} is not a member of group {self.group_id}."
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, message)
         return member
+
+    def _replay_epoch(self, value: Any) -> None:
+        """Apply the group's metadata record; None is its tombstone."""
+        self.epoch = FIRST_EPOCH if value is None else value.epoch
+        self.metadata_hash = 0 if value is None else value.metadata_hash
+
+    def _replay_assignment_epoch(self, value: Any) -> None:
+        """Apply the record of the target assignment's epoch; None is its tombstone."""
+        self.assignment_epoch = FIRST_EPOCH if value is None else value.assignment_epoch
+        self.assignment_timestamp = 0 if value is None else value.assignment_timestamp
 
     @property
     def is_abandoned(self) -> bool:

@@ -33,7 +33,7 @@ from kafkapy.groups.consumer.member import (
 )
 from kafkapy.groups.consumer.records import Change, ConsumerGroupKey, ResolvedRegex, Target
 from kafkapy.groups.group import CommitCheck, GroupType
-from kafkapy.groups.modern_group import FIRST_EPOCH, NO_EPOCH, ModernGroup
+from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -100,11 +100,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         elif isinstance(key, ConsumerGroupMemberMetadataKey):
             self._replay_member(key.member_id, value)
         elif isinstance(key, ConsumerGroupMetadataKey):
-            self.epoch = FIRST_EPOCH if value is None else value.epoch
-            self.metadata_hash = 0 if value is None else value.metadata_hash
+            self._replay_epoch(value)
         elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
-            self.assignment_epoch = FIRST_EPOCH if value is None else value.assignment_epoch
-            self.assignment_timestamp = 0 if value is None else value.assignment_timestamp
+            self._replay_assignment_epoch(value)
         elif isinstance(key, ConsumerGroupRegularExpressionKey):
             if value is None:
                 self.regexes.pop(key.regular_expression, None)

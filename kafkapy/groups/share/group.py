@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from kafkapy.groups.consumer.member import subscription_bytes
 from kafkapy.groups.group import CommitCheck, GroupType
-from kafkapy.groups.modern_group import FIRST_EPOCH, NO_EPOCH, ModernGroup
+from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
 from kafkapy.groups.share import records
 from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
@@ -79,11 +79,9 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         elif isinstance(key, ShareGroupMemberMetadataKey):
             self._replay_member(key.member_id, value)
         elif isinstance(key, ShareGroupMetadataKey):
-            self.epoch = FIRST_EPOCH if value is None else value.epoch
-            self.metadata_hash = 0 if value is None else value.metadata_hash
+            self._replay_epoch(value)
         elif isinstance(key, ShareGroupTargetAssignmentMetadataKey):
-            self.assignment_epoch = FIRST_EPOCH if value is None else value.assignment_epoch
-            self.assignment_timestamp = 0 if value is None else value.assignment_timestamp
+            self._replay_assignment_epoch(value)
         else:
             self.has_state_partitions = value is not None
             self.state_partitions = (

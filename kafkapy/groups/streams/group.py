@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from kafkapy.coordination.timers import Cancellable
 from kafkapy.groups.group import CommitCheck, GroupType
-from kafkapy.groups.modern_group import FIRST_EPOCH, NO_EPOCH, ModernGroup
+from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
 from kafkapy.groups.streams.endpoints import Endpoints
@@ -104,13 +104,11 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         elif isinstance(key, StreamsGroupMemberMetadataKey):
             self._replay_member(key.member_id, value)
         elif isinstance(key, StreamsGroupMetadataKey):
-            self.epoch = FIRST_EPOCH if value is None else value.epoch
-            self.metadata_hash = 0 if value is None else value.metadata_hash
+            self._replay_epoch(value)
             self.validated_topology = NO_EPOCH if value is None else value.validated_topology_epoch
             self.assignment_settings = {} if value is None else records.read_settings(value)
         elif isinstance(key, StreamsGroupTargetAssignmentMetadataKey):
-            self.assignment_epoch = FIRST_EPOCH if value is None else value.assignment_epoch
-            self.assignment_timestamp = 0 if value is None else value.assignment_timestamp
+            self._replay_assignment_epoch(value)
         else:
             self.topology = None if value is None else Topology.read(value)
             self.configured = None
