@@ -34,9 +34,10 @@ class JavaAtWork(WorkingClients):
 
     def start(self) -> None:
         common = ("--topic", self.topic, "--bootstrap-server", self.servers)
-        # Unless it is told, this producer does not retry.
+        # Unless it is told, this producer does not retry. It goes to another partition after each full batch: with
+        # batches as large as they come, some partitions would be left without a record.
         settings = self._folder / "producer.properties"
-        settings.write_text(f"retries={2**31 - 1}\nenable.idempotence=true\n")
+        settings.write_text(f"retries={2**31 - 1}\nenable.idempotence=true\nbatch.size=500\n")
         rate = ("--throughput", str(RECORDS_A_SECOND))
         self._producer = self._run("Producer", *common, *rate, "--command-config", str(settings))
         self._consumer = self._run("Consumer", *common, "--group-id", self.group, "--verbose")
