@@ -10,8 +10,8 @@ A broker alone has none of it. The parts, and whom they talk to:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kafkapy.configs.config import BrokerConfig
@@ -20,7 +20,7 @@ from kafkapy.controller.controller_link import ControllerLink
 from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import Topic, read_topic
-from kafkapy.metadata.store import MetadataStore, Node, NoNodeError
+from kafkapy.metadata.store import MetadataStore, Node
 from kafkapy.metadata.znodes import DamagedNodeError
 from kafkapy.network.peers import PeerAddress, PeerError, Peers, peer_address
 from kafkapy.process.clock import Clock
@@ -68,8 +68,7 @@ class ClusterMember:
             ReplicationSettings(config),
             node_id=node_id,
             image=lambda: cache.image,
-            read_topic=self._read_topic,
-            is_marked=self._is_marked,
+            read_topics=self._read_topics,
             read_controller_epoch=self._read_controller_epoch,
             peers=peers,
             address=self._address,
@@ -163,27 +162,28 @@ class ClusterMember:
         assert isinstance(request, ControlledShutdownRequest)
         return await controller.controlled_shutdown(request)
 
-    async def _read_topic(self, name: str) -> Topic | None:
-        """A topic as the tree has it, without its leaders; None if there is none."""
-        path, config_path = znodes.topic_path(name), znodes.topic_config_path(name)
-        nodes: dict[str, Node] = {}
-        try:
-            nodes[path] = await self._store.get(path)
-            with contextlib.suppress(NoNodeError):
-                nodes[config_path] = await self._store.get(config_path)
-            return read_topic(nodes, name)
-        except NoNodeError:
-            return None
-        except DamagedNodeError as error:
-            if error.path == path:
-                logger.error("a topic is not known here: %s", error)
-                return None
-            logger.error("a topic has no settings here: %s", error)
-            return read_topic({path: nodes[path]}, name)
-
-    async def _is_marked(self, name: str) -> bool:
-        """Whether a topic is marked for deletion."""
-        return await self._store.exists(znodes.delete_topic_path(name)) is not None
+    async def _read_topics(self, names: Sequence[str]) -> dict[str, Topic]:
+        """Topics as the tree has them, without leaders; those marked for deletion are left out."""
+        kinds = (znodes.topic_path, znodes.topic_config_path, znodes.delete_topic_path)
+        nodes = await self._store.nodes([kind(name) for kind in kinds for name in names])
+        marked = {name for name in names if znodes.delete_topic_path(name) in nodes}
+        topics = (_topic(nodes, name) for name in names if name not in marked)
+        return {topic.name: topic for topic in topics if topic is not None}
 
     async def _read_controller_epoch(self) -> int:
         return int((await self._store.get(znodes.CONTROLLER_EPOCH)).data)
+
+
+def _topic(nodes: Mapping[str, Node], name: str) -> Topic | None:
+    """The topic that nodes describe; None if they do not."""
+    path, config_path = znodes.topic_path(name), znodes.topic_config_path(name)
+    if path not in nodes:
+        return None
+    try:
+        return read_topic(nodes, name)
+    except DamagedNodeError as error:
+        if error.path != config_path:
+            logger.error("a topic is not known here: %s", error)
+            return None
+        logger.error("a topic has no settings here: %s", error)
+        return read_topic({path: nodes[path]}, name)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from kafkapy.controller import partition_states, replica_states
 from kafkapy.controller.context import ControllerContext, Deletion, PartitionStatus, Replica, ReplicaStatus
@@ -28,6 +29,9 @@ from kafkapy.metadata.znodes import DamagedNodeError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kafkapy.protocol.types import TopicPartition
+
+TOPICS_AT_ONCE: Final = 64
+"""How many topics have their nodes deleted together."""
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +145,7 @@ class TopicDeletions:
             if topic is not None:
                 self.begin(topic)
             else:
-                await delete_topic_nodes(self._writer, self._store, name, in_parts=True)
+                await delete_topic_nodes(self._writer, self._store, [name], in_parts=True)
 
     def brokers_changed(self) -> None:
         """Let `advance` ask brokers again, since some came or went."""
@@ -156,19 +160,17 @@ class TopicDeletions:
         Raises:
             KafkaError, MetadataStoreError: the metadata could not be changed.
         """
-        context, finished = self._commits.context, []
-        for name, deletion in list(context.deletions.items()):
-            if deletion.is_due:
-                await self._ask(deletion.topic)
-                deletion.is_due = False
-            if deletion.left:
-                continue
-            if not deletion.by_hand:
-                await delete_topic_nodes(self._writer, self._store, name, in_parts=True)
-            del context.deletions[name]
-            context.forget_topic(deletion.topic)
-            self._expected.happened(name)
-            finished.append(name)
+        context = self._commits.context
+        await self._ask([deletion for deletion in context.deletions.values() if deletion.is_due])
+        finished = [name for name, deletion in context.deletions.items() if not deletion.left]
+        for start in range(0, len(finished), TOPICS_AT_ONCE):
+            names = finished[start : start + TOPICS_AT_ONCE]
+            marked = [name for name in names if not context.deletions[name].by_hand]
+            if marked:
+                await delete_topic_nodes(self._writer, self._store, marked, in_parts=True)
+            for name in names:
+                context.forget_topic(context.deletions.pop(name).topic)
+                self._expected.happened(name)
         return finished
 
     async def take_answer(
@@ -203,16 +205,21 @@ class TopicDeletions:
         """End all waits: another broker is the controller."""
         self._expected.give_up()
 
-    async def _ask(self, topic: Topic) -> None:
-        for start in range(0, len(topic.partitions), PARTITIONS_AT_ONCE):
-            indexes = range(len(topic.partitions))[start : start + PARTITIONS_AT_ONCE]
+    async def _ask(self, due: Sequence[Deletion]) -> None:
+        partitions = [
+            (deletion.topic, index) for deletion in due for index in range(len(deletion.topic.partitions))
+        ]
+        for start in range(0, len(partitions), PARTITIONS_AT_ONCE):
+            some = partitions[start : start + PARTITIONS_AT_ONCE]
 
-            def build(changes: StateChanges, indexes: range = indexes) -> None:
-                for index in indexes:
+            def build(changes: StateChanges, some: Sequence[tuple[Topic, int]] = some) -> None:
+                for topic, index in some:
                     advance(changes, topic, index)
 
             await self._commits.make(build)
             await asyncio.sleep(0)  # let other requests run
+        for deletion in due:
+            deletion.is_due = False
 
     async def _read(self, name: str) -> Topic | None:
         """A marked topic, which the image does not show; None if it has no replicas."""

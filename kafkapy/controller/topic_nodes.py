@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import NO_NODE, PartitionState, Topic
@@ -41,30 +42,30 @@ def state_written(partition: TopicPartition, state: PartitionState) -> Operation
 
 
 async def delete_topic_nodes(
-    writer: MetadataWriter, store: MetadataStore, name: str, *, in_parts: bool
+    writer: MetadataWriter, store: MetadataStore, names: Sequence[str], *, in_parts: bool
 ) -> None:
-    """Delete all nodes that a marked topic has, its mark last. The caller holds the turn.
+    """Delete all nodes that marked topics have, their marks last. The caller holds the turn.
 
-    With `in_parts`, a topic with many partitions takes several transactions. If this is interrupted, the mark
-    is still there, and the deletion is done again.
+    With `in_parts`, many partitions take several transactions. If this is interrupted, the marks of topics
+    that still have nodes are there, and their deletion is done again.
 
     Raises:
         KafkaError: NOT_CONTROLLER, KAFKA_STORAGE_ERROR or REQUEST_TIMED_OUT.
     """
+    topics = [znodes.topic_path(name) for name in names]
+    marks = [znodes.delete_topic_path(name) for name in names]
+    # Parents come after their children, a topic's mark after all that the topic has.
+    above = [*topics, *(znodes.topic_config_path(name) for name in names), *marks]
 
     async def attempt() -> None:
-        path = znodes.topic_path(name)
-        below = await store.subtree(path)
-        found: list[Operation] = [Delete(each, node.stat.version) for each, node in reversed(below.items())]
-        for last in (path, znodes.topic_config_path(name), znodes.delete_topic_path(name)):
-            stat = await store.exists(last)
-            if stat is not None:
-                found.append(Delete(last, stat.version))
+        below, last = await asyncio.gather(store.subtree(*topics), store.nodes(above))
+        found = [*reversed(below.items()), *last.items()]
+        operations: list[Operation] = [Delete(path, node.stat.version) for path, node in found]
         if in_parts:
-            await writer.commit_in_parts(found)
+            await writer.commit_in_parts(operations)
         else:
-            await writer.commit(found)
-        await writer.catch_up_with([path])  # while the topic was marked, the image ignored its node
+            await writer.commit(operations)
+        await writer.catch_up_with(topics)  # while the topics were marked, the image ignored their nodes
 
     await writer.until_current(attempt)
 

@@ -443,7 +443,7 @@ class TopicAdmin:
 
     async def _delete_what_is_left(self, name: str) -> None:
         """Delete the nodes that a marked topic has now, which the image no longer shows."""
-        await delete_topic_nodes(self._writer, self._store, name, in_parts=False)
+        await delete_topic_nodes(self._writer, self._store, [name], in_parts=False)
 
     # --- what others have written -------------------------------------------------------------------------
 

@@ -148,8 +148,17 @@ class EmbeddedStore(MetadataStore):
 
         return await self._submit(run)
 
-    async def subtree(self, path: str) -> dict[str, Node]:
-        return await self._submit(lambda tree: tree.subtree(path))
+    async def nodes(self, paths: Sequence[str]) -> dict[str, Node]:
+        def run(tree: SqliteTree) -> dict[str, Node]:
+            return {path: node for path in paths if (node := tree.read(path)) is not None}
+
+        return await self._submit(run)
+
+    async def subtree(self, *paths: str) -> dict[str, Node]:
+        def run(tree: SqliteTree) -> dict[str, Node]:
+            return {name: node for path in paths for name, node in tree.subtree(path).items()}
+
+        return await self._submit(run)
 
     async def watch(self, path: str, watcher: TreeWatcher) -> None:
         watch = _TreeWatch(self._session_id, asyncio.get_running_loop(), path, watcher)

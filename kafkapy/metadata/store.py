@@ -171,8 +171,12 @@ class MetadataStore(ABC):
         """
 
     @abstractmethod
-    async def subtree(self, path: str) -> dict[str, Node]:
-        """All nodes below `path` by their full paths, parents before children."""
+    async def nodes(self, paths: Sequence[str]) -> dict[str, Node]:
+        """Those of the nodes at `paths` that exist, by their paths."""
+
+    @abstractmethod
+    async def subtree(self, *paths: str) -> dict[str, Node]:
+        """All nodes below `paths` by their full paths, parents before children."""
 
     @abstractmethod
     async def watch(self, path: str, watcher: TreeWatcher) -> None:

@@ -40,7 +40,6 @@ from kafkapy.metadata.store import (
     MetadataStore,
     MetadataStoreError,
     Node,
-    NoNodeError,
     WatchEvent,
 )
 from kafkapy.metadata.topic_names import why_invalid
@@ -126,7 +125,8 @@ class TreeChanges:
         Raises:
             MetadataStoreError: it is not, or the store failed.
         """
-        _require_cluster(await self._node(znodes.CLUSTER_ID), cluster_id)
+        found = await self._store.nodes([znodes.CLUSTER_ID])
+        _require_cluster(found.get(znodes.CLUSTER_ID), cluster_id)
 
     async def read(self, image: MetadataImage) -> AsyncIterator[MetadataImage]:
         """Read the changed nodes in groups; yield `image` with the changes so far after each group.
@@ -191,13 +191,17 @@ class TreeChanges:
 
     async def _read(self, image: MetadataImage, paths: Sequence[str]) -> MetadataImage:
         """`image` with the current content of some nodes; damaged ones are logged and ignored."""
-        nodes = await asyncio.gather(*(self._node(path) for path in paths))
+        nodes = await self._store.nodes(paths)
         topics = _ChangedTopics(image)
-        for path, node in zip(paths, nodes, strict=True):
+        tree = await self._read_topics(
+            [name for parent, _, name in (path.rpartition("/") for path in nodes) if parent == znodes.TOPICS]
+        )
+        for path in paths:
+            node = nodes.get(path)
             parent, _, name = path.rpartition("/")
             try:
                 if parent == znodes.TOPICS:
-                    await self._read_topic(topics, name, node)
+                    await _change_topic(topics, name, node, tree)
                 elif path.startswith(f"{znodes.TOPICS}/"):
                     topics.read_state(path, node)
                 elif parent == znodes.TOPIC_CONFIGS:
@@ -212,38 +216,15 @@ class TreeChanges:
                 logger.error("a change of the metadata is ignored: %s", error)
         return topics.put_into(image)
 
-    async def _read_topic(self, topics: _ChangedTopics, name: str, node: Node | None) -> None:
-        if node is None:
-            topics.delete(name)
-            return
-        if message := why_invalid(name):
-            logger.error("a topic of the metadata is ignored: Topic name is invalid: %s", message)
-            return
-        path, config_path = znodes.topic_path(name), znodes.topic_config_path(name)
-        below, config, mark = await asyncio.gather(
-            self._store.subtree(path),
-            self._node(config_path),
-            self._store.exists(znodes.delete_topic_path(name)),
+    async def _read_topics(self, names: Sequence[str]) -> dict[str, Node]:
+        """What the tree has of topics: the nodes below theirs, their settings and marks."""
+        if not names:
+            return {}
+        below, beside = await asyncio.gather(
+            self._store.subtree(*map(znodes.topic_path, names)),
+            self._store.nodes([*map(znodes.topic_config_path, names), *map(znodes.delete_topic_path, names)]),
         )
-        if mark is not None:
-            topics.delete(name)  # its logs are deleted, and its nodes are about to be
-            return
-        topic = read_topic({path: node} if config is None else {path: node, config_path: config}, name)
-        if topic is not None:
-            partitions = list(topic.partitions)
-            for index, state in enumerate(partitions):
-                found = below.get(znodes.partition_state_path(name, index))
-                partitions[index] = read_partition(found, name, index, _assignment(state))
-                if index % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
-                    await asyncio.sleep(0)
-            topic = replace(topic, partitions=tuple(partitions))
-        topics.add(name, topic)
-
-    async def _node(self, path: str) -> Node | None:
-        try:
-            return await self._store.get(path)
-        except NoNodeError:
-            return None
+        return below | beside
 
 
 class _ChangedTopics:
@@ -308,6 +289,33 @@ class _ChangedTopics:
 
     def _topic(self, name: str) -> Topic | None:
         return self._changed[name] if name in self._changed else self._topics.get(name)
+
+
+async def _change_topic(
+    topics: _ChangedTopics, name: str, node: Node | None, tree: Mapping[str, Node]
+) -> None:
+    """Note what a topic is now: its node, and what `tree` has below and beside it."""
+    if node is None:
+        topics.delete(name)
+        return
+    if message := why_invalid(name):
+        logger.error("a topic of the metadata is ignored: Topic name is invalid: %s", message)
+        return
+    if znodes.delete_topic_path(name) in tree:
+        topics.delete(name)  # its logs are deleted, and its nodes are about to be
+        return
+    path, config_path = znodes.topic_path(name), znodes.topic_config_path(name)
+    config = tree.get(config_path)
+    topic = read_topic({path: node} if config is None else {path: node, config_path: config}, name)
+    if topic is not None:
+        partitions = list(topic.partitions)
+        for index, state in enumerate(partitions):
+            found = tree.get(znodes.partition_state_path(name, index))
+            partitions[index] = read_partition(found, name, index, _assignment(state))
+            if index % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
+                await asyncio.sleep(0)
+        topic = replace(topic, partitions=tuple(partitions))
+    topics.add(name, topic)
 
 
 def _require_cluster(node: Node | None, cluster_id: str) -> None:

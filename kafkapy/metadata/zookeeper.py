@@ -383,22 +383,27 @@ class ZooKeeperStore(MetadataStore):
             raise NoNodeError(path) from None
         return sorted(name for name in names if path != "/" or name != _OWN_NODE)
 
-    async def subtree(self, path: str) -> dict[str, Node]:
+    async def nodes(self, paths: Sequence[str]) -> dict[str, Node]:
+        return {path: _node(*found) for path, found in await self._read_many(paths, GetData)}
+
+    async def subtree(self, *paths: str) -> dict[str, Node]:
         nodes: dict[str, Node] = {}
-        parents = [path]
+        parents: list[str] = list(paths)
         while parents:
             below = [
                 f"{parent.rstrip('/')}/{name}"
                 for parent, names in await self._read_many(parents, GetChildren)
-                for name in names
+                for name in sorted(names)
                 if parent != "/" or name != _OWN_NODE
             ]
             parents = []
-            for each, (data, stat) in await self._read_many(below, GetData):
+            for number, (each, (data, stat)) in enumerate(await self._read_many(below, GetData)):
                 nodes[each] = _node(data, stat)
                 if stat.numChildren:
                     parents.append(each)
-        return dict(sorted(nodes.items(), key=lambda item: split_path(item[0])))
+                if number % READS_AT_ONCE == READS_AT_ONCE - 1:
+                    await asyncio.sleep(0)  # let requests run
+        return nodes
 
     async def watch(self, path: str, watcher: TreeWatcher) -> None:
         def heard(event: WatchedEvent) -> None:

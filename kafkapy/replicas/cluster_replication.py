@@ -11,7 +11,7 @@ the partitions that follow a leader anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kafkapy.configs.config import BrokerConfig
@@ -64,8 +64,7 @@ class ClusterReplication:
         *,
         node_id: int,
         image: Callable[[], MetadataImage],
-        read_topic: Callable[[str], Awaitable[Topic | None]],
-        is_marked: Callable[[str], Awaitable[bool]],
+        read_topics: Callable[[Sequence[str]], Awaitable[dict[str, Topic]]],
         read_controller_epoch: Callable[[], Awaitable[int]],
         peers: Peers,
         address: Callable[[int], PeerAddress | None],
@@ -77,9 +76,8 @@ class ClusterReplication:
 
         Args:
             image: the latest metadata. It has the epochs of registered brokers, this one's too.
-            read_topic: reads a topic from the metadata tree, which the image may not have yet; None if there
-                is none.
-            is_marked: whether the metadata tree has a topic marked for deletion.
+            read_topics: reads topics from the metadata tree, which the image may not have yet, without those
+                that are marked for deletion.
             read_controller_epoch: reads the epoch of the latest controller from the metadata tree.
             address: where a broker listens for others; None, or a PeerError, while that is not known.
             ask_controller: sends a request to the present controller. It may raise PeerError or KafkaError.
@@ -126,8 +124,7 @@ class ClusterReplication:
             ),
             broker_epoch=broker_epoch,
             image=image,
-            read_topic=read_topic,
-            is_marked=is_marked,
+            read_topics=read_topics,
             read_controller_epoch=read_controller_epoch,
         )
 

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -83,7 +83,7 @@ CHANGED_AT_ONCE: Final = 50
 NAMED_AT_ONCE: Final = 1000
 """How many partitions of a request are looked at in one turn of the event loop."""
 
-TOPICS_AT_ONCE: Final = 20
+TOPICS_AT_ONCE: Final = 64
 """How many topics are read from the metadata tree at a time."""
 
 logger = logging.getLogger(__name__)
@@ -117,16 +117,15 @@ class ControllerRequests:
         *,
         broker_epoch: Callable[[], int],
         image: Callable[[], MetadataImage],
-        read_topic: Callable[[str], Awaitable[Topic | None]],
-        is_marked: Callable[[str], Awaitable[bool]],
+        read_topics: Callable[[Sequence[str]], Awaitable[dict[str, Topic]]],
         read_controller_epoch: Callable[[], Awaitable[int]],
     ) -> None:
         """Change the roles of the partitions in `replicas`.
 
-        `broker_epoch` is that of this broker's registration. `read_topic` reads a topic from the metadata
-        tree, which the image may not have yet, without the states of its partitions; it returns None if there
-        is none. `is_marked` tells whether the tree has a topic marked for deletion, and
-        `read_controller_epoch` reads there the epoch of the latest controller.
+        `broker_epoch` is that of this broker's registration. `read_topics` reads topics from the metadata
+        tree, which the image may not have yet, without the states of their partitions; those that the tree
+        does not have, or has marked for deletion, are left out. `read_controller_epoch` reads there the epoch
+        of the latest controller.
         """
         self._replicas = replicas
         self._fetchers = fetchers
@@ -134,8 +133,7 @@ class ControllerRequests:
         self._node_id = leader_parts.node_id
         self._broker_epoch = broker_epoch
         self._image = image
-        self._read_topic = read_topic
-        self._is_marked = is_marked
+        self._read_topics = read_topics
         self._read_controller_epoch = read_controller_epoch
         self._controller_epoch = 0
         self._turn = asyncio.Lock()
@@ -197,8 +195,7 @@ class ControllerRequests:
                 await asyncio.sleep(0)
         names = iter(missing)
         while some := list(islice(names, TOPICS_AT_ONCE)):
-            topics = await asyncio.gather(*map(self._read_kept, some))
-            found.update((topic.name, topic) for topic in topics if topic is not None)
+            found |= await self._read_topics(some)
         return found
 
     def _is_of_another_topic(self, wanted: _Wanted) -> bool:
@@ -213,7 +210,7 @@ class ControllerRequests:
         It is here because the request to delete it came before one to follow, of the same controller, that
         arrived late. The caller holds the turn: what the tree says is newer than what is here.
         """
-        topic = await self._read_kept(wanted.key.topic)
+        topic = (await self._read_topics([wanted.key.topic])).get(wanted.key.topic)
         if topic is None or topic.id != wanted.topic_id:
             return
         logger.warning("%s is deleted: it is of a former topic of this name", wanted.key)
@@ -368,13 +365,8 @@ class ControllerRequests:
         kept: dict[str, Topic] = {}
         rest = iter(names)
         while some := list(islice(rest, TOPICS_AT_ONCE)):
-            found = await asyncio.gather(*map(self._read_kept, some))
-            kept.update((topic.name, topic) for topic in found if topic is not None)
+            kept |= await self._read_topics(some)
         return kept
-
-    async def _read_kept(self, name: str) -> Topic | None:
-        topic = await self._read_topic(name)
-        return None if topic is None or await self._is_marked(name) else topic
 
     def _is_kept(self, stop: _Stop, kept: dict[str, Topic]) -> bool:
         """Whether a deletion is refused: the tree assigns this very replica to this broker."""

@@ -298,12 +298,12 @@ async def test_after_a_loss_the_tree_is_read_until_that_succeeds(
     monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.0)
     subtree, failures = cluster.store.subtree, 2
 
-    async def fail(path: str) -> Any:
+    async def fail(*paths: str) -> Any:
         nonlocal failures
         if failures:
             failures -= 1
             raise MetadataStoreError("no connection")
-        return await subtree(path)
+        return await subtree(*paths)
 
     monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
     await hand.multi(topic_nodes("t"))
@@ -398,18 +398,18 @@ async def test_what_nobody_can_read_is_left_alone_and_said(
 async def test_a_store_that_fails_is_asked_again(
     cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    get = cluster.store.get
+    nodes = cluster.store.nodes
     failures = 3
 
-    async def fail(path: str) -> Any:
+    async def fail(paths: Sequence[str]) -> Any:
         nonlocal failures
         if failures:
             failures -= 1
             raise MetadataStoreError("no connection")
-        return await get(path)
+        return await nodes(paths)
 
     monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0)
-    monkeypatch.setattr(cluster.store, "get", fail)
+    monkeypatch.setattr(cluster.store, "nodes", fail)
     await hand.multi(topic_nodes("t"))
     await cluster.until(lambda image: "t" in image.topics)
     assert failures == 0

@@ -217,6 +217,28 @@ async def test_a_subtree_holds_every_node_below_and_no_other(store: MetadataStor
     assert tree["/t/a/x"].data == b"/t/a/x"
     assert await store.subtree("/u") == {}
     assert len(await store.subtree("/")) == 8
+    assert (await store.subtree("/u", "/t", "/nowhere")).keys() == tree.keys()
+
+
+async def test_a_subtree_has_parents_before_children(store: MetadataStore) -> None:
+    for path in ("/z", "/z/b", "/z/b/a", "/z/a", "/z/a/z", "/y", "/y/c"):
+        await store.create(path)
+    order = list(await store.subtree("/z", "/y"))
+    assert sorted(order) == ["/y/c", "/z/a", "/z/a/z", "/z/b", "/z/b/a"]
+    assert order.index("/z/a") < order.index("/z/a/z")
+    assert order.index("/z/b") < order.index("/z/b/a")
+
+
+async def test_many_nodes_are_read_at_once(store: MetadataStore) -> None:
+    for path in ("/t", "/t/a", "/t/b"):
+        await store.create(path, path.encode())
+    await store.set("/t/b", b"new")
+    found = await store.nodes(["/t/b", "/t/c", "/t"])
+    assert {path: (node.data, node.stat.version) for path, node in found.items()} == {
+        "/t/b": (b"new", 1),
+        "/t": (b"/t", 0),
+    }
+    assert await store.nodes([]) == {}
 
 
 class Heard:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -251,8 +251,7 @@ class Node:
             RigSettings(rig),
             node_id=self.node_id,
             image=lambda: rig.image,
-            read_topic=rig.read_topic,
-            is_marked=rig.is_marked,
+            read_topics=rig.read_topics,
             read_controller_epoch=rig.read_controller_epoch,
             peers=WirePeers(rig.wire, self.node_id),
             address=rig.address,
@@ -548,6 +547,8 @@ class Rig:
         self.image = MetadataImage(cluster_id="a-cluster")
         self.marked: set[str] = set()
         """The topics that are marked for deletion."""
+        self.unseen: dict[str, Topic] = {}
+        """Topics that the metadata tree has, and the image does not."""
         self.controller = Controller(self)
         self._all = {number: Node(self, number, root, durability) for number in range(1, count + 1)}
         self.register(self._all)
@@ -588,11 +589,9 @@ class Rig:
     def address(self, broker: int) -> PeerAddress | None:
         return PeerAddress(broker, "memory", self.port) if broker in self.image.brokers else None
 
-    async def read_topic(self, name: str) -> Topic | None:
-        return self.image.topics.get(name)
-
-    async def is_marked(self, name: str) -> bool:
-        return name in self.marked
+    async def read_topics(self, names: Sequence[str]) -> dict[str, Topic]:
+        there = {**self.image.topics, **self.unseen}
+        return {name: there[name] for name in names if name in there and name not in self.marked}
 
     async def read_controller_epoch(self) -> int:
         return self.controller.epoch

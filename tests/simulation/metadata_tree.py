@@ -303,8 +303,17 @@ class MemoryStore(MetadataStore):
 
         return await self._ask(run)
 
-    async def subtree(self, path: str) -> dict[str, Node]:
-        return await self._ask(lambda: self._tree.subtree(path))
+    async def nodes(self, paths: Sequence[str]) -> dict[str, Node]:
+        def run() -> dict[str, Node]:
+            return {path: node for path in paths if (node := self._tree.read(path)) is not None}
+
+        return await self._ask(run)
+
+    async def subtree(self, *paths: str) -> dict[str, Node]:
+        def run() -> dict[str, Node]:
+            return {name: node for path in paths for name, node in self._tree.subtree(path).items()}
+
+        return await self._ask(run)
 
     async def watch(self, path: str, watcher: TreeWatcher) -> None:
         def run() -> None:
