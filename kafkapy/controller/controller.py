@@ -408,13 +408,13 @@ class Controller:
 
     # --- deletions ----------------------------------------------------------------------------------------
 
-    async def delete_topic(self, topic: Topic) -> None:
-        """Begin to delete a topic that has just been marked. The caller holds the turn.
+    async def delete_topics(self, topics: Collection[Topic]) -> None:
+        """Begin to delete topics that have just been marked. The caller holds the turn.
 
         Raises:
             KafkaError, MetadataStoreError: it goes on later.
         """
-        self.deletions.begin(topic)
+        self.deletions.begin(topics)
         await self._advance_deletions()
 
     async def _advance_deletions(self) -> None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from kafkapy.controller import partition_states, replica_states
@@ -23,7 +24,7 @@ from kafkapy.controller.state_commits import PARTITIONS_AT_ONCE, StateCommits
 from kafkapy.controller.topic_nodes import delete_topic_nodes
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import Topic, read_topic
-from kafkapy.metadata.store import MetadataStore, NoNodeError
+from kafkapy.metadata.store import MetadataStore
 from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.metadata.znodes import DamagedNodeError
 from kafkapy.protocol.errors import ErrorCode
@@ -110,11 +111,14 @@ class TopicDeletions:
         """Topics that are not in the image any more, and whose replicas are not deleted yet."""
         self._expected: Expectations[str] = Expectations()
 
-    def begin(self, topic: Topic, *, by_hand: bool = False) -> None:
-        """Begin to delete a topic that is marked, or whose nodes somebody has deleted `by_hand`."""
-        self._commits.context.deletions[topic.name] = Deletion(topic, by_hand=by_hand)
-        if topic.name in self._commits.image.topics and not by_hand:
-            self._commits.publish(self._commits.image.with_topics(deleted=[topic.name]))
+    def begin(self, topics: Collection[Topic], *, by_hand: bool = False) -> None:
+        """Begin to delete topics that are marked, or whose nodes somebody has deleted `by_hand`."""
+        self._commits.context.deletions.update(
+            (topic.name, Deletion(topic, by_hand=by_hand)) for topic in topics
+        )
+        shown = [topic.name for topic in topics if topic.name in self._commits.image.topics]
+        if shown and not by_hand:
+            self._commits.publish(self._commits.image.with_topics(deleted=shown))
 
     def note_removed(self, topic: Topic) -> None:
         """Note that others have taken a topic out of the image."""
@@ -126,11 +130,16 @@ class TopicDeletions:
         Raises:
             MetadataStoreError: the store failed.
         """
-        for name, topic in list(self._removed.items()):
-            if name not in self._commits.context.deletions:
-                mark = await self._store.exists(znodes.delete_topic_path(name))
-                self.begin(topic, by_hand=mark is None)
+        removed = dict(self._removed)
+        marks = await self._store.nodes([znodes.delete_topic_path(name) for name in removed])
+        marked: list[Topic] = []
+        deleted: list[Topic] = []
+        for name, topic in removed.items():
             del self._removed[name]
+            if name not in self._commits.context.deletions:
+                (marked if znodes.delete_topic_path(name) in marks else deleted).append(topic)
+        self.begin(marked)
+        self.begin(deleted, by_hand=True)
 
     async def take_marked(self) -> None:
         """Begin to delete all topics that are marked.
@@ -138,14 +147,16 @@ class TopicDeletions:
         Raises:
             KafkaError, MetadataStoreError: the metadata could not be read or changed.
         """
-        for name in await self._store.children(znodes.DELETE_TOPICS):
-            if name in self._commits.context.deletions:
-                continue
-            topic = self._commits.image.topics.get(name) or await self._read(name)
-            if topic is not None:
-                self.begin(topic)
-            else:
-                await delete_topic_nodes(self._writer, self._store, [name], in_parts=True)
+        deletions = self._commits.context.deletions
+        marked = await self._store.children(znodes.DELETE_TOPICS)
+        names = iter([name for name in marked if name not in deletions])
+        while some := list(islice(names, TOPICS_AT_ONCE)):
+            shown = self._commits.image.topics
+            topics = {name: shown[name] for name in some if name in shown}
+            topics |= await self._read([name for name in some if name not in shown])
+            self.begin(topics.values())
+            if left := [name for name in some if name not in topics]:
+                await delete_topic_nodes(self._writer, self._store, left, in_parts=True)
 
     def brokers_changed(self) -> None:
         """Let `advance` ask brokers again, since some came or went."""
@@ -221,14 +232,20 @@ class TopicDeletions:
         for deletion in due:
             deletion.is_due = False
 
-    async def _read(self, name: str) -> Topic | None:
-        """A marked topic, which the image does not show; None if it has no replicas."""
-        path = znodes.topic_path(name)
-        try:
-            below = await self._store.subtree(path)
-            return read_topic({path: await self._store.get(path), **below}, name)
-        except NoNodeError:
-            return None
-        except DamagedNodeError as error:
-            logger.error("the deletion of a topic leaves its replicas: %s", error)
-            return None
+    async def _read(self, names: Sequence[str]) -> dict[str, Topic]:
+        """Marked topics, which the image does not show; those without replicas are left out."""
+        paths = [znodes.topic_path(name) for name in names]
+        below, nodes = await asyncio.gather(self._store.subtree(*paths), self._store.nodes(paths))
+        tree = nodes | below
+        topics: dict[str, Topic] = {}
+        for name, path in zip(names, paths, strict=True):
+            if path not in nodes:
+                continue
+            try:
+                topic = read_topic(tree, name)
+            except DamagedNodeError as error:
+                logger.error("the deletion of a topic leaves its replicas: %s", error)
+                continue
+            if topic is not None:
+                topics[name] = topic
+        return topics

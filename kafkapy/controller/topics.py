@@ -27,6 +27,7 @@ import logging
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from kafkapy.configs.config import BrokerConfig
@@ -57,6 +58,9 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 
 logger = logging.getLogger(__name__)
+
+DELETED_AT_ONCE: Final = 64
+"""How many topics are deleted together."""
 
 WAIT_SECONDS: Final = 30.0
 """How long a change of topics waits for the brokers, if nobody says how long."""
@@ -381,17 +385,17 @@ class TopicAdmin:
         results: dict[Uuid, KafkaError | None] = {}
         marked: list[Topic] = []
         async with self._writer.turn:
-            for topic_id in topic_ids:
+            rest = iter(topic_ids)
+            while some := list(islice(rest, DELETED_AT_ONCE)):
+                topics = await self._mark(some, results)
                 try:
-                    topic = await self._writer.until_current(functools.partial(self._mark, topic_id))
                     if self._controller is None:
-                        await self._delete_marked(topic)
+                        await self._delete_marked(topics)
                     else:
-                        marked.append(topic)
-                        await self._controller.delete_topic(topic)
-                    results[topic_id] = None
+                        marked += topics
+                        await self._controller.delete_topics(topics)
                 except KafkaError as error:
-                    results[topic_id] = error
+                    results.update((topic.id, error) for topic in topics)
             if self._controller is None:
                 return results
             expected = self._controller.deletions.expect(marked)
@@ -406,44 +410,70 @@ class TopicAdmin:
         Raises:
             KafkaError, MetadataStoreError: some could not be deleted.
         """
-        for name in await self._store.children(znodes.DELETE_TOPICS):
-            topic = self._writer.image.topics.get(name)
-            if topic is not None:
-                await self._delete_marked(topic)
-            else:
-                await self._delete_what_is_left(name)
+        names = iter(await self._store.children(znodes.DELETE_TOPICS))
+        while some := list(islice(names, DELETED_AT_ONCE)):
+            topics = self._writer.image.topics
+            await self._delete_marked([topics[name] for name in some if name in topics])
+            await self._delete_what_is_left([name for name in some if name not in topics])
 
-    async def _mark(self, topic_id: Uuid) -> Topic:
-        """Mark a topic for deletion."""
+    async def _mark(self, topic_ids: Sequence[Uuid], results: dict[Uuid, KafkaError | None]) -> list[Topic]:
+        """Mark topics for deletion; add the result of each, and return those that are marked."""
+        results.update(dict.fromkeys(topic_ids, _unknown_topic_id()))
+        topics = self._writer.image.topics_by_id
+        marked = [topics[topic_id] for topic_id in topic_ids if topic_id in topics]
+        try:
+            await self._writer.commit([each for topic in marked for each in _marks(topic)])
+        except NodeError:  # others have changed one of them, or marked it
+            marked = []
+            for topic_id in topic_ids:
+                try:
+                    marked.append(
+                        await self._writer.until_current(functools.partial(self._mark_one, topic_id))
+                    )
+                except KafkaError as error:
+                    results[topic_id] = error
+        except KafkaError as error:
+            results.update((topic.id, error) for topic in marked)
+            return []
+        results.update((topic.id, None) for topic in marked)
+        return marked
+
+    async def _mark_one(self, topic_id: Uuid) -> Topic:
         topic = self._writer.image.topics_by_id.get(topic_id)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        check = Check(znodes.topic_path(topic.name), topic.version)
+            raise _unknown_topic_id()
         try:
-            await self._writer.commit([check, Create(znodes.delete_topic_path(topic.name))])
+            await self._writer.commit(_marks(topic))
         except NodeExistsError:
             logger.info("the topic %s is marked for deletion already", topic.name)
         return topic
 
-    async def _delete_marked(self, topic: Topic) -> None:
-        name = topic.name
-        await self._writer.publish_deletion(self._writer.image.with_topics(deleted=[name]))
+    async def _delete_marked(self, topics: Sequence[Topic]) -> None:
+        """Delete the logs of marked topics, and then their nodes."""
+        if not topics:
+            return
+        names = [topic.name for topic in topics]
+        await self._writer.publish_deletion(self._writer.image.with_topics(deleted=names))
         operations: list[Operation] = []
-        for index, state in enumerate(topic.partitions):
-            operations.append(Delete(znodes.partition_state_path(name, index), state.version))
-            operations.append(Delete(znodes.partition_path(name, index)))
-        operations.append(Delete(znodes.partitions_path(name)))
-        operations.append(Delete(znodes.topic_path(name), topic.version))
-        operations.append(Delete(znodes.topic_config_path(name), topic.config_version))
-        operations.append(Delete(znodes.delete_topic_path(name)))
+        for topic in topics:
+            name = topic.name
+            for index, state in enumerate(topic.partitions):
+                operations.append(Delete(znodes.partition_state_path(name, index), state.version))
+                operations.append(Delete(znodes.partition_path(name, index)))
+            operations.append(Delete(znodes.partitions_path(name)))
+            operations.append(Delete(znodes.topic_path(name), topic.version))
+            operations.append(Delete(znodes.topic_config_path(name), topic.config_version))
+            operations.append(Delete(znodes.delete_topic_path(name)))
+            await asyncio.sleep(0)  # let other requests run
         try:
             await self._writer.commit(operations)
         except NodeError:
-            await self._delete_what_is_left(name)
+            await self._delete_what_is_left(names)
 
-    async def _delete_what_is_left(self, name: str) -> None:
-        """Delete the nodes that a marked topic has now, which the image no longer shows."""
-        await delete_topic_nodes(self._writer, self._store, [name], in_parts=False)
+    async def _delete_what_is_left(self, names: Sequence[str]) -> None:
+        """Delete the nodes that marked topics have now, which the image no longer shows."""
+        if names:
+            await delete_topic_nodes(self._writer, self._store, names, in_parts=False)
 
     # --- what others have written -------------------------------------------------------------------------
 
@@ -487,3 +517,12 @@ class TopicAdmin:
         if operations:
             await self._write([Check(path, node.stat.version), *operations])
             await self._writer.catch_up_with([path])
+
+
+def _unknown_topic_id() -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def _marks(topic: Topic) -> list[Operation]:
+    """The operations that mark a topic for deletion, unless it has changed."""
+    return [Check(znodes.topic_path(topic.name), topic.version), Create(znodes.delete_topic_path(topic.name))]

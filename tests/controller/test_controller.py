@@ -441,15 +441,17 @@ async def test_the_notices_of_leaders_that_change_the_isr_themselves_are_taken(
     prefix = f"{znodes.ISR_CHANGES}/isr_change_"
     before = world.state()
     state = LeaderAndIsr(before.leader, before.leader_epoch, (1,), before.controller_epoch)
-    await two.store.set("/brokers/topics/t/partitions/0/state", znodes.encode_state(state))
+    other = await EmbeddedStore.open(world.path / "metadata.db", sync=False)
+    await other.set("/brokers/topics/t/partitions/0/state", znodes.encode_state(state))
     partitions = [{"topic": "t", "partition": 0}, {"topic": "gone", "partition": 3}]
     notice = json.dumps({"version": 1, "partitions": partitions}).encode()
     for data in (notice, b"nonsense", notice):
-        await two.store.create(prefix, data, sequence=True)
+        await other.create(prefix, data, sequence=True)
     await world.until(lambda: world.state().isr == (1,))
     await world.until(lambda: one.replicas.told[T0].isr == [1] and two.replicas.told[T0].isr == [1])
-    await until_empty(two.store, znodes.ISR_CHANGES)
+    await until_empty(other, znodes.ISR_CHANGES)
     await world.settled()
+    await other.close()
     assert caplog.text.count("a notice is ignored") == 1
 
 

@@ -587,6 +587,25 @@ async def test_of_two_who_delete_a_topic_at_once_both_have(
     assert not cluster.image.topics
 
 
+async def test_topics_that_are_deleted_together_have_results_of_their_own(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = await create(cluster, *(NewTopic(name) for name in ("marked", "removed", "t")))
+    ids = {name: topic.id for name, topic in topics.items()}
+
+    async def others() -> None:
+        await hand.create("/admin/delete_topics/marked")
+        await remove(hand, "/brokers/topics/removed")
+
+    overtake(cluster, monkeypatch, others)
+    results = await cluster.admin.topics.delete_topics([ids["marked"], ids["removed"], ids["t"]])
+    assert (results[ids["marked"]], results[ids["t"]]) == (None, None)
+    assert results[ids["removed"]].code is ErrorCode.UNKNOWN_TOPIC_ID
+    assert await hand.children("/brokers/topics") == []
+    assert await hand.children("/admin/delete_topics") == []
+    assert not cluster.image.topics
+
+
 async def test_who_is_always_overtaken_has_the_client_try_again(
     cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
