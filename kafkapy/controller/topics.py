@@ -453,7 +453,8 @@ class TopicAdmin:
         if not topics:
             return
         names = [topic.name for topic in topics]
-        await self._writer.publish_deletion(self._writer.image.with_topics(deleted=names))
+        shown = [name for name in names if name in self._writer.image.topics]
+        await self._writer.publish_deletion(self._writer.image.with_topics(deleted=shown))
         operations: list[Operation] = []
         for topic in topics:
             name = topic.name
