@@ -27,12 +27,23 @@ from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_partition import AlterPartitionRequest
 from kafkapy.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.cluster_replication import ClusterReplication, ReplicationSettings
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.replica_manager import ReplicaManager
 
 NO_CONTROLLER_SECONDS: Final = 0.1
 """The pause before a controller that does not answer is asked again."""
+
+MOVED_SECONDS: Final = 1.0
+NEWS_SECONDS: Final = 0.01
+"""How long, and how often, a broker looks before it stops whether it knows who leads now."""
+
+TOLD_SECONDS: Final = 0.3
+"""How long clients are told who leads now, before this broker stops.
+
+A client that finds its leader gone may look for another only once a second, as librdkafka does.
+"""
 
 STORE_AWAY_SECONDS: Final = 5.0
 """How long the controller may take to answer while this broker cannot reach ZooKeeper: it may not either."""
@@ -94,7 +105,8 @@ class ClusterMember:
     async def hand_over(self) -> None:
         """Let other brokers lead what this broker leads, as far as there are others in sync.
 
-        While ZooKeeper is away nobody can be elected: the stop does not wait for that.
+        This broker goes on answering for a moment, so that its clients hear of it here. While ZooKeeper is
+        away nobody can be elected: the stop does not wait for that.
 
         Source: KafkaServer.controlledShutdown.
         """
@@ -102,6 +114,7 @@ class ClusterMember:
         if not config["controlled.shutdown.enable"]:
             return
         self.requests.is_leaving = True
+        led = [leader.partition.topic_partition for leader in self.requests.leaders() if leader.has_others]
         for attempt in range(config["controlled.shutdown.max.retries"]):
             if not self._cache.image.brokers.keys() - {self._node_id}:
                 return
@@ -109,6 +122,7 @@ class ClusterMember:
                 await asyncio.sleep(config["controlled.shutdown.retry.backoff.ms"] / 1000)
             remaining = await self._ask_for_hand_over()
             if remaining == 0:
+                await self._let_clients_know(led)
                 return
             if not self._store.is_connected:
                 logger.warning(
@@ -118,6 +132,22 @@ class ClusterMember:
                 return
             logger.info("%s partitions have no other leader yet", "Some" if remaining is None else remaining)
         logger.warning("The broker stops though it leads partitions that no other broker can lead.")
+
+    async def _let_clients_know(self, led: Sequence[TopicPartition]) -> None:
+        """Tell clients for a moment, where this broker led partitions, that others do now."""
+        if not led:
+            return
+        until = asyncio.get_running_loop().time() + MOVED_SECONDS
+        while any(self._leads(partition) for partition in led):
+            if asyncio.get_running_loop().time() > until:
+                return
+            await asyncio.sleep(NEWS_SECONDS)
+        await asyncio.sleep(TOLD_SECONDS)
+
+    def _leads(self, partition: TopicPartition) -> bool:
+        """Whether the metadata has this broker as the leader."""
+        state = self._cache.image.partition(*partition)
+        return state is not None and state.leader == self._node_id
 
     async def _ask_for_hand_over(self) -> int | None:
         """How many partitions are left that another broker should lead; None if nobody knows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,8 +20,15 @@ from kafkapy import cluster_member
 from kafkapy.broker import StartError
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kafkapy.storage.log.flush import FlushTicket
 from kafkapy.storage.log.partition_log import PartitionLog
+from tests.network.raw_client import RawClient
 
 T = TypeVar("T")
 QUIET = {"log_level": 0}
@@ -230,6 +238,33 @@ def test_a_broker_stops_soon_while_the_metadata_store_is_away(
         cluster.stop(2)
         assert "The broker stops without a hand-over" in caplog.text
         cluster.heal()
+
+
+def test_a_broker_that_stops_tells_its_clients_who_leads_now(cluster: kafkapy.Cluster) -> None:
+    """librdkafka looks for another leader only once a second if the old one is gone before it has heard."""
+    create(cluster, "orders")
+    wait_until_in_sync(cluster, "orders")
+    leader = partitions(cluster, "orders")[0].leader
+    end = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+    orders = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
+
+    def is_refused() -> bool:
+        (topic,) = client.ask(ListOffsetsRequest(replica_id=-1, topics=[end]), 5).topics
+        code = ErrorCode(topic.partitions[0].error_code)
+        assert code in (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def shows_another() -> bool:
+        (topic,) = client.ask(orders, 9).topics
+        leaders = {each.partition_index: each.leader_id for each in topic.partitions}
+        return leaders[0] not in (-1, leader)
+
+    with RawClient(cluster[leader].bootstrap_servers) as client:
+        stopping = threading.Thread(target=cluster.stop, args=(leader,))
+        stopping.start()
+        wait_until(is_refused)
+        wait_until(shows_another)
+        stopping.join()
 
 
 def test_a_group_moves_with_its_coordinator(cluster: kafkapy.Cluster) -> None:
