@@ -12,9 +12,12 @@ partitions, and appends what the answers hold byte for byte:
 An answer counts only if it is for the end of the log, and if the partition still has the role that it was
 asked in: appends, truncations and changes of roles may have come in between.
 
-A partition with an error is asked for again after `replica.fetch.backoff.ms`; the others go on. One whose
-records take longer than SYNC_SECONDS to be synced is left out of the requests until they are. So is a
-throttled one that is not in sync while the quota is exceeded (replication_quota.py).
+A partition with an error is asked for again after `replica.fetch.backoff.ms`; the others go on. But a leader
+that refuses may only not know yet that it leads, while producers wait for this replica. It is asked again
+after 20 ms, then after 40, and so on. Apache Kafka waits the whole time at once.
+
+A partition whose records take longer than SYNC_SECONDS to be synced is left out of the requests until they
+are. So is a throttled one that is not in sync while the quota is exceeded (replication_quota.py).
 
 A leader tells a high watermark once, even if the answer is not used because the partition has another role by
 then. So a partition in a new role is first forgotten by the leader's session, and then asked for.
@@ -70,6 +73,11 @@ SYNC_SECONDS: Final = 0.25
 SHORT_WAIT_MS: Final = 20
 """The longest that an answer may wait while a partition is left out of the requests for the moment."""
 
+FIRST_BACKOFF_SECONDS: Final = 0.02
+"""The pause before a leader that has refused is asked again for a partition, the first time."""
+MOST_REFUSALS: Final = 16
+"""After so many refusals the pause is that of the settings at the latest."""
+
 THROTTLED_SECONDS: Final = 0.1
 """The pause before a partition is looked at again that the quota forbids to ask for."""
 
@@ -117,7 +125,7 @@ class FetcherParts:
 class _Fetched:
     """A partition that is fetched in one role; a listener to its changes."""
 
-    __slots__ = ("_mark", "follower", "partition", "truncates")
+    __slots__ = ("_mark", "follower", "partition", "refusals", "truncates")
 
     def __init__(
         self, partition: Partition, follower: Follower, mark: Callable[[TopicPartition], None]
@@ -125,6 +133,8 @@ class _Fetched:
         self.partition = partition
         self.follower = follower
         self._mark = mark
+        self.refusals = 0
+        """How often the leader has refused since its last answer."""
         self.truncates = True
         """Whether a leader before Fetch v12 is still to be asked where its epochs ended."""
 
@@ -201,11 +211,12 @@ class Fetcher:
         self._changed[key] = None
         self._work.set()
 
-    def _delay(self, key: TopicPartition) -> None:
-        """Ask for a partition again after the backoff."""
+    def _delay(self, key: TopicPartition, seconds: float | None = None) -> None:
+        """Ask for a partition again after some time, by default the backoff."""
         if key in self._fetched:
-            until = asyncio.get_running_loop().time() + self._parts.settings().backoff_seconds
-            self._delayed[key] = until
+            backoff = self._parts.settings().backoff_seconds
+            seconds = backoff if seconds is None else min(seconds, backoff)
+            self._delayed[key] = asyncio.get_running_loop().time() + seconds
             self._mark(key)
 
     # --- the task -------------------------------------------------------------------------------------------
@@ -283,15 +294,19 @@ class Fetcher:
 
     async def _wait(self) -> None:
         """Wait until there may be something to ask for."""
-        timeout = None
-        if self._delayed:
-            timeout = max(min(self._delayed.values()) - asyncio.get_running_loop().time(), 0)
+        timeout = self._seconds_of_delay()
         if self._unready:
             timeout = SHORT_WAIT_MS / 1000
         # Not wait_for: it loses a cancellation that comes together with the event (Python 3.11).
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._work.wait()
+
+    def _seconds_of_delay(self) -> float | None:
+        """The seconds until a delayed partition is asked for again; None without such a partition."""
+        if not self._delayed:
+            return None
+        return max(min(self._delayed.values()) - asyncio.get_running_loop().time(), 0)
 
     async def _synced(self, appended: list[Partition]) -> None:
         """Wait until what was appended is on disk, if the durability setting demands that."""
@@ -309,6 +324,8 @@ class Fetcher:
         """The next request, with what has changed since the last one."""
         wanted, unwanted = await self._partitions(version, settings)
         wait = settings.wait_seconds if not self._unready else SHORT_WAIT_MS / 1000
+        if (delay := self._seconds_of_delay()) is not None:
+            wait = min(wait, delay)
         request = FetchRequest(
             max_wait_ms=int(wait * 1000),
             min_bytes=settings.min_bytes,
@@ -404,7 +421,7 @@ class Fetcher:
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     await self._out_of_range(peer, key, fetched, settings)
                 elif data.error_code:
-                    self._refused(key, ErrorCode(data.error_code))
+                    self._refused(key, fetched, ErrorCode(data.error_code))
                 elif self._take(key, fetched, data):
                     appended.append(fetched.partition)
                     nbytes += len(data.records) if isinstance(data.records, memoryview) else 0
@@ -436,6 +453,7 @@ class Fetcher:
                 self._append(partition, records)
                 if self._parts.quota.is_limited and self._parts.quota.throttles(key):
                     self._parts.quota.record(len(records))
+            fetched.refusals = 0
             fetched.follower.leader_high_watermark = data.high_watermark
             partition.advance()
             if partition.learn(data.log_start_offset) or records:
@@ -458,11 +476,12 @@ class Fetcher:
             partition.truncate_fully_and_start_at(first_offset)
         partition.append_as_follower(records, now_ms=self._parts.now_ms())
 
-    def _refused(self, key: TopicPartition, code: ErrorCode) -> None:
+    def _refused(self, key: TopicPartition, fetched: _Fetched, code: ErrorCode) -> None:
         """Handle the error of a partition."""
         level = logging.DEBUG if code.retriable else logging.ERROR
         logger.log(level, "Broker %d does not answer for %s yet: %s", self._leader, key, code.name)
-        self._delay(key)
+        self._delay(key, FIRST_BACKOFF_SECONDS * 2**fetched.refusals if code.retriable else None)
+        fetched.refusals = min(fetched.refusals + 1, MOST_REFUSALS)
 
     # --- truncation -----------------------------------------------------------------------------------------
 
@@ -512,7 +531,7 @@ class Fetcher:
                 if now is None or self._fetched.get(key) is not now or not now.is_current:
                     continue
                 if answer.error_code:
-                    self._refused(key, ErrorCode(answer.error_code))
+                    self._refused(key, now, ErrorCode(answer.error_code))
                     continue
                 try:
                     now.truncates = not self._truncate(now, answer.leader_epoch, answer.end_offset)

@@ -283,6 +283,29 @@ async def test_a_high_watermark_that_comes_while_the_role_changes_is_told_again(
     await rig.caught_up(2)
 
 
+async def test_a_leader_that_does_not_know_yet_that_it_leads_is_asked_again_soon(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    """Producers wait for its followers, whose usual pause after an error is a second."""
+    rigs.append(rig := Rig(tmp_path))
+    rig.fetch = rig.fetch._replace(backoff_seconds=3600)
+    await rig.lead()
+    refused: list[int] = []
+
+    def note(asked: int, answer: Any) -> None:
+        if asked == 2 and isinstance(answer, FetchResponse):
+            refused.extend(
+                data.error_code for topic in answer.responses for data in topic.partitions if data.error_code
+            )
+
+    rig.wire.spoil = note
+    await rig.controller.elect(2, tell=(1,))
+    await until(lambda: len(refused) > 2)
+    await rig.controller.tell((2,))
+    assert set(refused) <= {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH}
+    assert (await rig[2].produce(b"a")).error_code == 0
+
+
 async def test_a_log_that_is_truncated_by_a_reader_is_fetched_again(
     tmp_path: Path, rigs: list[Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
