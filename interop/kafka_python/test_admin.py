@@ -29,6 +29,7 @@ def test_topics_are_created_described_grown_and_deleted(admin: KafkaAdminClient,
     admin.create_topics({name: {"num_partitions": 3, "configs": {"retention.ms": "9000"}}})
     admin.wait_for_topics([name])
     assert name in admin.list_topics()
+    wait_until(lambda: admin.describe_topics([name])[0]["partitions"])
     (topic,) = admin.describe_topics([name])
     assert not topic["is_internal"]
     brokers = {broker["broker_id"] for broker in admin.describe_cluster()["brokers"]}
@@ -52,6 +53,8 @@ def test_a_topic_keeps_its_manual_assignment_and_its_id(admin: KafkaAdminClient,
     broker = admin.describe_cluster()["brokers"][0]["broker_id"]
     admin.create_topics({name: {"assignments": {0: [broker], 1: [broker]}}})
     admin.wait_for_topics([name])
+    # Each request may ask another broker, and one of them may learn of the topic a moment later.
+    wait_until(lambda: admin.describe_topics([name])[0]["partitions"])
     (topic,) = admin.describe_topics([name])
     assert {partition["partition_index"] for partition in topic["partitions"]} == {0, 1}
     (by_id,) = admin.describe_topics([uuid.UUID(topic["topic_id"])])
