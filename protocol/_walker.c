@@ -1,5 +1,6 @@
-/* The compiled twin of PureWalker in record_walker.py, with the same constructor, methods and verdicts. The
- * twins of follow_lengths in pipeline/log_source/record_starts.py and of find_time in record_times.py are at the end.
+/* The compiled twin of PureWalker in record_walker.py, with the same constructor, methods and verdicts. After it come
+ * the twins of read_plain_batch in plain_batch.py, of follow_lengths in pipeline/log_source/record_starts.py and of
+ * find_time in record_times.py.
  *
  * A walker is fed the decompressed records of one batch in pieces of any size. Between pieces it keeps only its
  * state: the stage within a record, a varint that spans pieces, the bytes still to skip. Every read is bounded
@@ -228,6 +229,26 @@ cut:
     return NULL;
 }
 
+static void begin(Walker *w, int64_t base_timestamp, int32_t record_count)
+{
+    w->base_timestamp = base_timestamp;
+    w->record_count = record_count;
+    w->max_timestamp = NO_TIMESTAMP;
+    w->max_timestamp_at = -1;
+    w->min_timestamp = NO_TIMESTAMP;
+    w->first_null_key = -1;
+}
+
+/* After the last piece: NULL, or what is wrong with the batch. */
+static const char *finish(const Walker *w)
+{
+    if (w->error != NULL)
+        return w->error;
+    if (w->stage != LENGTH || w->shift)
+        return "cut short by the end of the batch";
+    return w->records == w->record_count ? NULL : "missing";
+}
+
 /* --- the Python type --------------------------------------------------------------------------------------- */
 
 static PyObject *verdict(const Walker *w)
@@ -251,12 +272,7 @@ static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     Walker *w = (Walker *)alloc(type, 0); /* zeroed */
     if (w == NULL)
         return NULL;
-    w->base_timestamp = base_timestamp;
-    w->record_count = record_count;
-    w->max_timestamp = NO_TIMESTAMP;
-    w->max_timestamp_at = -1;
-    w->min_timestamp = NO_TIMESTAMP;
-    w->first_null_key = -1;
+    begin(w, base_timestamp, record_count);
     return (PyObject *)w;
 }
 
@@ -306,12 +322,7 @@ static PyObject *walker_finish(PyObject *self, PyObject *Py_UNUSED(unused))
         PyErr_SetString(PyExc_RuntimeError, "another thread is feeding this walker");
         return NULL;
     }
-    if (w->error == NULL) {
-        if (w->stage != LENGTH || w->shift)
-            w->error = "cut short by the end of the batch";
-        else if (w->records != w->record_count)
-            w->error = "missing";
-    }
+    w->error = finish(w);
     return verdict(w);
 }
 
@@ -348,6 +359,71 @@ static PyType_Spec walker_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = walker_slots,
 };
+
+/* --- plain batches ------------------------------------------------------------------------------------------ */
+
+#define HEADER_SIZE 61
+#define LOG_OVERHEAD 12 /* base offset and length, which the length does not count */
+#define MAGIC 2
+#define TRANSACTIONAL 0x10
+
+/* A big-endian number. */
+static uint64_t number(const uint8_t *p, unsigned size)
+{
+    uint64_t value = 0;
+    while (size--)
+        value = value << 8 | *p++;
+    return value;
+}
+
+PyDoc_STRVAR(read_plain_batch_doc,
+             "read_plain_batch(data) -> (fields of the header, min timestamp, index of the first null key), or None.\n\n"
+             "The twin of plain_batch.read_plain_batch_purely.");
+
+static PyObject *read_plain_batch(PyObject *Py_UNUSED(module), PyObject *data)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    const uint8_t *p = view.buf;
+    if (view.len < HEADER_SIZE)
+        goto not_plain;
+    int64_t base_offset = (int64_t)number(p, 8);
+    int32_t length = (int32_t)number(p + 8, 4);
+    int32_t leader_epoch = (int32_t)number(p + 12, 4);
+    int8_t magic = (int8_t)p[16];
+    uint32_t crc = (uint32_t)number(p + 17, 4);
+    int16_t attributes = (int16_t)number(p + 21, 2);
+    int32_t last_offset_delta = (int32_t)number(p + 23, 4);
+    int64_t base_timestamp = (int64_t)number(p + 27, 8);
+    int64_t max_timestamp = (int64_t)number(p + 35, 8);
+    int64_t producer_id = (int64_t)number(p + 43, 8);
+    int16_t producer_epoch = (int16_t)number(p + 51, 2);
+    int32_t base_sequence = (int32_t)number(p + 53, 4);
+    int32_t record_count = (int32_t)number(p + 57, 4);
+    if (base_offset != 0 || length != view.len - LOG_OVERHEAD || magic != MAGIC || (attributes & ~TRANSACTIONAL) != 0
+        || record_count <= 0 || last_offset_delta != record_count - 1)
+        goto not_plain;
+    Walker w = {0};
+    begin(&w, base_timestamp, record_count);
+    if (view.len >= RELEASE_GIL_FROM) {
+        Py_BEGIN_ALLOW_THREADS
+        w.error = walk(&w, p + HEADER_SIZE, p + view.len);
+        Py_END_ALLOW_THREADS
+    } else {
+        w.error = walk(&w, p + HEADER_SIZE, p + view.len);
+    }
+    if (finish(&w) != NULL || w.max_timestamp != max_timestamp)
+        goto not_plain;
+    PyBuffer_Release(&view);
+    return Py_BuildValue("((LiiiIiiLLLiii)Li)", (long long)base_offset, length, leader_epoch, magic, crc, attributes,
+                         last_offset_delta, (long long)base_timestamp, (long long)max_timestamp,
+                         (long long)producer_id, producer_epoch, base_sequence, record_count,
+                         (long long)w.min_timestamp, w.first_null_key);
+not_plain:
+    PyBuffer_Release(&view);
+    Py_RETURN_NONE;
+}
 
 /* --- where records begin ------------------------------------------------------------------------------------ */
 
@@ -512,6 +588,7 @@ static PyObject *find_time(PyObject *Py_UNUSED(module), PyObject *args)
 static PyMethodDef module_methods[] = {
     {"find_time", find_time, METH_VARARGS, find_time_doc},
     {"follow_lengths", follow_lengths, METH_VARARGS, follow_lengths_doc},
+    {"read_plain_batch", read_plain_batch, METH_O, read_plain_batch_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -533,7 +610,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_walker",
-    .m_doc = "The compiled twins of the record walker, of follow_lengths and of find_time.",
+    .m_doc = "The compiled twins of the record walker, of read_plain_batch, of follow_lengths and of find_time.",
     .m_methods = module_methods,
     .m_slots = module_slots,
 };

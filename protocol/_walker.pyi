@@ -15,3 +15,6 @@ def find_time(
     data: bytes | bytearray | memoryview, timestamp: int, offset: int, newest: bool, /
 ) -> tuple[int, int, int | None, int | None]:
     """The compiled twin of `record_times.find_time_purely`."""
+
+def read_plain_batch(data: bytes | bytearray | memoryview, /) -> tuple[tuple[int, ...], int, int] | None:
+    """The compiled twin of `plain_batch.read_plain_batch_purely`."""

@@ -69,7 +69,7 @@ _LEGACY_MIN_SIZE = 26
 _LENGTH_AT = 8
 _MAGIC_AT = 16
 _CRC_AT = 17
-_CRC_FROM = 21
+CRC_FROM = 21
 _LAST_OFFSET_DELTA_AT = 23
 _MAX_TIMESTAMP_AT = 35
 _UINT32 = struct.Struct(">I")
@@ -178,7 +178,7 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 # --- headers ------------------------------------------------------------------------------------------------
 
-_header_of = partial(tuple.__new__, BatchHeader)
+header_of = partial(tuple.__new__, BatchHeader)
 """As BatchHeader._make, without a call of Python code for each batch."""
 
 
@@ -190,7 +190,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     left = len(buffer) - position
     if left >= HEADER_SIZE and buffer[position + _MAGIC_AT] == MAGIC:
-        header = _header_of(_HEADER.unpack_from(buffer, position))
+        header = header_of(_HEADER.unpack_from(buffer, position))
         if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise DecodeError(f"a batch of {header.size} bytes is smaller than its header")
         return header
@@ -226,7 +226,7 @@ def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the batch is complete and its CRC-32C is the one in its header."""
     end = position + header.size
-    return end <= len(buffer) and crc32c(memoryview(buffer)[position + _CRC_FROM : end]) == header.crc
+    return end <= len(buffer) and crc32c(memoryview(buffer)[position + CRC_FROM : end]) == header.crc
 
 
 def stamp_batch(
@@ -248,13 +248,13 @@ def set_max_timestamp(
     attributes = header.attributes & ~_TIMESTAMP_TYPE | timestamp_type << 3
     if attributes == header.attributes and max_timestamp == header.max_timestamp:
         return
-    _INT16.pack_into(buffer, position + _CRC_FROM, attributes)
+    _INT16.pack_into(buffer, position + CRC_FROM, attributes)
     _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
     _write_crc(buffer, position, header.size)
 
 
 def _write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
-    crc = crc32c(memoryview(buffer)[position + _CRC_FROM : position + size])
+    crc = crc32c(memoryview(buffer)[position + CRC_FROM : position + size])
     _UINT32.pack_into(buffer, position + _CRC_AT, crc)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 NEVER = 2**63 - 1
 """Kafka's value for a time or a count without a limit."""
@@ -56,22 +56,22 @@ class LogConfig:
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
 
-    @property
-    def is_compacted(self) -> bool:
-        """Whether records are kept by key, so that every record needs one."""
-        return "compact" in self.cleanup_policy
+    is_compacted: bool = field(init=False, repr=False, compare=False)
+    """Whether records are kept by key, so that every record needs one."""
+    max_segment_ms: int = field(init=False, repr=False, compare=False)
+    """The age at which a segment is closed: the active segment is not compacted (KIP-354)."""
+
+    def __post_init__(self) -> None:
+        """Derive what every append asks."""
+        is_compacted = "compact" in self.cleanup_policy
+        lag_ms = max(self.max_compaction_lag_ms, 1) if is_compacted else NEVER
+        object.__setattr__(self, "is_compacted", is_compacted)
+        object.__setattr__(self, "max_segment_ms", min(self.segment_ms, lag_ms))
 
     @property
     def deletes(self) -> bool:
         """Whether old segments are deleted by time and size."""
         return "delete" in self.cleanup_policy
-
-    @property
-    def max_segment_ms(self) -> int:
-        """The age at which a segment is closed: the active segment is not compacted (KIP-354)."""
-        if self.is_compacted:
-            return min(self.segment_ms, max(self.max_compaction_lag_ms, 1))
-        return self.segment_ms
 
     def random_segment_jitter(self) -> int:
         """The random time by which one segment rolls earlier than segment.ms.
@@ -102,5 +102,7 @@ _PARSERS: dict[str, Callable[[str], object]] = {
 }
 
 _SETTINGS = [
-    (field.name.replace("_", "."), field.name, _PARSERS[str(field.type)]) for field in fields(LogConfig)
+    (setting.name.replace("_", "."), setting.name, _PARSERS[str(setting.type)])
+    for setting in fields(LogConfig)
+    if setting.init
 ]

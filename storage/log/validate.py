@@ -24,11 +24,15 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from crc32c import crc32c
+
 from kafkapy.protocol import record_walker
 from kafkapy.protocol.compression import MAX_DECOMPRESSED, Compression, DecompressedSizeError
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.plain_batch import read_plain_batch
 from kafkapy.protocol.record_walker import BatchSummary, PureWalker, walk_batch
 from kafkapy.protocol.records import (
+    CRC_FROM,
     HEADER_SIZE,
     MAGIC,
     NO_TIMESTAMP,
@@ -38,6 +42,7 @@ from kafkapy.protocol.records import (
     TimestampType,
     crc_is_valid,
     decode_records,
+    header_of,
     read_header,
     recompress_batch,
     set_max_timestamp,
@@ -70,6 +75,8 @@ _CODEC_MASK: Final = 7
 
 _CODECS: Final = {codec.name.lower(): codec for codec in Compression} | {"uncompressed": Compression.NONE}
 _KEEP_CODEC: Final = "producer"
+_LEAVES_PLAIN: Final = frozenset({_KEEP_CODEC, "uncompressed"})
+"""The topic's settings with which an uncompressed batch is stored as it is."""
 
 
 class AppendOrigin(Enum):
@@ -132,11 +139,13 @@ class PreparedBatches:
         They get `log_append_time` too, if it is set. This can be repeated.
         """
         for batch in self.batches:
-            buffer = batch.buffer
+            buffer, header = batch.buffer, batch.header
             stamp_batch(buffer, 0, base_offset=next_offset, leader_epoch=leader_epoch)
             if log_append_time != NO_TIMESTAMP:
                 set_max_timestamp(buffer, 0, TimestampType.LOG_APPEND_TIME, log_append_time)
-            batch.header = header = read_header(buffer)
+                batch.header = read_header(buffer)
+            else:
+                batch.header = header_of((next_offset, header.batch_length, leader_epoch, *header[3:]))
             next_offset += header.last_offset_delta + 1
         return next_offset
 
@@ -208,6 +217,10 @@ def prepare_batches(
     data = memoryview(records)
     if data.readonly:
         data = memoryview(bytearray(data))
+    if origin is AppendOrigin.CLIENT:
+        plain = _prepare_plain(data, config, now_ms)
+        if plain is not None:
+            return plain
     end = len(data)
     batches: list[PreparedBatch] = []
     position = nbytes = record_count = 0
@@ -234,6 +247,36 @@ def prepare_batches(
     if origin is not AppendOrigin.REPLICATION:
         _check_segment_size(nbytes, config)
     return PreparedBatches(batches, nbytes, record_count)
+
+
+def _prepare_plain(data: memoryview, config: LogConfig, now_ms: int) -> PreparedBatches | None:
+    """Prepare the batch of a client if it is plain (protocol/plain_batch.py), and nothing is against it.
+
+    Otherwise None: the general way tells what is against it, or changes the batch as the topic wants it.
+    """
+    plain = read_plain_batch(data)
+    if plain is None:
+        return None
+    fields, min_timestamp, first_null_key = plain
+    header, size = header_of(fields), len(data)
+    if size > config.max_message_bytes or size > config.segment_bytes:
+        return None
+    if crc32c(data[CRC_FROM:]) != header.crc:
+        return None
+    if header.producer_id < 0:
+        if header.is_transactional:
+            return None
+    elif header.base_sequence < 0 or header.producer_epoch < 0:
+        return None
+    if first_null_key >= 0 and config.is_compacted:
+        return None
+    if config.message_timestamp_type == "CreateTime":
+        earliest, latest = _accepted_times(config, now_ms)
+        if header.max_timestamp > latest or NO_TIMESTAMP != min_timestamp < earliest:
+            return None
+    if config.compression_type not in _LEAVES_PLAIN:
+        return None
+    return PreparedBatches([PreparedBatch(header, data, None)], size, header.record_count)
 
 
 def prepare_built(batch: bytearray, *, config: LogConfig, now_ms: int) -> PreparedBatches:
@@ -373,8 +416,7 @@ def _check_timestamps(
     header: BatchHeader, buffer: memoryview, summary: BatchSummary, config: LogConfig, now_ms: int
 ) -> None:
     """Check that each record's timestamp is near the broker's time, or is -1."""
-    earliest = max(now_ms - config.message_timestamp_before_max_ms, 0)
-    latest = now_ms + config.message_timestamp_after_max_ms
+    earliest, latest = _accepted_times(config, now_ms)
     if summary.max_timestamp <= latest and (
         summary.min_timestamp >= earliest or summary.min_timestamp == NO_TIMESTAMP
     ):
@@ -390,6 +432,12 @@ def _check_timestamps(
         "message.timestamp.before.max.ms and message.timestamp.after.max.ms demand.",
         errors,
     )
+
+
+def _accepted_times(config: LogConfig, now_ms: int) -> tuple[int, int]:
+    """The earliest and the latest timestamp that a record may have."""
+    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    return (now_ms - before if now_ms > before else 0), now_ms + after
 
 
 def _null_keys(header: BatchHeader, buffer: memoryview, summary: BatchSummary) -> InvalidRecordsError:

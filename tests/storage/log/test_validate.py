@@ -21,6 +21,7 @@ from kafkapy.protocol.records import (
     decode_records,
     read_header,
 )
+from kafkapy.storage.log import validate
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.validate import (
@@ -371,6 +372,51 @@ def test_only_large_compressed_batches_are_heavy() -> None:
     assert is_heavy(memoryview(plain))
     assert not is_heavy(memoryview(b""))
     assert not is_heavy(memoryview(b"\2" * 16))
+
+
+# --- the fast way -------------------------------------------------------------------------------------------
+
+
+@given(
+    st.builds(
+        batch_of,
+        st.integers(1, 3),
+        timestamp=st.sampled_from([-1, 5, NOW - 1000, NOW, NOW + 1000, NOW + 2 * 3_600_000]),
+        key=st.sampled_from([None, b"k"]),
+        compression=st.sampled_from([Compression.NONE, Compression.NONE, Compression.LZ4]),
+        producer_id=st.integers(-1, 1),
+        producer_epoch=st.integers(-1, 1),
+        base_sequence=st.integers(-1, 1),
+        transactional=st.booleans(),
+        control=st.sampled_from([False, False, False, True]),
+    ),
+    st.sampled_from([b"", b"", b"", b"\0"]),
+    st.sampled_from(
+        [
+            CONFIG,
+            COMPACTED,
+            LOG_APPEND_TIME,
+            LogConfig(max_message_bytes=100),
+            LogConfig(segment_bytes=100),
+            LogConfig(compression_type="zstd"),
+            LogConfig(compression_type="uncompressed"),
+            LogConfig(message_timestamp_before_max_ms=500, message_timestamp_after_max_ms=500),
+        ]
+    ),
+)
+def test_a_plain_batch_is_prepared_as_any_other_one(batch: bytearray, rest: bytes, config: LogConfig) -> None:
+    def outcome() -> object:
+        try:
+            prepared = prepare(bytes(batch + rest), config)
+        except KafkaError as error:
+            return error.code, error.message
+        batches = [(each.header, bytes(each.buffer), each.marker) for each in prepared.batches]
+        return batches, prepared.nbytes, prepared.record_count
+
+    found = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validate, "read_plain_batch", lambda _: None)
+        assert outcome() == found
 
 
 # --- hostile bytes ------------------------------------------------------------------------------------------
