@@ -50,7 +50,7 @@ from collections.abc import Awaitable
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.leader_hints import current_leader, endpoints
-from kafkapy.metadata.topic_names import is_internal
+from kafkapy.metadata.topic_names import INTERNAL_TOPICS
 from kafkapy.network.answers import Pipelined
 from kafkapy.process.turns import Steps
 from kafkapy.process.validation import TURN_SECONDS
@@ -71,17 +71,16 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.log.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
 from kafkapy.storage.log.validate import (
+    CLIENT,
     SLOW_AT_ONCE,
-    AppendOrigin,
     DecompressedTooLargeError,
     InvalidRecordsError,
     PreparedBatches,
     codec_of,
     decompressed_at_once,
-    is_heavy,
+    effort,
     is_transactional,
     prepare_batches,
-    slow_bytes,
 )
 from kafkapy.storage.log.verification import Verification
 from kafkapy.transactions.verifier import Participation
@@ -109,6 +108,9 @@ CANNOT_VERIFY = frozenset(
 )
 """The errors of a coordinator after which a client is to send its batch again."""
 
+NO_LEADER = LeaderIdAndEpoch()
+"""What an answer tells of the leader when there is nothing to tell."""
+
 Answer = ProduceResponse | None
 Outcome = Answer | Pipelined
 
@@ -119,7 +121,8 @@ def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | 
     slow, heavy = 0, False
     for topic in request.topic_data:
         for partition in topic.partition_data:
-            yield
+            if writes:
+                yield
             write = PartitionWrite(context, request, topic, partition)
             writes.append(write)
             slow += write.slow_bytes
@@ -140,8 +143,9 @@ def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | 
 
 def _settle(writes: list[PartitionWrite], now_ms: int, most: int | None) -> Steps[bool]:
     """Settle the writes; return whether all could be settled without a thread."""
-    for write in writes:
-        yield
+    for number, write in enumerate(writes):
+        if number:
+            yield
         if not write.settle(now_ms, most):
             return False
     return True
@@ -208,8 +212,9 @@ async def _verify_and_append(
 
 def _append(context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]) -> Steps[Outcome]:
     now_ms = context.broker.clock.now_ms()
-    for write in writes:
-        yield
+    for number, write in enumerate(writes):
+        if number:
+            yield
         write.append(now_ms)
     waiting = [write for write in writes if not write.is_acknowledged()] if request.acks else None
     if waiting:
@@ -328,19 +333,18 @@ class PartitionWrite:
         """Whether validation takes so long that it needs a thread."""
         self.slow_bytes = 0
         """The bytes whose validation takes long. Many small batches may take long together."""
-        self.answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+        self.answer = PartitionProduceResponse(index=data.index, base_offset=-1, current_leader=NO_LEADER)
         try:
             self._partition = self._find(context, request, topic, data.index)
             records = self._records
             if isinstance(records, memoryview):
                 self.is_message_set = self._version < FIRST_VERSION_WITH_BATCHES and holds_messages(records)
                 if self.is_message_set:
-                    self.is_heavy = is_heavy_message_set(records)
+                    self.is_heavy, self.slow_bytes = is_heavy_message_set(records), len(records)
                 else:
-                    self.is_heavy = is_heavy(records, self._partition.log.config)
+                    self.is_heavy, self.slow_bytes = effort(records, self._partition.log.config)
                 # Files are created in a thread too: a request may be the first for many partitions.
                 self.is_heavy |= self._partition.log.new_files is not None
-                self.slow_bytes = len(records) if self.is_message_set else slow_bytes(records)
                 if request.transactional_id is None and is_transactional(records):
                     raise KafkaError(
                         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -360,7 +364,7 @@ class PartitionWrite:
         partition = context.broker.replicas.partition(self.topic, index)
         if request.acks not in VALID_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-        if is_internal(self.topic) and context.client_id != ADMIN_CLIENT:
+        if self.topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self.topic} is internal.")
         return partition
 
@@ -412,7 +416,7 @@ class PartitionWrite:
         self._prepared = prepare_batches(
             self._records,
             config=config,
-            origin=AppendOrigin.CLIENT,
+            origin=CLIENT,
             now_ms=now_ms,
             max_decompressed=max_decompressed,
         )
@@ -474,7 +478,7 @@ class PartitionWrite:
         try:
             info = self._partition.append(
                 self._prepared,
-                origin=AppendOrigin.CLIENT,
+                origin=CLIENT,
                 now_ms=now_ms,
                 acks=self._acks,
                 verification=self._verification,

@@ -35,7 +35,8 @@ from kafkapy.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kafkapy.replicas.partition import ALL_REPLICAS, Partition
+from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.replication import ALL_REPLICAS
 from kafkapy.storage.log.marker_batch import prepare_marker
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.validate import AppendOrigin

@@ -71,11 +71,8 @@ class Flush:
     def synced(self, seconds: float) -> None:
         """Note that the ticket's only file is synced."""
         self.seconds = seconds
-        try:
-            # If another sync has failed, this one may have succeeded because dirty pages were dropped.
-            self.ticket.log_directory.require_online()
-        except StorageError as error:
-            self.error = error
+        # If another sync has failed, this one may have succeeded because dirty pages were dropped.
+        self.error = self.ticket.log_directory.error
 
     def not_synced(self, code: int) -> None:
         """Note that the sync, or an earlier one in the directory, has failed with this errno."""

@@ -46,11 +46,12 @@ class Follower:
         """What is ready here, up to the leader's high watermark."""
         return min(ready, self.leader_high_watermark)
 
-    def admit(self, batches: PreparedBatches) -> None:
-        """Do nothing: only leaders demand replicas."""
+    def admit(self, batches: PreparedBatches, acks: int) -> None:
+        """Refuse the request: another broker leads."""
+        self.require_leader()
 
     def require_in_sync(self) -> None:
-        """Do nothing, as `admit`."""
+        """Do nothing: only leaders demand replicas."""
 
     def low_watermark(self, log_start_offset: int) -> int:
         """This log's start."""

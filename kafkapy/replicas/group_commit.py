@@ -34,18 +34,17 @@ class GroupCommit:
         Raises:
             RuntimeError: no thread can be started.
         """
-        self._flusher(log_directory).start()
+        (self._flushers.get(log_directory) or self._new_flusher(log_directory)).start()
 
     def request(self, partition: Partition) -> None:
         """Flush `partition`, and call `partition.flushed()` then."""
-        self._flusher(partition.log.log_directory).request(partition)
+        directory = partition.log.log_directory
+        flusher = self._flushers.get(directory) or self._new_flusher(directory)
+        flusher.request(partition)
 
-    def _flusher(self, log_directory: LogDirectory) -> Flusher:
-        flusher = self._flushers.get(log_directory)
-        if flusher is None:
-            flusher = self._flushers[log_directory] = Flusher(
-                log_directory, self._new_threads, lambda: self.on_damage()
-            )
+    def _new_flusher(self, log_directory: LogDirectory) -> Flusher:
+        flusher = Flusher(log_directory, self._new_threads, lambda: self.on_damage())
+        self._flushers[log_directory] = flusher
         return flusher
 
     async def drain(self) -> None:

@@ -33,6 +33,7 @@ from kafkapy.metadata.image import PartitionState
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.remote_replica import NO_BROKER_EPOCH, Attendance, RemoteReplica
+from kafkapy.replicas.replication import ALL_REPLICAS
 from kafkapy.storage.damage.policy import SERVE_AROUND, DamagePolicy
 
 if TYPE_CHECKING:
@@ -196,13 +197,15 @@ class Leader:
         """How many replicas must be in sync: no more than there are (Partition.effectiveMinIsr)."""
         return min(self.partition.log.config.min_insync_replicas, len(self._followers) + 1)
 
-    def admit(self, batches: PreparedBatches) -> None:
-        """Let batches with acks=all be appended.
+    def admit(self, batches: PreparedBatches, acks: int) -> None:
+        """Let batches be appended; those with acks=all only if enough replicas are in sync.
 
         Raises:
             KafkaError: NOT_ENOUGH_REPLICAS, too few are in sync; OUT_OF_ORDER_SEQUENCE_NUMBER, an earlier
                 batch of the producer was refused so.
         """
+        if acks != ALL_REPLICAS:
+            return
         if len(self.isr) < self._min_insync:
             for batch in batches.batches:
                 self._refused.note(batch.header, self.partition.log.producers)

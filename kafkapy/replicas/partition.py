@@ -24,6 +24,7 @@ import contextlib
 from typing import TYPE_CHECKING, Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.replicas.replication import ALL_REPLICAS
 from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 
 NEVER = 2**63 - 1
 """Kafka's default of flush.messages and flush.ms."""
-
-ALL_REPLICAS = -1
-"""The acks of a producer that waits for all in-sync replicas."""
 
 
 class FlushRequests(Protocol):
@@ -175,11 +173,10 @@ class Partition:
                 ALL_REPLICAS and too few are in sync; OUT_OF_ORDER_SEQUENCE_NUMBER, an earlier batch was
                 refused so; or KAFKA_STORAGE_ERROR, the disk failed.
         """
-        self.require_online()
+        if self.offline:
+            self.require_online()
         replication = self.replication
-        replication.require_leader()
-        if acks == ALL_REPLICAS:
-            replication.admit(batches)
+        replication.admit(batches, acks)
         info = self.log.append_prepared(
             batches,
             leader_epoch=replication.leader_epoch,
@@ -251,7 +248,8 @@ class Partition:
             if acks == ALL_REPLICAS:
                 self.replication.require_in_sync()
             return True
-        self.require_online()
+        if self.offline:
+            self.require_online()
         return acks != ALL_REPLICAS and self.ready_offset >= offset
 
     def watch_commit(self, offset: int, seconds: float) -> asyncio.Future[bool]:

@@ -17,13 +17,16 @@ It answers these questions:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.damage.policy import SERVE_AROUND, DamagePolicy
 
 if TYPE_CHECKING:
     from kafkapy.storage.log.validate import PreparedBatches
+
+ALL_REPLICAS: Final = -1
+"""The acks of a producer that waits for all in-sync replicas."""
 
 NO_EPOCH = -1
 """The leader epoch of a partition that never had a leader."""
@@ -64,12 +67,13 @@ class Replication(Protocol):
     def committed(self, ready: int) -> int:
         """The offset up to which records are committed, if this broker is ready up to `ready`."""
 
-    def admit(self, batches: PreparedBatches) -> None:
-        """Let batches with acks=all be appended.
+    def admit(self, batches: PreparedBatches, acks: int) -> None:
+        """Let batches be appended here.
 
         Raises:
-            KafkaError: NOT_ENOUGH_REPLICAS, too few are in sync for the topic;
-                OUT_OF_ORDER_SEQUENCE_NUMBER, an earlier batch of the producer was refused so.
+            KafkaError: NOT_LEADER_OR_FOLLOWER, another broker leads. With acks=all also NOT_ENOUGH_REPLICAS,
+                too few are in sync for the topic; or OUT_OF_ORDER_SEQUENCE_NUMBER, an earlier batch of the
+                producer was refused so.
         """
 
     def require_in_sync(self) -> None:
@@ -84,26 +88,16 @@ class _WithoutOthers:
 
     __slots__ = ()
 
-    @property
-    def has_others(self) -> bool:
-        """Nothing is waited for but this broker."""
-        return False
-
-    @property
-    def epoch_start_offset(self) -> int:
-        """Nothing before is waited for."""
-        return 0
+    has_others: Final = False
+    epoch_start_offset: Final = 0
 
     @property
     def damage_policy(self) -> DamagePolicy:
         """Serve the undamaged records: no other broker may have them."""
         return SERVE_AROUND
 
-    def admit(self, batches: PreparedBatches) -> None:
-        """Do nothing: as in Apache Kafka, no more replicas are demanded than there are."""
-
     def require_in_sync(self) -> None:
-        """Do nothing, as `admit`."""
+        """Do nothing: as in Apache Kafka, no more replicas are demanded than there are."""
 
     def low_watermark(self, log_start_offset: int) -> int:
         """This log's start."""
@@ -124,6 +118,9 @@ class SoleReplica(_WithoutOthers):
     def require_leader(self) -> None:
         """Do nothing: this broker leads."""
 
+    def admit(self, batches: PreparedBatches, acks: int) -> None:
+        """Do nothing, as `require_leader` and `require_in_sync`."""
+
     def committed(self, ready: int) -> int:
         """Everything that is ready."""
         return ready
@@ -143,6 +140,10 @@ class Unassigned(_WithoutOthers):
     def require_leader(self) -> None:
         """Refuse the request."""
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def admit(self, batches: PreparedBatches, acks: int) -> None:
+        """Refuse the request."""
+        self.require_leader()
 
     def committed(self, ready: int) -> int:
         """Nothing new."""

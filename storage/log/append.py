@@ -15,7 +15,7 @@ import errno
 import logging
 from dataclasses import dataclass
 
-from kafkapy.protocol.records import NO_TIMESTAMP
+from kafkapy.protocol.records import NO_TIMESTAMP, BatchHeader
 from kafkapy.storage.disk.files import Buffer, is_disk_full, is_exhausted
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.log_state import LogState
@@ -24,7 +24,7 @@ from kafkapy.storage.log.producer_snapshots import WRITTEN_AT_ONCE
 from kafkapy.storage.log.producers import CachedBatch, ProducerUpdates
 from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.txn_index import AbortedTxn
-from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches
+from kafkapy.storage.log.validate import COORDINATOR, AppendOrigin, PreparedBatches
 from kafkapy.storage.log.verification import Verification
 
 logger = logging.getLogger(__name__)
@@ -46,184 +46,185 @@ class AppendInfo:
     """The batch was appended before. The offsets are those of the first time."""
 
 
-class Appender:
-    """Writes to the end of a log."""
+def append(
+    log: LogState,
+    prepared: PreparedBatches,
+    origin: AppendOrigin,
+    log_append_time: int,
+    now_ms: int,
+    verification: Verification | None = None,
+) -> AppendInfo:
+    """Write batches that have their offsets, and update the leader epochs and producers.
 
-    __slots__ = ("_log",)
+    Raises:
+        KafkaError: the batches do not fit the state of their producers.
+        StorageError: the disk is full, or failed.
+    """
+    batches = prepared.batches
+    updates: ProducerUpdates | None = None
+    max_timestamp = NO_TIMESTAMP
+    headers: list[BatchHeader] = []
+    buffers: list[Buffer] = []
+    for batch in batches:
+        header = batch.header
+        headers.append(header)
+        buffers.append(batch.buffer)
+        if header.max_timestamp > max_timestamp:
+            max_timestamp = header.max_timestamp
+        if header.producer_id >= 0 and updates is None:
+            pairs = [(each.header, each.marker) for each in batches]
+            updates = log.producers.prepare(pairs, origin=origin, now_ms=now_ms, verification=verification)
+            if updates is not None and updates.duplicate is not None:
+                return _duplicate(log, updates.duplicate, log_append_time)
+    first_offset, end_offset = headers[0].base_offset, headers[-1].next_offset
+    privileged = log.privileged or origin is COORDINATOR
+    try:
+        if not privileged and not log.log_directory.space.admit(prepared.nbytes, now_ms):
+            raise OSError(errno.ENOSPC, "the free space is below the limit for clients")
+        aborts = updates is not None and any(txn.aborted for txn in updates.completed)
+        while not _write(log, headers, buffers, prepared.nbytes, max_timestamp, aborts, now_ms):
+            if not privileged or not log.log_directory.space.release_reserve():
+                raise OSError(errno.ENOSPC, "no space left on the device")
+    except (OSError, MemoryError, BadBatchError) as error:
+        raise log.translated("writing to", error) from error
+    log.log_end_offset = end_offset
+    if headers[-1].partition_leader_epoch != log.leader_epochs.latest_epoch:
+        for header in headers:
+            log.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+    if updates is not None:
+        log.producers.commit(updates, lambda txn: _write_aborted(log, txn))
+    log.producers.end_offset = end_offset
+    return AppendInfo(
+        first_offset,
+        end_offset - 1,
+        log_append_time,
+        max_timestamp,
+        log.log_start_offset,
+        prepared.record_count,
+        prepared.nbytes,
+    )
 
-    def __init__(self, log: LogState) -> None:
-        self._log = log
 
-    def append(
-        self,
-        prepared: PreparedBatches,
-        origin: AppendOrigin,
-        log_append_time: int,
-        now_ms: int,
-        verification: Verification | None = None,
-    ) -> AppendInfo:
-        """Write batches that have their offsets, and update the leader epochs and producers.
+def _duplicate(log: LogState, batch: CachedBatch, log_append_time: int) -> AppendInfo:
+    """The answer to a batch that was already written."""
+    return AppendInfo(
+        batch.first_offset,
+        batch.last_offset,
+        NO_TIMESTAMP if log_append_time == NO_TIMESTAMP else batch.timestamp,
+        batch.timestamp,
+        log.log_start_offset,
+        records_written=0,
+        nbytes=0,
+        duplicate=True,
+    )
 
-        Raises:
-            KafkaError: the batches do not fit the state of their producers.
-            StorageError: the disk is full, or failed.
-        """
-        batches = prepared.batches
-        updates: ProducerUpdates | None = None
-        max_timestamp = NO_TIMESTAMP
-        for batch in batches:
-            header = batch.header
-            if header.max_timestamp > max_timestamp:
-                max_timestamp = header.max_timestamp
-            if header.producer_id >= 0 and updates is None:
-                pairs = [(each.header, each.marker) for each in batches]
-                updates = self._log.producers.prepare(
-                    pairs, origin=origin, now_ms=now_ms, verification=verification
-                )
-                if updates is not None and updates.duplicate is not None:
-                    return self._duplicate(updates.duplicate, log_append_time)
-        first_offset, last_offset = batches[0].header.base_offset, batches[-1].header.last_offset
-        privileged = self._log.privileged or origin is AppendOrigin.COORDINATOR
-        try:
-            if not privileged and not self._log.log_directory.space.admit(prepared.nbytes, now_ms):
-                raise OSError(errno.ENOSPC, "the free space is below the limit for clients")
-            aborts = updates is not None and any(txn.aborted for txn in updates.completed)
-            while not self._write(prepared, max_timestamp, aborts, now_ms):
-                if not privileged or not self._log.log_directory.space.release_reserve():
-                    raise OSError(errno.ENOSPC, "no space left on the device")
-        except (OSError, MemoryError, BadBatchError) as error:
-            raise self._log.translated("writing to", error) from error
-        self._log.log_end_offset = last_offset + 1
-        epochs = self._log.leader_epochs
-        if batches[-1].header.partition_leader_epoch != epochs.latest_epoch:
-            for batch in batches:
-                epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
-        if updates is not None:
-            self._log.producers.commit(updates, self._write_aborted)
-        self._log.producers.end_offset = last_offset + 1
-        return AppendInfo(
-            first_offset,
-            last_offset,
-            log_append_time,
-            max_timestamp,
-            self._log.log_start_offset,
-            prepared.record_count,
-            prepared.nbytes,
-        )
 
-    def _duplicate(self, batch: CachedBatch, log_append_time: int) -> AppendInfo:
-        """The answer to a batch that was already written."""
-        return AppendInfo(
-            batch.first_offset,
-            batch.last_offset,
-            NO_TIMESTAMP if log_append_time == NO_TIMESTAMP else batch.timestamp,
-            batch.timestamp,
-            self._log.log_start_offset,
-            records_written=0,
-            nbytes=0,
-            duplicate=True,
-        )
+def _write(
+    log: LogState,
+    headers: list[BatchHeader],
+    buffers: list[Buffer],
+    nbytes: int,
+    max_timestamp: int,
+    aborts: bool,
+    now_ms: int,
+) -> bool:
+    """Write to the active segment, or to a new one if the active segment has to be rolled.
 
-    def _write(self, prepared: PreparedBatches, max_timestamp: int, aborts: bool, now_ms: int) -> bool:
-        """Write to the active segment, or to a new one if the active segment has to be rolled.
+    Return False if the disk is full.
 
-        Return False if the disk is full.
+    Raises:
+        OSError: the disk failed.
+        BadBatchError: the active segment is damaged.
+    """
+    segment, last_offset = log.segments.active, headers[-1].last_offset
+    try:
+        log.make_files()
+        if segment.should_roll(log.config, nbytes, last_offset, max_timestamp, now_ms):
+            segment = roll(log, _base_of_next(log, headers[0].base_offset, last_offset))
+        if aborts and segment.txn_index.make():
+            # The entry comes before the marker: without it the transaction would stay open.
+            log.unsynced.directories[log.path] = None
+        segment.append(headers, buffers, nbytes)
+    except (OSError, MemoryError) as error:
+        if log.new_files is None:
+            log.segments.active.remove_failed_append()
+        if not is_disk_full(error):
+            raise
+        return False
+    return True
 
-        Raises:
-            OSError: the disk failed.
-            BadBatchError: the active segment is damaged.
-        """
-        batches = prepared.batches
-        headers = [batch.header for batch in batches]
-        buffers: list[Buffer] = [batch.buffer for batch in batches]
-        last_offset = headers[-1].last_offset
-        segment = self._log.segments.active
-        try:
-            self._log.make_files()
-            if segment.should_roll(self._log.config, prepared.nbytes, last_offset, max_timestamp, now_ms):
-                segment = self.roll(self._base_of_next(headers[0].base_offset, last_offset))
-            if aborts and segment.txn_index.make():
-                # The entry comes before the marker: without it the transaction would stay open.
-                self._log.unsynced.directories[self._log.path] = None
-            segment.append(headers, buffers, prepared.nbytes)
-        except (OSError, MemoryError) as error:
-            if self._log.new_files is None:
-                self._log.segments.active.remove_failed_append()
-            if not is_disk_full(error):
-                raise
-            return False
-        return True
 
-    def _base_of_next(self, first_offset: int, last_offset: int) -> int:
-        """The base offset of a new segment for these batches.
+def _base_of_next(log: LogState, first_offset: int, last_offset: int) -> int:
+    """The base offset of a new segment for these batches.
 
-        It is the log end offset, even if a follower's first batch is above it, as after compaction: recovery
-        takes a gap between segments for lost records. If the last offset would not fit in the segment then,
-        it is the offset of the first batch.
-        """
-        fits = last_offset - self._log.log_end_offset <= MAX_RELATIVE_OFFSET
-        return self._log.log_end_offset if fits else first_offset
+    It is the log end offset, even if a follower's first batch is above it, as after compaction: recovery
+    takes a gap between segments for lost records. If the last offset would not fit in the segment then,
+    it is the offset of the first batch.
+    """
+    fits = last_offset - log.log_end_offset <= MAX_RELATIVE_OFFSET
+    return log.log_end_offset if fits else first_offset
 
-    def _write_aborted(self, txn: AbortedTxn) -> None:
-        """Add an aborted transaction to the index of the active segment, which holds its marker.
 
-        Raises:
-            StorageError: the write failed, and the log directory is offline. The marker is in the log, and
-                without the entry a reader would take the transaction's records for committed ones.
-        """
-        txn_index = self._log.segments.active.txn_index
-        try:
-            self._log.log_directory.space.with_reserve(lambda: txn_index.append(txn))
-        except OSError as error:
-            raise self._log.log_directory.failed(
-                f"indexing an aborted transaction of {self._log.path}", error
-            ) from error
+def _write_aborted(log: LogState, txn: AbortedTxn) -> None:
+    """Add an aborted transaction to the index of the active segment, which holds its marker.
 
-    def roll(self, first_offset: int) -> Segment:
-        """Close the active segment and start a new one at `first_offset`.
+    Raises:
+        StorageError: the write failed, and the log directory is offline. The marker is in the log, and
+            without the entry a reader would take the transaction's records for committed ones.
+    """
+    txn_index = log.segments.active.txn_index
+    try:
+        log.log_directory.space.with_reserve(lambda: txn_index.append(txn))
+    except OSError as error:
+        raise log.log_directory.failed(f"indexing an aborted transaction of {log.path}", error) from error
 
-        It begins at the log end offset if that is higher. An empty active segment that begins there already
-        is kept.
 
-        Raises:
-            OSError: the disk is full, or failed.
-        """
-        old = self._log.segments.active
-        base_offset = max(first_offset, self._log.log_end_offset)
-        if old.size == 0 and old.base_offset == base_offset:
-            return old
-        log_directory = self._log.log_directory
-        old.finish()
-        old.trim()
-        now_ms = log_directory.clock.now_ms()
-        # Nothing may fail between this and `add`: an empty segment that the log does not know would hide
-        # records after a restart.
-        segment = Segment.create(log_directory.files, self._log.path, base_offset, self._log.config, now_ms)
-        self._log.segments.add(segment)
-        self._log.unsynced.segments += (old,)
-        self._log.unsynced.directories[self._log.path] = None
-        self._log.producers.end_offset = base_offset
-        self._take_snapshot()
-        logger.debug("Rolled %s at offset %d", self._log.topic_partition, base_offset)
-        return segment
+def roll(log: LogState, first_offset: int) -> Segment:
+    """Close the active segment and start a new one at `first_offset`.
 
-    def _take_snapshot(self) -> None:
-        """Save the producers' states; if there are many, the next flush does it.
+    It begins at the log end offset if that is higher. An empty active segment that begins there already
+    is kept.
 
-        Raises:
-            OSError: the disk failed. If only space or a descriptor is lacking, no snapshot is taken, as it
-                merely saves time after a crash.
-        """
-        if len(self._log.producers) > WRITTEN_AT_ONCE:
-            pending = self._log.snapshots.begin(self._log.producers)
-            if pending is not None:
-                self._log.unsynced.snapshots += (pending,)
-            return
-        try:
-            path = self._log.snapshots.take(self._log.producers, durable=False)
-        except OSError as error:
-            if not is_disk_full(error) and not is_exhausted(error):
-                raise
-            return
-        if path is not None:
-            self._log.unsynced.paths += (path,)
+    Raises:
+        OSError: the disk is full, or failed.
+    """
+    old = log.segments.active
+    base_offset = max(first_offset, log.log_end_offset)
+    if old.size == 0 and old.base_offset == base_offset:
+        return old
+    log_directory = log.log_directory
+    old.finish()
+    old.trim()
+    now_ms = log_directory.clock.now_ms()
+    # Nothing may fail between this and `add`: an empty segment that the log does not know would hide
+    # records after a restart.
+    segment = Segment.create(log_directory.files, log.path, base_offset, log.config, now_ms)
+    log.segments.add(segment)
+    log.unsynced.segments += (old,)
+    log.unsynced.directories[log.path] = None
+    log.producers.end_offset = base_offset
+    _take_snapshot(log)
+    logger.debug("Rolled %s at offset %d", log.topic_partition, base_offset)
+    return segment
+
+
+def _take_snapshot(log: LogState) -> None:
+    """Save the producers' states; if there are many, the next flush does it.
+
+    Raises:
+        OSError: the disk failed. If only space or a descriptor is lacking, no snapshot is taken, as it
+            merely saves time after a crash.
+    """
+    if len(log.producers) > WRITTEN_AT_ONCE:
+        pending = log.snapshots.begin(log.producers)
+        if pending is not None:
+            log.unsynced.snapshots += (pending,)
+        return
+    try:
+        path = log.snapshots.take(log.producers, durable=False)
+    except OSError as error:
+        if not is_disk_full(error) and not is_exhausted(error):
+            raise
+        return
+    if path is not None:
+        log.unsynced.paths += (path,)

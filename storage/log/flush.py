@@ -182,13 +182,12 @@ class UnsyncedFiles:
         self.segments, self.directories, self.paths, self.snapshots = (), {}, (), ()
         return taken
 
-    def give_up(self, taken: UnsyncedFiles | None) -> None:
+    def give_up(self, taken: UnsyncedFiles) -> None:
         """Drop the list that a flush took: its files are on disk."""
         if taken is self._taken:
             self._taken = None
-        if taken is not None:
-            for snapshot in taken.snapshots:
-                snapshot.settle()
+        for snapshot in taken.snapshots:
+            snapshot.settle()
 
     def put_back(self, taken: UnsyncedFiles | None) -> None:
         """Put back the list that a flush took, for the next one: its files may not be on disk."""

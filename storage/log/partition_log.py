@@ -33,7 +33,7 @@ from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP
 from kafkapy.storage.damage.policy import DamagePolicy, DamageTruncatesError
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
 from kafkapy.storage.disk.files import StorageError, release_all
-from kafkapy.storage.log.append import Appender, AppendInfo
+from kafkapy.storage.log.append import AppendInfo, append, roll
 from kafkapy.storage.log.flush import FlushTicket
 from kafkapy.storage.log.invariants import check_log
 from kafkapy.storage.log.log_reader import LogRead, TimestampOffset
@@ -42,7 +42,7 @@ from kafkapy.storage.log.retention import ALL, delete_old_segments
 from kafkapy.storage.log.timestamp_search import TimestampSearch
 from kafkapy.storage.log.truncation import Truncator
 from kafkapy.storage.log.txn_index import AbortedTxn
-from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_batches
+from kafkapy.storage.log.validate import REPLICATION, AppendOrigin, PreparedBatches, prepare_batches
 from kafkapy.storage.log.verification import Verification
 
 __all__ = ["AppendInfo", "FlushTicket", "LogRead", "PartitionLog", "TimestampOffset"]
@@ -130,7 +130,7 @@ class PartitionLog(LogState):
         self._require_complete()
         log_append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
         prepared.assign(self.log_end_offset, leader_epoch=leader_epoch, log_append_time=log_append_time)
-        return Appender(self).append(prepared, origin, log_append_time, now_ms, verification)
+        return append(self, prepared, origin, log_append_time, now_ms, verification)
 
     def append_as_follower(self, records: memoryview, *, now_ms: int) -> AppendInfo:
         """Write batches as the leader has them, with its offsets and epochs.
@@ -141,8 +141,7 @@ class PartitionLog(LogState):
             StorageError: the disk is full, or failed.
         """
         self._require_complete()
-        origin = AppendOrigin.REPLICATION
-        prepared = prepare_batches(records, config=self.config, origin=origin, now_ms=now_ms)
+        prepared = prepare_batches(records, config=self.config, origin=REPLICATION, now_ms=now_ms)
         expected = self.log_end_offset
         for batch in prepared.batches:
             if batch.header.base_offset < expected:
@@ -151,7 +150,7 @@ class PartitionLog(LogState):
                     f"Offset {batch.header.base_offset} where {expected} is next in {self.topic_partition}.",
                 )
             expected = batch.header.next_offset
-        return Appender(self).append(prepared, origin, NO_TIMESTAMP, now_ms)
+        return append(self, prepared, REPLICATION, NO_TIMESTAMP, now_ms)
 
     def roll(self, first_offset: int = 0) -> None:
         """Close the active segment and start a new one, unless it is empty.
@@ -163,7 +162,7 @@ class PartitionLog(LogState):
         """
         self._require_complete()
         self.guarded("creating", self.make_files)
-        self.guarded("rolling", lambda: Appender(self).roll(first_offset))
+        self.guarded("rolling", lambda: roll(self, first_offset))
 
     # --- flushing -------------------------------------------------------------------------------------------
 
@@ -177,21 +176,25 @@ class PartitionLog(LogState):
             StorageError: a file cannot be opened; nothing has changed.
         """
         self._require_complete()
-        return self.guarded("preparing a flush of", self._prepare_flush)
+        try:
+            return self._prepare_flush()
+        except (OSError, MemoryError, *DAMAGE) as error:
+            raise self.translated("preparing a flush of", error) from error
 
     def _prepare_flush(self) -> FlushTicket | None:
         unsynced, active, end_offset = self.unsynced, self.segments.active, self.log_end_offset
-        if self.abandoned or (end_offset <= self.flushed_offset and not unsynced):
+        has_more = bool(unsynced)
+        if self.abandoned or (end_offset <= self.flushed_offset and not has_more):
             return None
         self.make_files()
-        files = unsynced.open_segments()
+        files = unsynced.open_segments() if has_more else []
         try:
-            files += active.flush_handles(with_indexes=False)
+            files.append(active.file.acquire())
         except BaseException:
             release_all(files)
             raise
         ticket = FlushTicket(self.log_directory, end_offset, self.generation, files)
-        if unsynced:
+        if has_more:
             ticket.cover(unsynced.take())
         self.reader.remember(end_offset, active, active.size)
         self.ticket = ticket
@@ -200,7 +203,8 @@ class PartitionLog(LogState):
     def complete_flush(self, ticket: FlushTicket) -> None:
         """Raise the flushed offset to the end of a flush that succeeded."""
         ticket.release()
-        self.unsynced.give_up(ticket.taken)
+        if ticket.taken is not None:
+            self.unsynced.give_up(ticket.taken)
         if ticket.generation == self.generation and ticket.end_offset > self.flushed_offset:
             self.flushed_offset = ticket.end_offset
         self.last_flush_ms = self.log_directory.clock.now_ms()
@@ -366,7 +370,8 @@ class PartitionLog(LogState):
         Raises:
             StorageError: the log directory is offline, or what the truncation needs is still lacking.
         """
-        self.log_directory.require_online()
+        if self.log_directory.error is not None:
+            self.log_directory.require_online()
         if self.unfinished_truncation is not None:
             self._all_or_offline("truncating", self.unfinished_truncation)
 

@@ -25,7 +25,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 from kafkapy.storage.log.markers import TransactionMarker, read_marker
 from kafkapy.storage.log.txn_index import AbortedTxn
-from kafkapy.storage.log.validate import AppendOrigin
+from kafkapy.storage.log.validate import CLIENT, REPLICATION, AppendOrigin
 from kafkapy.storage.log.verification import Verification
 
 CACHED_BATCHES: Final = 5
@@ -267,7 +267,7 @@ class ProducerStates:
                 if marker is not None:
                     _add_marker(updates, entry, header, marker, origin)
                 continue
-            if origin is AppendOrigin.CLIENT and header.base_sequence != entry.last_sequence + 1:
+            if origin is CLIENT and header.base_sequence != entry.last_sequence + 1:
                 updates.duplicate = entry.find_duplicate(
                     header.producer_epoch, header.base_sequence, header.last_sequence
                 )
@@ -276,7 +276,7 @@ class ProducerStates:
             if (
                 header.is_transactional
                 and (entry.txn_first_offset < 0 or entry.epoch != header.producer_epoch)
-                and origin is not AppendOrigin.REPLICATION
+                and origin is not REPLICATION
             ):
                 self._require_verified(header, entry, origin, verification)
             _add_data(updates, entry, header, origin)
@@ -299,7 +299,7 @@ class ProducerStates:
         _check_epoch(entry, header, origin)
         if verification is None or not self.is_verifying(header.producer_id, verification):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
-        if origin is not AppendOrigin.CLIENT:
+        if origin is not CLIENT:
             return
         first_sequence, lowest = header.base_sequence, verification.lowest_sequence
         if entry.last_sequence == NO_SEQUENCE and verification.begins_at_zero:
@@ -348,7 +348,7 @@ class ProducerStates:
         """
         if header.producer_id >= 0:
             marker = read_marker(header, batch) if header.is_control else None
-            updates = self.prepare([(header, marker)], origin=AppendOrigin.REPLICATION, now_ms=now_ms)
+            updates = self.prepare([(header, marker)], origin=REPLICATION, now_ms=now_ms)
             if updates is not None:
                 self.commit(updates, write_aborted)
         self.end_offset = header.last_offset + 1
@@ -423,7 +423,7 @@ def _add_data(
 ) -> None:
     _check_epoch(entry, header, origin)
     first_sequence = header.base_sequence
-    if origin is AppendOrigin.CLIENT and entry.epoch != NO_PRODUCER_EPOCH:
+    if origin is CLIENT and entry.epoch != NO_PRODUCER_EPOCH:
         if header.producer_epoch != entry.epoch:
             if first_sequence != 0:
                 raise KafkaError(
@@ -472,7 +472,7 @@ def _add_marker(
             f"Transaction marker for producer {header.producer_id} has epoch {header.producer_epoch}, which "
             "is not larger than that of the open transaction.",
         )
-    if marker.coordinator_epoch < entry.coordinator_epoch and origin is not AppendOrigin.REPLICATION:
+    if marker.coordinator_epoch < entry.coordinator_epoch and origin is not REPLICATION:
         raise KafkaError(
             ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             f"Transaction marker for producer {header.producer_id} comes from coordinator epoch "
@@ -489,7 +489,7 @@ def _add_marker(
 
 
 def _check_epoch(entry: ProducerEntry, header: BatchHeader, origin: AppendOrigin) -> None:
-    if header.producer_epoch < entry.epoch and origin is not AppendOrigin.REPLICATION:
+    if header.producer_epoch < entry.epoch and origin is not REPLICATION:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
             f"Epoch {header.producer_epoch} of producer {header.producer_id} is smaller than the last seen "

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from kafkapy.protocol.records import BatchHeader
@@ -195,7 +195,11 @@ class Segment:
         self.dirty = self.used = True
         self._files.write_at(self._file or self.file, buffers, position)
         try:
-            if self._index(headers, position):
+            end, is_indexed = position, False
+            for header in headers:
+                is_indexed |= self.index_batch(end, header.last_offset, header.max_timestamp)
+                end += header.size
+            if is_indexed:
                 self.offset_index.write()
                 self.time_index.write()
                 self.offset_index.keep()
@@ -213,14 +217,6 @@ class Segment:
                     self._max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
         self.size = position + nbytes
 
-    def _index(self, headers: Iterable[BatchHeader], position: int) -> bool:
-        """Index batches from `position` on; return whether index entries were added."""
-        is_indexed = False
-        for header in headers:
-            is_indexed |= self.index_batch(position, header.last_offset, header.max_timestamp)
-            position += header.size
-        return is_indexed
-
     def index_batch(self, position: int, last_offset: int, max_timestamp: int) -> bool:
         """Index the next batch, which starts at `position`; return whether it gets an entry.
 
@@ -228,7 +224,9 @@ class Segment:
         """
         if position == 0:
             self._rolling_timestamp = max_timestamp
-        if max_timestamp > self.max_timestamp:
+        if self._max_timestamp == _UNKNOWN:
+            self.read_max_timestamp()
+        if max_timestamp > self._max_timestamp:
             self._max_timestamp, self._max_timestamp_offset = max_timestamp, last_offset
         if position - self.offset_index.last_position <= self._index_interval_bytes:
             return False
@@ -269,7 +267,9 @@ class Segment:
             or time_index.entries >= time_index.max_entries - 1
         ):
             return True
-        started = self.rolling_timestamp
+        started = self._rolling_timestamp
+        if started == _UNKNOWN:
+            started = self.rolling_timestamp
         age = max_timestamp - started if started >= 0 else now_ms - self.created_ms
         return age > config.max_segment_ms - self.roll_jitter_ms
 

@@ -25,7 +25,7 @@ from functools import partial
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.storage.damage.damage import joined, save_damage
 from kafkapy.storage.damage.survey import survey
-from kafkapy.storage.log.append import Appender
+from kafkapy.storage.log.append import roll
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.log_state import LogState
 from kafkapy.storage.log.producer_replay import load_producers
@@ -167,7 +167,7 @@ class Truncator:
             OSError: the disk failed.
         """
         if count == len(self._log.segments):
-            Appender(self._log).roll(self._log.log_end_offset)
+            roll(self._log, self._log.log_end_offset)
         segments = list(self._log.segments)
         self._log.advance_log_start_offset(segments[count].base_offset)
         self._log.reader.forget()

@@ -60,7 +60,7 @@ milliseconds. gzip is the slowest codec.
 """
 
 SLOW_AT_ONCE: Final = 16 << 10
-"""If a request has more slow bytes (`slow_bytes`), all of it is checked in a worker thread."""
+"""If a request has more slow bytes (`effort`), all of it is checked in a worker thread."""
 
 _DECOMPRESSED_AT_ONCE: Final = 256 << 10
 _DECOMPRESSED_AT_ONCE_PURELY: Final = 32 << 10
@@ -89,6 +89,12 @@ class AppendOrigin(Enum):
     CLIENT = "client"
     COORDINATOR = "coordinator"
     REPLICATION = "replication"
+
+
+# To look up a member in its Enum takes longer than to call a function (CPython 3.11).
+CLIENT: Final = AppendOrigin.CLIENT
+COORDINATOR: Final = AppendOrigin.COORDINATOR
+REPLICATION: Final = AppendOrigin.REPLICATION
 
 
 class InvalidRecordsError(KafkaError):
@@ -164,14 +170,6 @@ def is_transactional(records: memoryview) -> bool:
     )
 
 
-def slow_bytes(records: memoryview) -> int:
-    """The number of bytes that are slow to check.
-
-    All are if they have to be decompressed, or if the walker is not compiled.
-    """
-    return len(records) if codec_of(records) or record_walker.Walker is PureWalker else 0
-
-
 def decompressed_at_once() -> int:
     """The most bytes to which the batches of a request may decompress on the event loop.
 
@@ -181,20 +179,23 @@ def decompressed_at_once() -> int:
     return _DECOMPRESSED_AT_ONCE if compiled else _DECOMPRESSED_AT_ONCE_PURELY
 
 
-def is_heavy(records: memoryview, config: LogConfig | None = None) -> bool:
-    """Whether `prepare_batches` may take long enough to be worth a worker thread.
+def effort(records: memoryview, config: LogConfig) -> tuple[bool, int]:
+    """Whether `prepare_batches` is worth a worker thread, and how many bytes are slow to check.
 
-    Without the topic's settings, compressing again is not considered.
+    All bytes are slow if they have to be decompressed, or if the walker is not compiled.
     """
     size = len(records)
-    if size < HEADER_SIZE or records[_MAGIC_AT] != MAGIC:
-        return False
-    codec = codec_of(records)
+    if size < HEADER_SIZE:
+        return False, size if record_walker.Walker is PureWalker else 0
+    codec = records[_CODEC_AT] & _CODEC_MASK
+    slow = size if codec or record_walker.Walker is PureWalker else 0
+    if records[_MAGIC_AT] != MAGIC:
+        return False, slow
     if codec >= len(_HEAVY) or size > _HEAVY[codec]:
-        return True
-    if size > _HEAVY_RECOMPRESSED and config is not None and config.compression_type != _KEEP_CODEC:
-        return _CODECS[config.compression_type] != codec
-    return False
+        return True, slow
+    if size > _HEAVY_RECOMPRESSED and config.compression_type != _KEEP_CODEC:
+        return _CODECS[config.compression_type] != codec, slow
+    return False, slow
 
 
 def prepare_batches(
@@ -217,7 +218,7 @@ def prepare_batches(
     data = memoryview(records)
     if data.readonly:
         data = memoryview(bytearray(data))
-    if origin is AppendOrigin.CLIENT:
+    if origin is CLIENT:
         plain = _prepare_plain(data, config, now_ms)
         if plain is not None:
             return plain
@@ -225,18 +226,18 @@ def prepare_batches(
     batches: list[PreparedBatch] = []
     position = nbytes = record_count = 0
     while position < end:
-        if batches and origin is AppendOrigin.CLIENT:
+        if batches and origin is CLIENT:
             raise _invalid("A produce request may hold one record batch for each partition, not more.")
         header, buffer = _next_batch(data, position)
         size = len(buffer)
         position += size
-        if origin is not AppendOrigin.REPLICATION and size > config.max_message_bytes:
+        if origin is not REPLICATION and size > config.max_message_bytes:
             raise too_large(size, config)
         if not crc_is_valid(buffer, 0, header):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, f"The record batch is corrupt (stored CRC {header.crc})."
             )
-        if origin is not AppendOrigin.REPLICATION:
+        if origin is not REPLICATION:
             codec = _CODECS.get(config.compression_type)
             header, buffer = _validate(header, buffer, config, origin, now_ms, max_decompressed, codec)
         batches.append(PreparedBatch(header, buffer, _marker(header, buffer) if header.is_control else None))
@@ -244,7 +245,7 @@ def prepare_batches(
         record_count += header.record_count
     if not batches:
         raise _invalid("A produce request must hold a record batch for each partition.")
-    if origin is not AppendOrigin.REPLICATION:
+    if origin is not REPLICATION:
         _check_segment_size(nbytes, config)
     return PreparedBatches(batches, nbytes, record_count)
 
@@ -289,7 +290,7 @@ def prepare_built(batch: bytearray, *, config: LogConfig, now_ms: int) -> Prepar
         KafkaError: it is too large.
     """
     if _CODECS.get(config.compression_type, Compression.NONE) is not Compression.NONE:
-        origin = AppendOrigin.COORDINATOR
+        origin = COORDINATOR
         return prepare_batches(memoryview(batch), config=config, origin=origin, now_ms=now_ms)
     header = read_header(batch)
     if header.size > config.max_message_bytes:
@@ -312,7 +313,7 @@ def prepare_converted(
         read_header(batch),
         memoryview(batch),
         config,
-        AppendOrigin.CLIENT,
+        CLIENT,
         now_ms,
         len(batch),
         _CODECS.get(config.compression_type, compression),
@@ -399,7 +400,7 @@ def _check_header(header: BatchHeader, origin: AppendOrigin) -> None:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP, "A producer must not set the timestamp type to LogAppendTime."
         )
-    if origin is AppendOrigin.CLIENT:
+    if origin is CLIENT:
         if header.is_control:
             raise _invalid("Clients are not allowed to write control records.")
         if header.producer_id >= 0:

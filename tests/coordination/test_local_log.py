@@ -53,7 +53,8 @@ class Replicated(SoleReplica):
     def leads(self) -> bool:
         return not self.others.lead
 
-    def admit(self, batches: PreparedBatches) -> None:
+    def admit(self, batches: PreparedBatches, acks: int) -> None:
+        self.require_leader()
         if self.others.are_too_few:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 

@@ -88,7 +88,7 @@ def test_a_request_that_ends_before_its_connection_hears_of_it_is_answered(
     client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It begins in a thread, which validates its batch; then a fast disk may be quicker than the loop."""
-    monkeypatch.setattr("kafkapy.handlers.produce.is_heavy", lambda *_: True)
+    monkeypatch.setattr("kafkapy.handlers.produce.effort", lambda *_: (True, 0))
     monkeypatch.setattr(Partition, "is_acknowledged", lambda *_: False)
     watch = Waiters.watch
 

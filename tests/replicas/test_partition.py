@@ -208,8 +208,8 @@ class Replicated:
     def committed(self, ready: int) -> int:
         return min(ready, self.followers_have)
 
-    def admit(self, batches: PreparedBatches) -> None:
-        """Enough are in sync."""
+    def admit(self, batches: PreparedBatches, acks: int) -> None:
+        self.require_leader()
 
     def require_in_sync(self) -> None:
         """Enough are in sync."""

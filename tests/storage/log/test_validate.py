@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkapy.protocol import record_walker
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -29,7 +30,7 @@ from kafkapy.storage.log.validate import (
     DecompressedTooLargeError,
     InvalidRecordsError,
     PreparedBatches,
-    is_heavy,
+    effort,
     prepare_batches,
 )
 
@@ -358,20 +359,36 @@ def test_a_follower_takes_batches_as_the_leader_wrote_them() -> None:
 # --- heavy work ---------------------------------------------------------------------------------------------
 
 
+def is_heavy(records: bytes | bytearray, config: LogConfig = CONFIG) -> bool:
+    return effort(memoryview(records), config)[0]
+
+
 def test_only_large_compressed_batches_are_heavy() -> None:
     small, large = b"x" * 1000, bytes(range(256)) * 1000
     for codec in ALL_CODECS:
         light = build_batch([Record(-1, NOW, b"k", small)], compression=codec)
-        assert not is_heavy(memoryview(light))
+        assert not is_heavy(light)
     plain = build_batch([Record(-1, NOW, b"k", large)])
-    assert not is_heavy(memoryview(plain))
-    assert not is_heavy(memoryview(plain), CONFIG)
-    assert is_heavy(memoryview(plain), replace(CONFIG, compression_type="gzip"))
-    assert not is_heavy(memoryview(plain), replace(CONFIG, compression_type="uncompressed"))
+    assert not is_heavy(plain)
+    assert is_heavy(plain, replace(CONFIG, compression_type="gzip"))
+    assert not is_heavy(plain, replace(CONFIG, compression_type="uncompressed"))
     plain[22] |= Compression.GZIP
-    assert is_heavy(memoryview(plain))
-    assert not is_heavy(memoryview(b""))
-    assert not is_heavy(memoryview(b"\2" * 16))
+    assert is_heavy(plain)
+    assert not is_heavy(b"")
+    assert not is_heavy(b"\2" * 16)
+
+
+def test_bytes_are_slow_to_check_if_they_are_compressed_or_the_walker_is_not_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def slow(records: bytes | bytearray) -> int:
+        return effort(memoryview(records), CONFIG)[1]
+
+    packed, plain = batch_of(compression=Compression.LZ4), batch_of()
+    monkeypatch.setattr(record_walker, "Walker", object)
+    assert [slow(packed), slow(plain), slow(b"\2" * 16)] == [len(packed), 0, 0]
+    monkeypatch.setattr(record_walker, "Walker", record_walker.PureWalker)
+    assert [slow(packed), slow(plain), slow(b"\2" * 16)] == [len(packed), len(plain), 16]
 
 
 # --- the fast way -------------------------------------------------------------------------------------------
