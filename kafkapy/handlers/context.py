@@ -11,6 +11,7 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
   is answered, as in Apache Kafka, where a channel is muted while a request is in flight;
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
   requests. An awaitable may itself return a Pipelined, if the next request must wait only for its first part.
+  `Pipelined(awaitable, expected)` has the answer encoded ahead, if it can be foreseen (network/answers.py).
   With a `Watch` (process/waiters.py) instead of the awaitable, no task is created, and the answer is sent
   within the wake.
 

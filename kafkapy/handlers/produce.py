@@ -229,20 +229,11 @@ def _when_acknowledged(
     waiting: list[PartitionWrite],
 ) -> Pipelined:
     """Answer when every batch is acknowledged, or at the request's timeout."""
-
-    def all_acknowledged() -> bool:
-        while waiting and waiting[-1].is_acknowledged():
-            waiting.pop()
-        return not waiting
-
-    def answer(_in_time: bool) -> ProduceResponse:
-        for write in waiting:
-            write.give_up()
-        return _response(context, request, writes)
-
+    delayed = DelayedProduce(context, request, writes, waiting)
     partitions = [write.partition for write in waiting]
     seconds = request.timeout_ms / 1000
-    return Pipelined(context.broker.waiters.watch(partitions, seconds, all_acknowledged, answer))
+    watch = context.broker.waiters.watch(partitions, seconds, delayed.all_acknowledged, delayed.answer)
+    return Pipelined(watch, delayed.expected)
 
 
 def _answer(context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]) -> Answer:
@@ -287,6 +278,48 @@ def _add_leaders(context: RequestContext, response: ProduceResponse, writes: lis
             NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
             for node in endpoints(context, leaders)
         ]
+
+
+class DelayedProduce:
+    """A request whose batches are appended, and not yet acknowledged."""
+
+    __slots__ = ("_context", "_expected", "_request", "_waiting", "_writes")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        writes: list[PartitionWrite],
+        waiting: list[PartitionWrite],
+    ) -> None:
+        self._context = context
+        self._request = request
+        self._writes = writes
+        self._waiting = waiting
+        """The batches that are not acknowledged yet."""
+        self._expected: ProduceResponse | None = None
+        """The answer if no batch fails from now on."""
+
+    def expected(self) -> ProduceResponse:
+        """The answer if all goes well."""
+        self._expected = response = _response(self._context, self._request, self._writes)
+        return response
+
+    def all_acknowledged(self) -> bool:
+        """Whether no batch waits any more."""
+        waiting = self._waiting
+        while waiting and waiting[-1].is_acknowledged():
+            if waiting.pop().answer.error_code:
+                self._expected = None
+        return not waiting
+
+    def answer(self, in_time: bool) -> ProduceResponse:
+        """The answer, when all batches are acknowledged or at the request's timeout."""
+        if not in_time:
+            for write in self._waiting:
+                write.give_up()
+            self._expected = None
+        return self._expected or _response(self._context, self._request, self._writes)
 
 
 class PartitionWrite:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kafkapy.process.waiters import Watch
 
 
 class Pipelined:
-    """An answer that is sent later, while the connection's next requests are handled."""
+    """An answer that is sent later, while the connection's next requests are handled.
 
-    __slots__ = ("answer",)
+    `expected` makes the response that the answer is likely to be. It is called, and the response is encoded,
+    while the request waits. If that very object is the answer then, its bytes only have to be sent.
+    """
 
-    def __init__(self, answer: Awaitable[Any] | Watch) -> None:
+    __slots__ = ("answer", "expected")
+
+    def __init__(self, answer: Awaitable[Any] | Watch, expected: Callable[[], Any] | None = None) -> None:
         self.answer = answer
+        self.expected = expected

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -32,6 +32,7 @@ from kafkapy.process.waiters import Watch
 from kafkapy.protocol.codec import decode_from, holds_more
 from kafkapy.protocol.errors import DecodeError, OverBudgetError
 from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts
+from kafkapy.protocol.types import Part
 
 MAX_PIPELINED: Final = 256
 """The most unanswered requests of one connection."""
@@ -68,8 +69,10 @@ class _Request:
     """
 
     __slots__ = (
+        "encoded",
         "encoding",
         "endpoint",
+        "expected",
         "future",
         "header",
         "kept_bytes",
@@ -89,6 +92,10 @@ class _Request:
         self.pipelined = False
         self.encoding = False
         """Whether its response is being encoded in a thread."""
+        self.expected: Any = None
+        """The response that the answer is likely to be, once it is encoded."""
+        self.encoded: list[Part] = []
+        """The parts of the expected response."""
         self.ready = False
         self.response: Any = None
         """A response, or the parts of one that is encoded."""
@@ -214,16 +221,29 @@ class RequestsInFlight:
         if isinstance(response, Pipelined):
             request.pipelined = True
             self._pipelined_bytes += request.nbytes
-            response = response.answer
+            self._watch(request, response.answer)
+            if response.expected is not None:
+                self._shared.loop.call_soon(self._encode_ahead, request, response.expected)
         else:
             self._muting = request
-        self._watch(request, response)
+            self._watch(request, response)
 
     def _watch(self, request: _Request, response: Awaitable[Any] | Watch) -> None:
         if not isinstance(response, Watch):
             response = asyncio.ensure_future(response, loop=self._shared.loop)
         request.future = response
         response.add_done_callback(partial(self._answered, request))
+
+    def _encode_ahead(self, request: _Request, expected: Callable[[], Any]) -> None:
+        """Encode the response that is expected: now the request waits, later its client does."""
+        if request.future is not None:
+            response = expected()
+            if not holds_more(response, VALUES_AT_ONCE):
+                header = request.header
+                request.encoded = response_parts(
+                    header.api_key, header.api_version, header.correlation_id, response
+                )
+                request.expected = response
 
     def _encode(self, request: _Request, response: Any) -> None:
         """Encode a long response in a thread."""
@@ -247,16 +267,19 @@ class RequestsInFlight:
             response = self._shared.dispatcher.failed(
                 self._connection, request.header, request.endpoint, error
             )
+        is_expected = response is not None and response is request.expected
+        is_encoded = is_expected or request.encoding
         if isinstance(response, Pipelined):
             self._await(request, response)
-        elif not request.encoding and response is not None and holds_more(response, VALUES_AT_ONCE):
+        elif not is_encoded and response is not None and holds_more(response, VALUES_AT_ONCE):
             self._encode(request, response)
         else:
             if request.pipelined:
                 self._pipelined_bytes -= request.nbytes
             if request.kept_bytes:
                 self._shared.release_memory(request.kept_bytes)
-            request.response, request.ready = response, True
+            request.response = request.encoded if is_expected else response
+            request.ready = True
             if self._connection.closed:
                 _drop_answer(request)
                 return

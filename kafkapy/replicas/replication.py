@@ -88,8 +88,8 @@ class _WithoutOthers:
 
     __slots__ = ()
 
-    has_others: Final = False
-    epoch_start_offset: Final = 0
+    has_others = False
+    epoch_start_offset = 0
 
     @property
     def damage_policy(self) -> DamagePolicy:

@@ -45,9 +45,7 @@ class Replicated(SoleReplica):
 
     others: Others
 
-    @property
-    def has_others(self) -> bool:
-        return True
+    has_others = True
 
     @property
     def leads(self) -> bool:

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 import kafkapy
+from kafkapy.broker import BrokerCore
+from kafkapy.handlers.produce import DelayedProduce
 from kafkapy.process.waiters import Waiters, Watch
-from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkapy.protocol.messages.list_offsets import (
@@ -22,8 +24,14 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafkapy.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from kafkapy.protocol.records import Compression
+from kafkapy.protocol.types import ApiKey
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.validate import SLOW_AT_ONCE
@@ -38,7 +46,7 @@ from tests.handlers.produce_client import (
     stored,
     values,
 )
-from tests.network.raw_client import RawClient, api_versions, correlation_ids
+from tests.network.raw_client import RawClient, api_versions, correlation_ids, eventually
 
 
 @pytest.fixture
@@ -102,6 +110,36 @@ def test_a_request_that_ends_before_its_connection_hears_of_it_is_answered(
     for _ in range(2):
         answers = produce(client, "orders", batch(b"a"), batch(b"b"))
         assert {answer.error_code for answer in answers} == {ErrorCode.REQUEST_TIMED_OUT}
+
+
+def test_a_batch_that_fails_while_it_waits_is_not_answered_as_expected(
+    kafka_broker: kafkapy.Broker, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect, codes = DelayedProduce.expected, list[int]()
+
+    def noted(delayed: DelayedProduce) -> ProduceResponse:
+        response = expect(delayed)
+        codes.append(response.responses[0].partition_responses[0].error_code)
+        return response
+
+    def fail(*_: object) -> bool:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    async def wake(broker: BrokerCore) -> None:
+        broker.replicas.partition("orders", 0).wake()
+
+    create_topic(client, "orders")
+    produce(client, "orders", batch(b"a"))
+    monkeypatch.setattr(DelayedProduce, "expected", noted)
+    monkeypatch.setattr(Partition, "is_acknowledged", lambda *_: False)
+    client.send(encode_request(produce_request("orders", batch(b"b"), acks=-1), PRODUCE_VERSION, 1, "raw"))
+    eventually(lambda: codes == [0], "the answer is expected")
+    monkeypatch.setattr(Partition, "is_acknowledged", fail)
+    kafka_broker.call(wake)
+    _, response = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, client.receive_frame())
+    assert isinstance(response, ProduceResponse)
+    (answer,) = response.responses[0].partition_responses
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 def test_acks_zero_is_not_answered(client: RawClient) -> None:

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
+from kafkapy.network import connection, in_flight
 from kafkapy.network.answers import Pipelined
 from kafkapy.network.in_flight import MAX_PIPELINED
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.frames import decode_response, encode_request
+from kafkapy.protocol.frames import decode_response, encode_request, response_parts
 from kafkapy.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkapy.protocol.messages.metadata import MetadataRequest
-from kafkapy.protocol.types import ApiKey
+from kafkapy.protocol.types import ApiKey, Part
 from kafkapy.storage.disk.files import FileSlice, FileSystem
 from tests.network.harness import Harness, serve_api, serving
 from tests.network.raw_client import RawClient, api_versions, correlation_ids, eventually
@@ -118,6 +119,36 @@ def test_a_request_may_be_pipelined_after_a_first_part(
         first.answer(1)
         second.answer(0)
         assert correlation_ids(client, 2) == [1, 2]
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["as expected", "another"])
+def test_an_expected_answer_is_encoded_while_its_request_waits(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, comes: bool
+) -> None:
+    ahead, late = list[int](), list[int]()
+
+    def encodes(noted: list[int]) -> Callable[[int, int, int, HeartbeatResponse], list[Part]]:
+        def encode_and_note(key: int, version: int, number: int, response: HeartbeatResponse) -> list[Part]:
+            noted.append(response.throttle_time_ms)
+            return response_parts(key, version, number, response)
+
+        return encode_and_note
+
+    def handle(context: Any, request: HeartbeatRequest) -> Pipelined:
+        return Pipelined(waiting.handle(context, request), lambda: expected)
+
+    waiting, expected = Waiting(harness), HeartbeatResponse(throttle_time_ms=7)
+    serve_api(monkeypatch, ApiKey.HEARTBEAT, handle)
+    monkeypatch.setattr(in_flight, "response_parts", encodes(ahead))
+    monkeypatch.setattr(connection, "response_parts", encodes(late))
+    with RawClient(harness.address) as client:
+        client.send(heartbeat(1))
+        eventually(lambda: ahead == [7], "the expected answer is encoded")
+        assert has_no_answer(client)
+        waiting.answer(0, expected if comes else HeartbeatResponse(throttle_time_ms=8))
+        _, response = decode_response(ApiKey.HEARTBEAT, 4, client.receive_frame())
+    assert response == HeartbeatResponse(throttle_time_ms=7 if comes else 8)
+    assert (ahead, late) == ([7], [] if comes else [8])
 
 
 def test_pipelined_requests_are_bounded(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
