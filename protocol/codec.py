@@ -56,7 +56,8 @@ def encode(message: TopMessage, version: int) -> bytes:
     """
     out: list[bytes] = []
     try:
-        _encoder(message.__class__, version)(message, out, None)
+        encoder = _encoders.get((message.__class__, version)) or _compile_encoder(message.__class__, version)
+        encoder(message, out, None)
         return b"".join(out)
     except _ENCODE_MISTAKES as error:
         raise EncodeError(f"{type(message).__name__} v{version}: {error}") from error
@@ -70,7 +71,8 @@ def encode_parts(message: TopMessage, version: int) -> list[Part]:
     out: list[bytes] = []
     parts: list[Part] = []
     try:
-        _encoder(message.__class__, version)(message, out, parts)
+        encoder = _encoders.get((message.__class__, version)) or _compile_encoder(message.__class__, version)
+        encoder(message, out, parts)
         if out:
             parts.append(b"".join(out))
     except _ENCODE_MISTAKES as error:
@@ -166,13 +168,6 @@ def schema_of(message_class: type[TopMessage]) -> schema.MessageSchema:
     return schema.load(message_class.__module__.rpartition(".")[2])[message_class.__name__]
 
 
-def _encoder(message_class: type[TopMessage], version: int) -> Encoder:
-    found = _encoders.get((message_class, version))
-    if found is None:
-        found = _encoders[message_class, version] = _compile_encoder(message_class, version)
-    return found
-
-
 def _compile_encoder(message_class: type[TopMessage], version: int) -> Encoder:
     message_schema = schema_of(message_class)
     if version not in message_schema.versions:
@@ -188,6 +183,7 @@ def _compile_encoder(message_class: type[TopMessage], version: int) -> Encoder:
     }
     _execute(source.text, f"<encode {message_class.__name__} v{version}>", names)
     encoder: Encoder = names["encode"]
+    _encoders[message_class, version] = encoder
     return encoder
 
 

@@ -13,6 +13,7 @@ release defines any.
 """
 
 import struct
+from functools import partial
 from typing import NamedTuple
 
 from kafkapy.protocol import codec
@@ -43,6 +44,10 @@ class RequestHeader(NamedTuple):
     api_version: int
     correlation_id: int
     client_id: str  # empty if the client sent null, as in Kafka
+
+
+_header_of = partial(tuple.__new__, RequestHeader)
+"""As RequestHeader._make, without a call of Python code for each request."""
 
 
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -76,7 +81,7 @@ def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
                 position += 1
             else:
                 position, _ = skip_tags(frame, position, len(frame), MAX_HEADER_TAGS)
-        return RequestHeader(api_key, api_version, correlation_id, client_id), position
+        return _header_of((api_key, api_version, correlation_id, client_id)), position
     except (struct.error, IndexError):
         raise DecodeError("request header: ends too early") from None
     except UnicodeDecodeError:

@@ -72,6 +72,7 @@ _CRC_AT = 17
 CRC_FROM = 21
 _LAST_OFFSET_DELTA_AT = 23
 _MAX_TIMESTAMP_AT = 35
+_STAMP = struct.Struct(">qii")  # base offset, length and leader epoch
 _UINT32 = struct.Struct(">I")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -230,11 +231,15 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 
 
 def stamp_batch(
-    buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int
-) -> None:
-    """Set the batch's base offset and leader epoch in place; the CRC covers neither."""
-    _INT64.pack_into(buffer, position, base_offset)
-    _INT32.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+    buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
+) -> BatchHeader:
+    """Set base offset and leader epoch of the batch that begins `buffer`; return its header then.
+
+    The CRC covers neither.
+    """
+    length = header.batch_length
+    _STAMP.pack_into(buffer, 0, base_offset, length, leader_epoch)
+    return header_of((base_offset, length, leader_epoch, *header[3:]))
 
 
 def set_max_timestamp(

@@ -108,6 +108,12 @@ CANNOT_VERIFY = frozenset(
 )
 """The errors of a coordinator after which a client is to send its batch again."""
 
+MOST_EXPECTED = 500
+"""The most batches of a request whose answer is encoded ahead.
+
+If none of them is refused, the answer holds some ten values for each (VALUES_AT_ONCE, process/turns.py).
+"""
+
 NO_LEADER = LeaderIdAndEpoch()
 """What an answer tells of the leader when there is nothing to tell."""
 
@@ -233,7 +239,8 @@ def _when_acknowledged(
     partitions = [write.partition for write in waiting]
     seconds = request.timeout_ms / 1000
     watch = context.broker.waiters.watch(partitions, seconds, delayed.all_acknowledged, delayed.answer)
-    return Pipelined(watch, delayed.expected)
+    is_short = len(waiting) == len(writes) <= MOST_EXPECTED
+    return Pipelined(watch, delayed.expected if is_short else None)
 
 
 def _answer(context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]) -> Answer:

@@ -11,8 +11,9 @@ from kafkapy.process.waiters import Watch
 class Pipelined:
     """An answer that is sent later, while the connection's next requests are handled.
 
-    `expected` makes the response that the answer is likely to be. It is called, and the response is encoded,
-    while the request waits. If that very object is the answer then, its bytes only have to be sent.
+    `expected` makes the response that the answer is likely to be, which must have less than VALUES_AT_ONCE
+    values. It is called, and the response is encoded, while the request waits. If that very object is the
+    answer then, its bytes only have to be sent.
     """
 
     __slots__ = ("answer", "expected")

@@ -354,7 +354,7 @@ class Connection:
             self._resume_soon()
         elif self._ended:
             self._close_when_answered()
-        else:
+        elif not self._reading:
             self.resume_reading()
 
     def _resume_soon(self) -> None:

@@ -237,13 +237,11 @@ class RequestsInFlight:
     def _encode_ahead(self, request: _Request, expected: Callable[[], Any]) -> None:
         """Encode the response that is expected: now the request waits, later its client does."""
         if request.future is not None:
-            response = expected()
-            if not holds_more(response, VALUES_AT_ONCE):
-                header = request.header
-                request.encoded = response_parts(
-                    header.api_key, header.api_version, header.correlation_id, response
-                )
-                request.expected = response
+            header, response = request.header, expected()
+            request.encoded = response_parts(
+                header.api_key, header.api_version, header.correlation_id, response
+            )
+            request.expected = response
 
     def _encode(self, request: _Request, response: Any) -> None:
         """Encode a long response in a thread."""

@@ -234,7 +234,8 @@ class Flusher:
         moved = False
         try:
             if error is None:
-                self._succeeded(partition)
+                if self._reported:
+                    self._succeeded(partition)
                 moved = partition.flushed(flush.log, flush.ticket)
             else:
                 flush.log.abort_flush(flush.ticket, error)

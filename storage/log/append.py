@@ -49,12 +49,13 @@ class AppendInfo:
 def append(
     log: LogState,
     prepared: PreparedBatches,
+    end_offset: int,
     origin: AppendOrigin,
     log_append_time: int,
     now_ms: int,
     verification: Verification | None = None,
 ) -> AppendInfo:
-    """Write batches that have their offsets, and update the leader epochs and producers.
+    """Write batches that have their offsets, all below `end_offset`, and update leader epochs and producers.
 
     Raises:
         KafkaError: the batches do not fit the state of their producers.
@@ -76,13 +77,14 @@ def append(
             updates = log.producers.prepare(pairs, origin=origin, now_ms=now_ms, verification=verification)
             if updates is not None and updates.duplicate is not None:
                 return _duplicate(log, updates.duplicate, log_append_time)
-    first_offset, end_offset = headers[0].base_offset, headers[-1].next_offset
     privileged = log.privileged or origin is COORDINATOR
     try:
         if not privileged and not log.log_directory.space.admit(prepared.nbytes, now_ms):
             raise OSError(errno.ENOSPC, "the free space is below the limit for clients")
         aborts = updates is not None and any(txn.aborted for txn in updates.completed)
-        while not _write(log, headers, buffers, prepared.nbytes, max_timestamp, aborts, now_ms):
+        while not _write(
+            log, headers, buffers, prepared.nbytes, end_offset - 1, max_timestamp, aborts, now_ms
+        ):
             if not privileged or not log.log_directory.space.release_reserve():
                 raise OSError(errno.ENOSPC, "no space left on the device")
     except (OSError, MemoryError, BadBatchError) as error:
@@ -95,7 +97,7 @@ def append(
         log.producers.commit(updates, lambda txn: _write_aborted(log, txn))
     log.producers.end_offset = end_offset
     return AppendInfo(
-        first_offset,
+        headers[0].base_offset,
         end_offset - 1,
         log_append_time,
         max_timestamp,
@@ -124,6 +126,7 @@ def _write(
     headers: list[BatchHeader],
     buffers: list[Buffer],
     nbytes: int,
+    last_offset: int,
     max_timestamp: int,
     aborts: bool,
     now_ms: int,
@@ -136,7 +139,7 @@ def _write(
         OSError: the disk failed.
         BadBatchError: the active segment is damaged.
     """
-    segment, last_offset = log.segments.active, headers[-1].last_offset
+    segment = log.segments.active
     try:
         log.make_files()
         if segment.should_roll(log.config, nbytes, last_offset, max_timestamp, now_ms):

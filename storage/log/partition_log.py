@@ -129,8 +129,10 @@ class PartitionLog(LogState):
         """
         self._require_complete()
         log_append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
-        prepared.assign(self.log_end_offset, leader_epoch=leader_epoch, log_append_time=log_append_time)
-        return append(self, prepared, origin, log_append_time, now_ms, verification)
+        end_offset = prepared.assign(
+            self.log_end_offset, leader_epoch=leader_epoch, log_append_time=log_append_time
+        )
+        return append(self, prepared, end_offset, origin, log_append_time, now_ms, verification)
 
     def append_as_follower(self, records: memoryview, *, now_ms: int) -> AppendInfo:
         """Write batches as the leader has them, with its offsets and epochs.
@@ -150,7 +152,7 @@ class PartitionLog(LogState):
                     f"Offset {batch.header.base_offset} where {expected} is next in {self.topic_partition}.",
                 )
             expected = batch.header.next_offset
-        return append(self, prepared, REPLICATION, NO_TIMESTAMP, now_ms)
+        return append(self, prepared, expected, REPLICATION, NO_TIMESTAMP, now_ms)
 
     def roll(self, first_offset: int = 0) -> None:
         """Close the active segment and start a new one, unless it is empty.

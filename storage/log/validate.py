@@ -145,13 +145,10 @@ class PreparedBatches:
         They get `log_append_time` too, if it is set. This can be repeated.
         """
         for batch in self.batches:
-            buffer, header = batch.buffer, batch.header
-            stamp_batch(buffer, 0, base_offset=next_offset, leader_epoch=leader_epoch)
+            header = batch.header = stamp_batch(batch.buffer, batch.header, next_offset, leader_epoch)
             if log_append_time != NO_TIMESTAMP:
-                set_max_timestamp(buffer, 0, TimestampType.LOG_APPEND_TIME, log_append_time)
-                batch.header = read_header(buffer)
-            else:
-                batch.header = header_of((next_offset, header.batch_length, leader_epoch, *header[3:]))
+                set_max_timestamp(batch.buffer, 0, TimestampType.LOG_APPEND_TIME, log_append_time)
+                batch.header = read_header(batch.buffer)
             next_offset += header.last_offset_delta + 1
         return next_offset
 

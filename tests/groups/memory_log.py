@@ -74,8 +74,8 @@ class MemoryLog:
         if self.error is not ErrorCode.NONE:
             done(self.error)
             return
-        stamp_batch(batch, 0, base_offset=self.ends[partition], leader_epoch=0)
-        self.ends[partition] = read_header(batch).next_offset
+        header = stamp_batch(batch, read_header(batch), self.ends[partition], leader_epoch=0)
+        self.ends[partition] = header.next_offset
         if self.hold:
             self._held.append((partition, bytes(batch), done))
         else:

@@ -154,13 +154,12 @@ def test_headers_are_listed_up_to_the_batch_that_ends_early() -> None:
 
 
 def test_stamping_leaves_the_crc_valid() -> None:
-    batch = build_batch(SOME)
-    buffer = memoryview(bytearray(7) + batch)
-    stamp_batch(buffer, 7, base_offset=2**40, leader_epoch=17)
-    header = read_header(buffer, 7)
+    buffer = memoryview(bytearray(7) + build_batch(SOME))[7:]
+    header = stamp_batch(buffer, read_header(buffer), base_offset=2**40, leader_epoch=17)
+    assert header == read_header(buffer)
     assert (header.base_offset, header.partition_leader_epoch) == (2**40, 17)
-    assert crc_is_valid(buffer, 7, header)
-    assert [r.offset for r in decode_records(buffer, 7)] == [2**40, 2**40 + 1, 2**40 + 2]
+    assert crc_is_valid(buffer, 0, header)
+    assert [r.offset for r in decode_records(buffer)] == [2**40, 2**40 + 1, 2**40 + 2]
 
 
 @pytest.mark.parametrize("codec", CODECS)
