@@ -108,6 +108,7 @@ CANNOT_VERIFY = frozenset(
 )
 """The errors of a coordinator after which a client is to send its batch again."""
 
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 MOST_EXPECTED = 500
 """The most batches of a request whose answer is encoded ahead.
 
@@ -135,12 +136,13 @@ def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | 
             heavy |= write.is_heavy
     if slow <= SLOW_AT_ONCE and not heavy:
         most = decompressed_at_once() // len(writes) if slow else None
-        if (yield from _settle(writes, context.broker.clock.now_ms(), most)):
+        now_ms = context.broker.clock.now_ms()
+        if (yield from _settle(writes, now_ms, most)):
             if request.transactional_id is None:
-                return (yield from _append(context, request, writes))
+                return (yield from _append(context, request, writes, now_ms))
             unverified = _begin_transactions(context, writes)
             if not unverified:
-                return (yield from _append(context, request, writes))
+                return (yield from _append(context, request, writes, now_ms))
             context.connection.keep_frame()
             return _verify_and_append(context, request, writes, unverified)
     context.connection.keep_frame()
@@ -174,7 +176,7 @@ async def _settle_in_thread(
             await context.broker.validation.run(context.connection, settle_some)
     if request.transactional_id is not None:
         return await _verify_and_append(context, request, writes, _begin_transactions(context, writes))
-    return await context.broker.turns.finish(_append(context, request, writes))
+    return await context.broker.turns.finish(_append(context, request, writes, context.broker.clock.now_ms()))
 
 
 def _begin_transactions(context: RequestContext, writes: list[PartitionWrite]) -> list[PartitionWrite]:
@@ -213,11 +215,12 @@ async def _verify_and_append(
                 write.refuse(error)
         now_ms = context.broker.clock.now_ms()
         unverified = [write for write in unverified if write.begin_verification_again(now_ms)]
-    return await context.broker.turns.finish(_append(context, request, writes))
+    return await context.broker.turns.finish(_append(context, request, writes, context.broker.clock.now_ms()))
 
 
-def _append(context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]) -> Steps[Outcome]:
-    now_ms = context.broker.clock.now_ms()
+def _append(
+    context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite], now_ms: int
+) -> Steps[Outcome]:
     for number, write in enumerate(writes):
         if number:
             yield
@@ -255,17 +258,17 @@ def _answer(context: RequestContext, request: ProduceRequest, writes: list[Parti
 def _response(
     context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]
 ) -> ProduceResponse:
-    answers = iter(writes)
-    response = ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[next(answers).answer for _ in topic.partition_data],
-            )
-            for topic in request.topic_data
-        ]
-    )
+    answers = [write.answer for write in writes]
+    topics: list[TopicProduceResponse] = []
+    start = 0
+    for topic in request.topic_data:
+        end = start + len(topic.partition_data)
+        found = answers[start:end]
+        topics.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=found)
+        )
+        start = end
+    response = ProduceResponse(responses=topics)
     if context.api_version >= FIRST_VERSION_WITH_LEADERS:
         _add_leaders(context, response, writes)
     return response
@@ -275,7 +278,7 @@ def _add_leaders(context: RequestContext, response: ProduceResponse, writes: lis
     """Name the leaders of the partitions that this broker does not lead."""
     leaders = set()
     for write in writes:
-        if write.answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        if write.answer.error_code == NOT_LEADER:
             leader = current_leader(context, write.topic, write.answer.index)
             if leader is not None:
                 write.answer.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)

@@ -262,7 +262,7 @@ def _prepare_plain(data: memoryview, config: LogConfig, now_ms: int) -> Prepared
     if crc32c(data[CRC_FROM:]) != header.crc:
         return None
     if header.producer_id < 0:
-        if header.is_transactional:
+        if header.attributes:  # it is transactional
             return None
     elif header.base_sequence < 0 or header.producer_epoch < 0:
         return None
