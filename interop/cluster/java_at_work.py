@@ -34,8 +34,8 @@ class JavaAtWork(WorkingClients):
 
     def start(self) -> None:
         common = ("--topic", self.topic, "--bootstrap-server", self.servers)
-        # Unless it is told, this producer does not retry. It goes to another partition after each full batch: with
-        # batches as large as they come, some partitions would be left without a record.
+        # Unless it is told, this producer does not retry. It goes to another partition after each full batch:
+        # with batches as large as they come, some partitions would be left without a record.
         settings = self._folder / "producer.properties"
         settings.write_text(f"retries={2**31 - 1}\nenable.idempotence=true\nbatch.size=500\n")
         rate = ("--throughput", str(RECORDS_A_SECOND))
