@@ -233,9 +233,9 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 def stamp_batch(
     buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
 ) -> BatchHeader:
-    """Set base offset and leader epoch of the batch that begins `buffer`; return its header then.
+    """Set the base offset and leader epoch of the batch that begins `buffer`.
 
-    The CRC covers neither.
+    Returns its header as it is then. The CRC covers neither.
     """
     length = header.batch_length
     _STAMP.pack_into(buffer, 0, base_offset, length, leader_epoch)

@@ -55,7 +55,9 @@ def append(
     now_ms: int,
     verification: Verification | None = None,
 ) -> AppendInfo:
-    """Write batches that have their offsets, all below `end_offset`, and update leader epochs and producers.
+    """Write batches that have their offsets, and update the leader epochs and producers.
+
+    `end_offset` is the offset after them.
 
     Raises:
         KafkaError: the batches do not fit the state of their producers.

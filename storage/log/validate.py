@@ -177,7 +177,7 @@ def decompressed_at_once() -> int:
 
 
 def effort(records: memoryview, config: LogConfig) -> tuple[bool, int]:
-    """Whether `prepare_batches` is worth a worker thread, and how many bytes are slow to check.
+    """Whether `prepare_batches` is worth a worker thread, and how many bytes are slow.
 
     All bytes are slow if they have to be decompressed, or if the walker is not compiled.
     """
@@ -248,9 +248,10 @@ def prepare_batches(
 
 
 def _prepare_plain(data: memoryview, config: LogConfig, now_ms: int) -> PreparedBatches | None:
-    """Prepare the batch of a client if it is plain (protocol/plain_batch.py), and nothing is against it.
+    """Prepare a client's batch, if it is plain and nothing is against it.
 
-    Otherwise None: the general way tells what is against it, or changes the batch as the topic wants it.
+    Most batches are plain (protocol/plain_batch.py). For any other one, None: the general way tells what is
+    against it, or changes it as the topic wants it.
     """
     plain = read_plain_batch(data)
     if plain is None:
