@@ -199,25 +199,33 @@ class LocalTopicLog:
         for _, done in self._waiting.pop(partition, ()):
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    async def read(self, partition: int) -> AsyncIterator[bytes]:
-        """Read all batches of a partition in order; no result ends within a batch.
+    async def wait_for_commits(self, partition: int) -> int:
+        """Wait until everything is committed that is in the log of a partition now; return where it ends.
 
-        Writes of an earlier coordinator may not be committed yet, so it waits until everything is that was in
-        the log when this broker became leader. With too few in-sync replicas, nothing is committed for long.
-        Then it does not wait, as Apache Kafka never does: this broker keeps these records as long as it
-        leads. Damaged offsets are skipped: their records are lost, and the
-        state is as if they had not been written.
+        It may be of an earlier coordinator. With too few in-sync replicas, nothing is committed for long.
+        Then this does not wait, as Apache Kafka never does: this broker keeps these records as long as it
+        leads.
 
         Raises:
-            KafkaError: they cannot be read.
+            KafkaError: the partition cannot be read.
         """
         target = self._replicas.partition(self.topic, partition)
-        log = target.log
-        end_offset = log.log_end_offset
+        end_offset = target.log.log_end_offset
         while not target.is_committed(end_offset):
             in_time = await target.watch_commit(end_offset, LOAD_SECONDS)
             if not in_time and target.replication.has_others:
                 break
+        return end_offset
+
+    async def read(self, partition: int, end_offset: int) -> AsyncIterator[bytes]:
+        """Read the batches of a partition below an offset, in order; no result ends within a batch.
+
+        Damaged offsets are skipped: their records are lost, and the state is as if they had not been written.
+
+        Raises:
+            KafkaError: they cannot be read.
+        """
+        log = self._replicas.partition(self.topic, partition).log
         offset = log.log_start_offset
         while True:
             try:

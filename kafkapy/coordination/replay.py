@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from kafkapy.coordination.errors import describe
 from kafkapy.protocol.control_records import ControlType, parse_control_record_key
-from kafkapy.protocol.records import BatchHeader, Record, decode_records, iter_headers
+from kafkapy.protocol.key_values import KeyValueAt, decode_key_values
+from kafkapy.protocol.records import BatchHeader, iter_headers
 from kafkapy.storage.disk.files import is_exhausted
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class LastRecords:
         view = memoryview(batches)
         for position, header in iter_headers(view):
             try:
-                self._add(header, decode_records(view, position, header))
+                self._add(header, decode_key_values(view, position, header))
             except Exception as error:
                 if is_exhausted(error):
                     raise
@@ -53,21 +53,21 @@ class LastRecords:
                     *(self._name, header.base_offset, header.last_offset, describe(error)),
                 )
 
-    def _add(self, header: BatchHeader, records: list[Record]) -> None:
+    def _add(self, header: BatchHeader, records: list[KeyValueAt]) -> None:
         if header.is_control:
-            for record in records:
-                self._end_transaction(header.producer_id, parse_control_record_key(record.key))
+            for _, key, _ in records:
+                self._end_transaction(header.producer_id, parse_control_record_key(key))
             return
         target = self._open.setdefault(header.producer_id, {}) if header.is_transactional else self._latest
-        for record in records:
-            if record.key is None:
-                logger.error("%s: offset %d has no key and is skipped", self._name, record.offset)
-            elif record.value is None:
-                self._latest.pop(record.key, None)
+        for offset, key, value in records:
+            if key is None:
+                logger.error("%s: offset %d has no key and is skipped", self._name, offset)
+            elif value is None:
+                self._latest.pop(key, None)
                 for pending in self._open.values():
-                    pending.pop(record.key, None)
+                    pending.pop(key, None)
             else:
-                target[record.key] = (record.offset, record.value)
+                target[key] = (offset, value)
 
     def _end_transaction(self, producer_id: int, control: int) -> None:
         pending = self._open.pop(producer_id, {})
@@ -83,7 +83,10 @@ class LastRecords:
         If it raises an error, the record is logged and skipped.
         """
         for key, (offset, value) in self._latest.items():
-            self._guarded(offset, take, key, value)
+            try:
+                take(key, value)
+            except Exception as error:
+                self._skip(offset, error)
 
     def replay_pending(self, take: Callable[[int, bytes, bytes, bool], None]) -> None:
         """Call `take(producer_id, key, value, superseded)` for each record in an open transaction.
@@ -98,14 +101,13 @@ class LastRecords:
         ]
         for offset, producer_id, key, value in sorted(pending):
             latest = self._latest.get(key)
-            self._guarded(offset, take, producer_id, key, value, latest is not None and latest[0] > offset)
+            try:
+                take(producer_id, key, value, latest is not None and latest[0] > offset)
+            except Exception as error:
+                self._skip(offset, error)
 
-    def _guarded(self, offset: int, take: Callable[..., None], *record: Any) -> None:
-        try:
-            take(*record)
-        except Exception as error:
-            if is_exhausted(error):
-                raise
-            logger.error(
-                "%s: the record at offset %d cannot be read: %s", self._name, offset, describe(error)
-            )
+    def _skip(self, offset: int, error: Exception) -> None:
+        """Log that a record cannot be read; a lack of memory is raised."""
+        if is_exhausted(error):
+            raise error
+        logger.error("%s: the record at offset %d cannot be read: %s", self._name, offset, describe(error))

@@ -188,6 +188,12 @@ class CoordinatorRuntime(Generic[T]):
         self._unloading: Cancellable | None = None
         """The timer of the next one's unloading, if there are any."""
         self._loading: set[asyncio.Task[None]] = set()
+        self._reading = asyncio.Lock()
+        """Held by the partition that is being read.
+
+        One after the other, they take the memory that the one before has freed. At once, they would take
+        more than twice as much, for as long as the broker runs: between its freed keys are values that stay.
+        """
 
     # --- the topic ------------------------------------------------------------------------------------
 
@@ -301,10 +307,9 @@ class CoordinatorRuntime(Generic[T]):
     def require_active(self, key: str) -> None:
         """Raise KafkaError COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR unless it is active."""
         state = self._state_of(key)
-        if state is PartitionState.LOADING:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         if state is not PartitionState.ACTIVE:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+            loading = state is PartitionState.LOADING
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
 
     @property
     def is_loading(self) -> bool:
@@ -337,9 +342,11 @@ class CoordinatorRuntime(Generic[T]):
     async def _load(self, partition: _Partition) -> None:
         replay = self._machine.replay(self._name(partition))
         try:
-            async for batches in self._log.read(partition.index):
-                await self._blocking(replay.add, batches)
-            what = self._machine.install(await self._blocking(replay.result))
+            end_offset = await self._log.wait_for_commits(partition.index)
+            async with self._reading:
+                async for batches in self._log.read(partition.index, end_offset):
+                    await self._blocking(replay.add, batches)
+                what = self._machine.install(await self._blocking(replay.result))
         except Exception as error:
             self._fail(partition, error)
         else:
@@ -444,28 +451,41 @@ class CoordinatorRuntime(Generic[T]):
         except KafkaError as error:
             finished(0, 0, error.code)
             return
-        now = self._clock.now_ms()
-        options: dict[str, Any] = {}
-        verification = None
-        if producer is not None:
-            verification = producer.verification
-            options = {
-                "producer_id": producer.producer_id,
-                "producer_epoch": producer.producer_epoch,
-                "transactional": True,
-            }
-        batches = [
-            (start, stop, build_plain_batch(records[start:stop], now, **options))
-            for start, stop in _parts(records, min(MAX_BATCH_BYTES, largest - HEADER_SIZE))
-        ]
+        batches = self._batches(records, min(MAX_BATCH_BYTES, largest), producer)
         if any(len(batch) > largest for _, _, batch in batches):
             finished(0, 0, ErrorCode.MESSAGE_TOO_LARGE)
             return
         waiting = len(batches)
         for start, stop, batch in batches:
             self._log.append(
-                partition.index, batch, partial(finished, start, stop), verification=verification
+                partition.index,
+                batch,
+                partial(finished, start, stop),
+                verification=None if producer is None else producer.verification,
             )
+
+    def _batches(
+        self, records: Sequence[KeyValue], limit: int, producer: TransactionalProducer | None
+    ) -> list[tuple[int, int, bytearray]]:
+        """Build batches of up to `limit` bytes, each with the range of its records.
+
+        A single record may still be too large.
+        """
+        options: dict[str, Any] = {}
+        if producer is not None:
+            options = {
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.producer_epoch,
+                "transactional": True,
+            }
+        now = self._clock.now_ms()
+        batch = build_plain_batch(records, now, **options)
+        if len(batch) <= limit or len(records) == 1:
+            return [(0, len(records), batch)]
+        return [
+            (start, stop, build_plain_batch(records[start:stop], now, **options))
+            for start, stop in _parts(records, limit - HEADER_SIZE)
+        ]
 
     def write_marker(
         self,

@@ -81,8 +81,16 @@ class TopicLog(Protocol):
         """
         ...
 
-    def read(self, partition: int) -> AsyncIterator[bytes]:
-        """Read all batches of a partition in order; no result ends within a batch.
+    async def wait_for_commits(self, partition: int) -> int:
+        """Wait until what is in the partition now is committed, or will not be soon; return where it ends.
+
+        Raises:
+            KafkaError: it cannot be read.
+        """
+        ...
+
+    def read(self, partition: int, end_offset: int) -> AsyncIterator[bytes]:
+        """Read the batches of a partition below an offset, in order; no result ends within a batch.
 
         Raises:
             KafkaError: they cannot be read.

@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -43,6 +43,7 @@ from kafkapy.groups.classic.member import protocol_bytes
 from kafkapy.groups.classic.metadata import restore_group
 from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.classic.sync import Syncs
+from kafkapy.groups.committed_offset import EncodedOffset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.consumer_groups import ConsumerGroups
 from kafkapy.groups.consumer.group import ConsumerGroup
@@ -55,7 +56,7 @@ from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MAX_TAGS, require_room
 from kafkapy.groups.offset_sweeps import OffsetSweeps
 from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE, OffsetWrites, ignore
-from kafkapy.groups.offsets import CommittedOffset, Offsets
+from kafkapy.groups.offsets import Offsets
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.offsets import ShareGroupOffsets
 from kafkapy.groups.share.persister import StateKeeper
@@ -555,7 +556,7 @@ class GroupCoordinator:
         return group
 
     def commit_offsets(
-        self, group_id: str, commits: Sequence[tuple[TopicPartition, CommittedOffset]], done: Done
+        self, group_id: str, commits: Mapping[TopicPartition, EncodedOffset], done: Done
     ) -> None:
         """Store offsets that `check_commit` accepted.
 
@@ -568,7 +569,7 @@ class GroupCoordinator:
         self,
         group_id: str,
         producer: TransactionalProducer,
-        commits: Sequence[tuple[TopicPartition, CommittedOffset]],
+        commits: Mapping[TopicPartition, EncodedOffset],
         done: Done,
     ) -> None:
         """Store offsets that `check_commit_in_transaction` accepted.
@@ -621,7 +622,7 @@ class GroupCoordinator:
         if isinstance(group, ShareGroup):
             self.shares.delete(group, partial(self._remove_group, group, ()), done)
             return
-        removed: dict[TopicPartition, CommittedOffset | None] = {}
+        removed: dict[TopicPartition, EncodedOffset | None] = {}
         left = iter(offsets.keys(group_id)[OFFSETS_AT_ONCE:])
         while part := list(islice(left, OFFSETS_AT_ONCE)):
             committed = offsets.of_group(group_id)

@@ -12,6 +12,7 @@ from itertools import islice
 
 from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.coordination.topic_log import Done
+from kafkapy.groups.committed_offset import decode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.group import Group
 from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE, OffsetWrites, ignore
@@ -166,4 +167,4 @@ class OffsetSweeps:
         if self._offsets.is_undecided(group_id, key):
             return not self._has_topic(key.topic)
         committed = self._offsets.of_group(group_id).get(key)
-        return committed is not None and committed.is_of_topic(deleted[key.topic])
+        return committed is not None and decode_offset(committed).is_of_topic(deleted[key.topic])

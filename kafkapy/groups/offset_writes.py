@@ -7,15 +7,17 @@ committed log decides, as after a restart. One in a transaction waits for the tr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue, TransactionalProducer
 from kafkapy.coordination.topic_log import Done
+from kafkapy.groups.committed_offset import EncodedOffset
 from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
-from kafkapy.groups.offsets import CommittedOffset, Offsets
-from kafkapy.groups.records import encode_offset_key, encode_offset_value
+from kafkapy.groups.offsets import Offsets
+from kafkapy.groups.records import encode_offset_keys
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import TopicPartition
@@ -33,9 +35,7 @@ class OffsetWrites:
         self._offsets = offsets
         self._runtime = runtime
 
-    def commit(
-        self, group_id: str, commits: Sequence[tuple[TopicPartition, CommittedOffset]], done: Done
-    ) -> None:
+    def commit(self, group_id: str, commits: Mapping[TopicPartition, EncodedOffset], done: Done) -> None:
         """Store offsets.
 
         `done` is called when they are committed, or with the error.
@@ -43,49 +43,44 @@ class OffsetWrites:
         offsets = self._offsets
 
         def committed(start: int, stop: int) -> None:
-            offsets.put(group_id, commits[start:stop])
+            offsets.put(group_id, _part(commits, start, stop))
 
         self._write_commits(group_id, commits, done, committed, None)
-
-    def _write_commits(
-        self,
-        group_id: str,
-        commits: Sequence[tuple[TopicPartition, CommittedOffset]],
-        done: Done,
-        committed: Callable[[int, int], None],
-        producer: TransactionalProducer | None,
-    ) -> None:
-        offsets = self._offsets
-        keys = dict(commits).keys()
-        offsets.begin_write(group_id, keys)
-
-        def finished(error: ErrorCode) -> None:
-            offsets.end_write(group_id, keys)
-            done(error)
-
-        self._runtime.write(
-            group_id,
-            [(encode_offset_key(group_id, key), encode_offset_value(offset)) for key, offset in commits],
-            finished,
-            committed=committed,
-            producer=producer,
-        )
 
     def commit_in_transaction(
         self,
         group_id: str,
         producer: TransactionalProducer,
-        commits: Sequence[tuple[TopicPartition, CommittedOffset]],
+        commits: Mapping[TopicPartition, EncodedOffset],
         done: Done,
     ) -> None:
         """Store offsets as pending, until the transaction's marker comes."""
         pending = self._offsets.pending
 
         def committed(start: int, stop: int) -> None:
-            for key, offset in commits[start:stop]:
+            for key, offset in _part(commits, start, stop).items():
                 pending.put(group_id, key, producer.producer_id, offset)
 
         self._write_commits(group_id, commits, done, committed, producer)
+
+    def _write_commits(
+        self,
+        group_id: str,
+        commits: Mapping[TopicPartition, EncodedOffset],
+        done: Done,
+        committed: Callable[[int, int], None],
+        producer: TransactionalProducer | None,
+    ) -> None:
+        offsets = self._offsets
+        keys = commits.keys()
+        offsets.begin_write(group_id, keys)
+
+        def finished(error: ErrorCode) -> None:
+            offsets.end_write(group_id, keys)
+            done(error)
+
+        records = list(zip(encode_offset_keys(group_id, keys), commits.values(), strict=True))
+        self._runtime.write(group_id, records, finished, committed=committed, producer=producer)
 
     def remove(self, group_id: str, keys: Sequence[TopicPartition], done: Done) -> None:
         """Write tombstones for offsets."""
@@ -109,7 +104,7 @@ class OffsetWrites:
         undone: Callable[[], object] | None,
     ) -> None:
         offsets = self._offsets
-        records: list[KeyValue] = [(encode_offset_key(group_id, key), None) for key in keys]
+        records: list[KeyValue] = [(key, None) for key in encode_offset_keys(group_id, keys)]
         records += [(key, None) for key in group_keys]
         if not records:
             done(ErrorCode.NONE)
@@ -125,6 +120,15 @@ class OffsetWrites:
             done(error)
 
         self._runtime.write(group_id, records, finished, committed=committed, undone=undone)
+
+
+def _part(
+    commits: Mapping[TopicPartition, EncodedOffset], start: int, stop: int
+) -> Mapping[TopicPartition, EncodedOffset]:
+    """The commits from `start` to `stop`, exclusive."""
+    if start == 0 and stop == len(commits):
+        return commits
+    return dict(islice(commits.items(), start, stop))
 
 
 def ignore(error: ErrorCode) -> None:

@@ -12,35 +12,26 @@ Source: Apache Kafka's OffsetMetadataManager; KIP-211 for when offsets expire.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
+from kafkapy.groups.committed_offset import NO_EXPIRY, EncodedOffset, decode_offset
 from kafkapy.groups.group import Group
 from kafkapy.groups.pending_offsets import PendingOffsets
 from kafkapy.process.turns import Steps
-from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
+from kafkapy.protocol.types import TopicPartition
 
-NO_EXPIRY: Final = -1
 CHECKED_AT_ONCE: Final = 500
 """The offsets whose age is looked at in one piece."""
-_NOTHING: Final[Mapping[TopicPartition, CommittedOffset]] = MappingProxyType({})
+_NOTHING: Final[Mapping[TopicPartition, EncodedOffset]] = MappingProxyType({})
 
 
-class CommittedOffset(NamedTuple):
-    """One committed offset. Times are wall clock milliseconds."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp: int
-    expire_timestamp: int = NO_EXPIRY
-    """Set from the retention time of an OffsetCommit v2-v4; otherwise the broker's retention applies."""
-    topic_id: Uuid = ZERO_UUID
-
-    def is_of_topic(self, topic_id: Uuid) -> bool:
-        """Return False if both topic ids are known and differ: the topic was created again."""
-        return ZERO_UUID in (topic_id, self.topic_id) or topic_id == self.topic_id
+@lru_cache(maxsize=10_000)
+def partition_named(topic: str, partition: int) -> TopicPartition:
+    """The name of a partition, for many groups the same object."""
+    return TopicPartition(topic, partition)
 
 
 class Offsets:
@@ -49,11 +40,11 @@ class Offsets:
     def __init__(self) -> None:
         self.pending = PendingOffsets()
         """The offsets in open transactions."""
-        self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self._committed: dict[str, dict[TopicPartition, EncodedOffset]] = {}
         self._writing: dict[str, list[Collection[TopicPartition]]] = {}
         """The keys of each write that is on its way."""
 
-    def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+    def of_group(self, group_id: str) -> Mapping[TopicPartition, EncodedOffset]:
         """The committed offsets of a group."""
         return self._committed.get(group_id, _NOTHING)
 
@@ -92,12 +83,12 @@ class Offsets:
         if not writing:
             del self._writing[group_id]
 
-    def put(self, group_id: str, offsets: Collection[tuple[TopicPartition, CommittedOffset]]) -> None:
+    def put(self, group_id: str, offsets: Mapping[TopicPartition, EncodedOffset]) -> None:
         """Store offsets whose records are committed."""
         self._committed.setdefault(group_id, {}).update(offsets)
         self.pending.supersede(group_id, offsets)
 
-    def load(self, group_id: str, offsets: dict[TopicPartition, CommittedOffset]) -> None:
+    def load(self, group_id: str, offsets: dict[TopicPartition, EncodedOffset]) -> None:
         """Take over the offsets of a group that were read from the log, none of which is pending."""
         known = self._committed.setdefault(group_id, offsets)
         if known is not offsets:
@@ -125,10 +116,11 @@ class Offsets:
     def expired(self, group: Group, now_ms: int, retention_ms: int) -> Steps[list[TopicPartition]]:
         """The partitions whose offsets are past their retention (`Group.retention_start`)."""
         group_id = group.group_id
-        expired: list[tuple[TopicPartition, CommittedOffset]] = []
-        for count, (key, offset) in enumerate(tuple(self.of_group(group_id).items())):
+        expired: list[tuple[TopicPartition, EncodedOffset]] = []
+        for count, (key, encoded) in enumerate(tuple(self.of_group(group_id).items())):
             if count % CHECKED_AT_ONCE == 0:
                 yield
+            offset = decode_offset(encoded)
             start = group.retention_start(offset.commit_timestamp)
             if start is None:
                 return []
@@ -137,10 +129,10 @@ class Offsets:
             else:
                 is_over = now_ms - start >= retention_ms
             if is_over and not group.is_subscribed(key.topic):
-                expired.append((key, offset))
+                expired.append((key, encoded))
         present = self.of_group(group_id)
         return [
             key
-            for key, offset in expired
-            if present.get(key) is offset and not self.is_undecided(group_id, key)
+            for key, encoded in expired
+            if present.get(key) is encoded and not self.is_undecided(group_id, key)
         ]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkapy.groups.offsets import CommittedOffset
+    from kafkapy.groups.committed_offset import EncodedOffset
     from kafkapy.protocol.types import TopicPartition
 
 
@@ -21,14 +21,12 @@ class PendingOffsets:
     """The offsets in open transactions, of all groups."""
 
     def __init__(self) -> None:
-        self._of_group: dict[str, dict[TopicPartition, dict[int, CommittedOffset | None]]] = {}
+        self._of_group: dict[str, dict[TopicPartition, dict[int, EncodedOffset | None]]] = {}
         """Of each group and partition: the offset by producer id, in order of the log; None if superseded."""
         self._of_producer: dict[int, dict[str, dict[TopicPartition, None]]] = {}
         """Of each producer: the groups and partitions, as keys."""
 
-    def put(
-        self, group_id: str, key: TopicPartition, producer_id: int, offset: CommittedOffset | None
-    ) -> None:
+    def put(self, group_id: str, key: TopicPartition, producer_id: int, offset: EncodedOffset | None) -> None:
         """Store an offset whose record is committed to the log, the latest one of its partition."""
         of_key = self._of_group.setdefault(group_id, {}).setdefault(key, {})
         of_key.pop(producer_id, None)
@@ -53,7 +51,7 @@ class PendingOffsets:
 
     def end(
         self, group_id: str, producer_id: int, *, commit: bool
-    ) -> list[tuple[TopicPartition, CommittedOffset]]:
+    ) -> list[tuple[TopicPartition, EncodedOffset]]:
         """Forget a producer's offsets of a group, whose transaction has ended.
 
         Returns those that count, which are none after an abort.
@@ -71,12 +69,12 @@ class PendingOffsets:
             self._forget(group_id, key, producer_id)
         return counting
 
-    def supersede(self, group_id: str, later: Iterable[tuple[TopicPartition, object]]) -> None:
-        """Note that later records have set the offsets of partitions, each given with its offset."""
+    def supersede(self, group_id: str, later: Iterable[TopicPartition]) -> None:
+        """Note that later records have set the offsets of partitions."""
         of_group = self._of_group.get(group_id)
         if of_group is None:
             return
-        for key, _ in later:
+        for key in later:
             of_key = of_group.get(key, {})
             for producer_id in of_key:
                 of_key[producer_id] = None

@@ -33,7 +33,7 @@ import contextlib
 from collections.abc import Awaitable, Mapping, Set
 from typing import Final
 
-from kafkapy.groups.offsets import CommittedOffset
+from kafkapy.groups.committed_offset import CommittedOffset, EncodedOffset, decode_offset
 from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import MetadataImage
@@ -57,7 +57,7 @@ FIRST_VERSION_WITH_GROUPS: Final = 8
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 NO_OFFSET: Final = -1
 
-Committed = Mapping[TopicPartition, CommittedOffset]
+Committed = Mapping[TopicPartition, EncodedOffset]
 
 
 def handle(
@@ -198,7 +198,8 @@ def _topic(
         if key in undecided:
             partitions.append(_partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
             continue
-        offset = committed.get(key)
+        encoded = committed.get(key)
+        offset = None if encoded is None else decode_offset(encoded)
         if offset is not None and by_id and not offset.is_of_topic(asked.topic_id):
             offset = None
         partitions.append(_partition(index, offset))
@@ -209,8 +210,9 @@ def _all_topics(
     image: MetadataImage, committed: Committed, undecided: Set[TopicPartition], by_id: bool
 ) -> Steps[list[OffsetFetchResponseTopics]]:
     topics: dict[str, OffsetFetchResponseTopics] = {}
-    for (name, index), offset in committed.items():
+    for (name, index), encoded in committed.items():
         yield
+        offset = decode_offset(encoded)
         known = image.topics.get(name)
         if by_id and (known is None or not offset.is_of_topic(known.id)):
             continue

@@ -24,10 +24,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkapy.coordination.runtime import TransactionalProducer
-from kafkapy.groups.offsets import CommittedOffset
+from kafkapy.groups.committed_offset import EncodedOffset, encode_offset
+from kafkapy.groups.offsets import partition_named
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.process.turns import Steps
@@ -39,7 +40,7 @@ from kafkapy.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kafkapy.protocol.records import NO_SEQUENCE
-from kafkapy.protocol.types import TopicPartition
+from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.log.verification import Verification
 from kafkapy.transactions.verifier import Participation
 
@@ -48,9 +49,6 @@ FIRST_VERSION_THAT_KNOWS_ABORTABLE: Final = 4
 FIRST_VERSION_THAT_ADDS: Final = 5
 OFFSETS_AT_ONCE: Final = 500
 """The offsets that are written in one turn."""
-
-_Accepted = dict[TopicPartition, tuple[CommittedOffset, list[TxnOffsetCommitResponsePartition]]]
-"""The offset of each partition, and the results that stand for it."""
 
 _FOR_CLIENTS: Final = {
     # Clients ask again without looking for the coordinator.
@@ -62,12 +60,21 @@ _FOR_CLIENTS: Final = {
 }
 
 
+class _Accepted(NamedTuple):
+    """The offset of a partition."""
+
+    topic_id: Uuid
+    offset: EncodedOffset
+    results: list[TxnOffsetCommitResponsePartition]
+    """The results that stand for it."""
+
+
 async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Store the offsets that are acceptable."""
     turns = context.broker.turns
     response = TxnOffsetCommitResponse()
     existing: list[TxnOffsetCommitResponsePartition] = []
-    accepted: _Accepted = {}
+    accepted: dict[TopicPartition, _Accepted] = {}
     await turns.finish(_read(context, request, response, existing, accepted))
     if not existing:
         return response
@@ -81,7 +88,7 @@ async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Tx
     for keys, outcome in written:
         error_code = _for_client(context, await outcome)
         for key in keys:
-            for result in accepted[key][1]:
+            for result in accepted[key].results:
                 result.error_code = error_code
     return response
 
@@ -91,7 +98,7 @@ def _read(
     request: TxnOffsetCommitRequest,
     response: TxnOffsetCommitResponse,
     existing: list[TxnOffsetCommitResponsePartition],
-    accepted: _Accepted,
+    accepted: dict[TopicPartition, _Accepted],
 ) -> Steps[None]:
     """Check the partitions, and their offsets' metadata."""
     image = context.broker.metadata.image
@@ -112,15 +119,13 @@ def _read(
             if len(metadata) > max_metadata:
                 result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
-            key = TopicPartition(topic.name, each.partition_index)
-            offset = CommittedOffset(
-                each.committed_offset,
-                each.committed_leader_epoch,
-                metadata,
-                now,
-                topic_id=image.topics[topic.name].id,
+            known = image.topics[topic.name]
+            key = partition_named(known.name, each.partition_index)
+            offset = encode_offset(
+                each.committed_offset, each.committed_leader_epoch, metadata, now, topic_id=known.id
             )
-            accepted[key] = offset, [*(accepted[key][1] if key in accepted else ()), result]
+            results = accepted[key].results if key in accepted else []
+            accepted[key] = _Accepted(known.id, offset, [*results, result])
 
 
 async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Verification | None:
@@ -164,7 +169,7 @@ async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> V
 def _write(
     context: RequestContext,
     request: TxnOffsetCommitRequest,
-    accepted: _Accepted,
+    accepted: dict[TopicPartition, _Accepted],
     verification: Verification | None,
 ) -> Steps[list[tuple[Sequence[TopicPartition], asyncio.Future[ErrorCode]]]]:
     """Write the offsets, each part checked against the group's present state."""
@@ -186,14 +191,14 @@ def _write(
             )
             if check is not None:
                 for key in part:
-                    check(key.topic, accepted[key][0].topic_id, key.partition)
+                    check(key.topic, accepted[key].topic_id, key.partition)
         except KafkaError as error:
             if not start:
                 raise
             outcome.set_result(error.code)
         else:
             if part:
-                commits = [(key, accepted[key][0]) for key in part]
+                commits = {key: accepted[key].offset for key in part}
                 groups.commit_offsets_in_transaction(request.group_id, producer, commits, outcome.set_result)
         if part:
             written.append((part, outcome))

@@ -108,7 +108,8 @@ class World:
 
     async def read(self) -> list[str]:
         keys = []
-        async for batches in self.log.read(0):
+        end_offset = await self.log.wait_for_commits(0)
+        async for batches in self.log.read(0, end_offset):
             view = memoryview(batches)
             for position, header in iter_headers(view):
                 keys += [(record.key or b"").decode() for record in decode_records(view, position, header)]

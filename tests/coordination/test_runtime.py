@@ -105,6 +105,11 @@ class Counting:
             return error.code
         return ErrorCode.NONE
 
+    async def time_passes_on_the_loop(self) -> None:
+        """And what is ready runs."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
     async def time_passes(self, seconds: float) -> None:
         """And what falls due is done."""
         self.timers.advance(seconds)
@@ -138,6 +143,43 @@ async def test_a_partition_that_is_read_answers_when_it_has_been(counting: Count
     await counting.time_passes(0)
     assert counting.runtime.is_active(KEYS[1])
     assert counting.counts == {KEYS[1]: 1}
+
+
+async def test_partitions_are_read_one_after_the_other(counting: Counting) -> None:
+    for key in KEYS:
+        counting.write(key)
+    counting.runtime.close_topic()
+    before = counting.log.reads
+    counting.pause = asyncio.Event()
+    counting.runtime.open_topic()
+    await counting.time_passes_on_the_loop()
+    assert counting.log.reads == before + 1
+    counting.pause.set()
+    await counting.time_passes(0)
+    assert counting.log.reads == before + PARTITIONS
+    assert counting.counts == dict.fromkeys(KEYS, 1)
+
+
+async def test_a_partition_that_waits_for_commits_holds_up_no_other(
+    counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in KEYS:
+        counting.write(key)
+    counting.runtime.close_topic()
+    is_committed = asyncio.Event()
+
+    async def wait_for_commits(partition: int) -> int:
+        if partition == 0:
+            await is_committed.wait()
+        return counting.log.ends[partition]
+
+    monkeypatch.setattr(counting.log, "wait_for_commits", wait_for_commits)
+    counting.runtime.open_topic()
+    await counting.time_passes_on_the_loop()
+    assert counting.runtime.active_partitions == [1, 2, 3]
+    is_committed.set()
+    await counting.time_passes(0)
+    assert counting.counts == dict.fromkeys(KEYS, 1)
 
 
 async def test_a_partition_that_is_lost_is_read_again(counting: Counting) -> None:

@@ -108,7 +108,11 @@ class MemoryLog:
                 self.batches[partition].append(batch)
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    async def read(self, partition: int) -> AsyncIterator[bytes]:
+    async def wait_for_commits(self, partition: int) -> int:
+        return self.ends[partition]
+
+    async def read(self, partition: int, end_offset: int) -> AsyncIterator[bytes]:
+        """The batches that are committed."""
         self.reads += 1
         for batch in tuple(self.batches[partition]):
             if self.unreadable is not None:

@@ -11,11 +11,11 @@ import pytest
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.join import Joining
+from kafkapy.groups.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.group import Group
 from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
-from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.process.turns import take_turn
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -79,18 +79,18 @@ class Cluster:
         now = self.clock.now_ms()
         self.groups.commit_offsets(
             group,
-            [(key, CommittedOffset(offset, 3, "m", now)) for key, offset in offsets],
+            {key: encode_offset(offset, 3, "m", now) for key, offset in offsets},
             answers.append,
         )
         return answers
 
     def commit_to(self, topic: Topic, key: TopicPartition, offset: int) -> None:
         """Commit an offset of this very topic."""
-        committed = CommittedOffset(offset, 3, "m", self.clock.now_ms(), topic_id=topic.id)
-        self.groups.commit_offsets("g", [(key, committed)], lambda _: None)
+        committed = encode_offset(offset, 3, "m", self.clock.now_ms(), topic_id=topic.id)
+        self.groups.commit_offsets("g", {key: committed}, lambda _: None)
 
     def committed(self, group: str = "g") -> dict[TopicPartition, int]:
-        return {key: each.offset for key, each in self.groups.offsets.of_group(group).items()}
+        return {key: decode_offset(each).offset for key, each in self.groups.offsets.of_group(group).items()}
 
     async def join(self, member_id: str = "", *, group: str = "g", topics: Iterable[str] = ("t",)) -> str:
         """A lone member of a group, joined and synced; its id."""
@@ -292,7 +292,7 @@ class TestTheTopic:
         member_id = await cluster.join()
         waiting = cluster.groups.join_group("g", joining())
         cluster.log.error = ErrorCode.KAFKA_STORAGE_ERROR
-        cluster.groups.commit_offsets("g", [(T0, CommittedOffset(5, -1, "", 0))], lambda _: None)
+        cluster.groups.commit_offsets("g", {T0: encode_offset(5, -1, "", 0)}, lambda _: None)
         cluster.timers.advance(0)
         assert isinstance(waiting, asyncio.Future)
         assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
@@ -619,7 +619,7 @@ class TestOtherTypes:
         with pytest.raises(KafkaError) as refused:
             take_turn(groups.delete_group("g", lambda _: None))
         assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
-        groups.commit_offsets("g", [(T0, CommittedOffset(5, -1, "", 0))], lambda _: None)
+        groups.commit_offsets("g", {T0: encode_offset(5, -1, "", 0)}, lambda _: None)
         cluster.timers.advance(30 * DAY)
         assert cluster.committed() == {T0: 5}
 
@@ -642,7 +642,7 @@ class TestExpiry:
 
     async def test_a_groups_offsets_expire_after_it_became_empty(self, cluster: Cluster) -> None:
         member_id = await cluster.join()
-        cluster.groups.commit_offsets("g", [(T0, CommittedOffset(5, -1, "", 0))], lambda _: None)
+        cluster.groups.commit_offsets("g", {T0: encode_offset(5, -1, "", 0)}, lambda _: None)
         cluster.groups.leave_group("g", [MemberIdentity(member_id=member_id)])
         self.let_pass(cluster, 6.9)
         assert cluster.committed() == {T0: 5}
@@ -652,9 +652,9 @@ class TestExpiry:
 
     async def test_a_stable_group_keeps_offsets_of_topics_it_subscribes_to(self, cluster: Cluster) -> None:
         member_id = await cluster.join(topics=("t",))
-        old = CommittedOffset(5, -1, "", cluster.clock.now_ms())
+        old = encode_offset(5, -1, "", cluster.clock.now_ms())
         other = TopicPartition("other", 0)
-        cluster.groups.commit_offsets("g", [(T0, old), (other, old)], lambda _: None)
+        cluster.groups.commit_offsets("g", {T0: old, other: old}, lambda _: None)
         for _ in range(70_000):
             cluster.timers.advance(9.9)
             cluster.heartbeat(member_id)
@@ -666,7 +666,7 @@ class TestExpiry:
         cluster.groups.check_commit("g", "", None, -1)
         cluster.groups.commit_offsets(
             "g",
-            [(T0, CommittedOffset(5, -1, "", now, now + 1000)), (T1, CommittedOffset(6, -1, "", now))],
+            {T0: encode_offset(5, -1, "", now, now + 1000), T1: encode_offset(6, -1, "", now)},
             lambda _: None,
         )
         self.let_pass(cluster, 0)

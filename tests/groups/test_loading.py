@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import logging
+import sys
+import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkapy.coordination import replay
 from kafkapy.groups import loading
 from kafkapy.groups.classic.metadata import restore_group
+from kafkapy.groups.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
-from kafkapy.groups.offsets import CommittedOffset
-from kafkapy.groups.records import (
-    decode_offset_value,
-    encode_group_key,
-    encode_offset_key,
-    encode_offset_value,
-)
+from kafkapy.groups.records import OffsetKey, decode_key, encode_group_key, encode_offset_keys
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.group_records import GroupMetadataValue, MemberMetadata
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.protocol.types import TopicPartition
+
+changes = st.tuples(st.integers(0, 20), st.none() | st.binary(max_size=3))
+"""At a place that may be in the bytes, they end there, or others come between."""
+
+
+def changed(data: bytes, change: tuple[int, bytes | None]) -> bytes:
+    place, inserted = change
+    return data[:place] if inserted is None else data[:place] + inserted + data[place + len(inserted) :]
+
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -51,11 +59,11 @@ class Log:
         return self
 
     def offset(self, key: TopicPartition, offset: int, producer: int = -1) -> Log:
-        value = encode_offset_value(CommittedOffset(offset, -1, "", 0))
-        return self.write((encode_offset_key("g", key), value), producer=producer)
+        value = encode_offset(offset, -1, "", 0)
+        return self.write((encode_offset_keys("g", [key])[0], value), producer=producer)
 
     def tombstone(self, key: TopicPartition) -> Log:
-        return self.write((encode_offset_key("g", key), None))
+        return self.write((encode_offset_keys("g", [key])[0], None))
 
     def end_transaction(self, producer: int, control: ControlType) -> Log:
         marker = Record(-1, 0, control_record_key(control), end_txn_marker_value(0), [])
@@ -81,23 +89,61 @@ class Log:
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        return {key: committed.offset for key, committed in self.loaded.offsets.get("g", {}).items()}
+        return {key: decode_offset(each).offset for key, each in self.loaded.offsets.get("g", {}).items()}
 
 
 def test_the_last_commit_of_a_partition_counts() -> None:
     assert Log().offset(T0, 1).offset(T1, 7).offset(T0, 2).offsets == {T0: 2, T1: 7}
 
 
-def test_what_offsets_of_several_groups_have_in_common_is_kept_once() -> None:
+def test_the_name_of_a_partition_is_kept_once_for_several_groups() -> None:
     log = Log()
     for group in ("g", "h"):
-        committed = CommittedOffset(1, -1, "note", 1_700_000_000_000, topic_id=bytes(range(16)))
-        log.write((encode_offset_key(group, T0), encode_offset_value(committed)))
+        log.write((encode_offset_keys(group, [T0])[0], encode_offset(1, -1, "note", 1_700_000_000_000)))
     offsets = log.loaded.offsets
-    ((one, first),), ((other, second),) = (offsets[group].items() for group in ("g", "h"))
+    (one,), (other,) = (offsets[group] for group in ("g", "h"))
     assert one is other
-    for name in ("metadata", "commit_timestamp", "topic_id"):
-        assert getattr(first, name) is getattr(second, name), name
+
+
+def test_an_offset_takes_little_more_memory_than_its_record() -> None:
+    groups, partitions = 20, 100
+    value = encode_offset(1000, -1, "", 1_700_000_000_000, topic_id=b"i" * 16)
+    log = Log()
+    for number in range(groups):
+        keys = encode_offset_keys(f"group {number}", [TopicPartition("topic", n) for n in range(partitions)])
+        log.write(*((key, value) for key in keys))
+    tracemalloc.start()
+    try:
+        loaded = log.loaded
+        nbytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    nbytes += sum(sys.getsizeof(each) for offsets in loaded.offsets.values() for each in offsets.values())
+    assert nbytes / (groups * partitions) < 150
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.integers(0, 2), changes), max_size=9))
+def test_keys_are_taken_apart_as_the_codec_does(
+    keys: list[tuple[str, str, int, tuple[int, bytes | None]]],
+) -> None:
+    log = Log()
+    expected: dict[str, dict[TopicPartition, int]] = {}
+    last: dict[bytes, int] = {}
+    for number, (group, topic, partition, change) in enumerate(keys):
+        key = changed(encode_offset_keys(group, [TopicPartition(topic, partition)])[0], change)
+        log.write((key, encode_offset(number, -1, "", 0)))
+        last[key] = number
+    for key, number in last.items():
+        try:
+            found = decode_key(key)
+        except DecodeError:
+            continue
+        if isinstance(found, OffsetKey):
+            expected.setdefault(found.group_id, {})[found.partition] = number
+    assert {
+        group: {key: decode_offset(value).offset for key, value in offsets.items()}
+        for group, offsets in log.loaded.offsets.items()
+    } == expected
 
 
 def test_a_tombstone_removes_what_was_there() -> None:
@@ -106,8 +152,8 @@ def test_a_tombstone_removes_what_was_there() -> None:
 
 
 def test_compressed_batches_count_like_others() -> None:
-    value = encode_offset_value(CommittedOffset(5, -1, "", 0))
-    assert Log().write((encode_offset_key("g", T0), value), compress=True).offsets == {T0: 5}
+    value = encode_offset(5, -1, "", 0)
+    assert Log().write((encode_offset_keys("g", [T0])[0], value), compress=True).offsets == {T0: 5}
 
 
 def test_a_group_that_was_deleted_is_gone() -> None:
@@ -141,7 +187,7 @@ class TestTransactions:
 
 
 def test_a_record_that_cannot_be_read_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    log = Log().offset(T0, 1).write((encode_offset_key("g", T1), b"\x00\x63")).write((None, b"x"))
+    log = Log().offset(T0, 1).write((encode_offset_keys("g", [T1])[0], b"\x00\x63")).write((None, b"x"))
     with caplog.at_level(logging.ERROR):
         assert log.offsets == {T0: 1}
     assert "offset 1 cannot be read" in caplog.text
@@ -177,26 +223,24 @@ def test_a_control_record_of_nothing_is_left_out(caplog: pytest.LogCaptureFixtur
 def test_a_mistake_in_one_record_costs_that_record(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def decode(value: bytes) -> CommittedOffset:
-        committed = decode_offset_value(value)
-        if committed.offset == 7:
+    def require_readable(value: bytes) -> None:
+        if decode_offset(value).offset == 7:
             raise ZeroDivisionError("a mistake")
-        return committed
 
-    monkeypatch.setattr(loading, "decode_offset_value", decode)
+    monkeypatch.setattr(loading, "require_readable", require_readable)
     assert Log().offset(T0, 1).offset(T1, 7).offsets == {T0: 1}
     assert "ZeroDivisionError: a mistake" in caplog.text
 
 
 def test_a_lack_of_memory_is_no_odd_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decode(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise MemoryError
 
     log = Log().offset(T0, 1)
-    monkeypatch.setattr(loading, "decode_offset_value", decode)
+    monkeypatch.setattr(loading, "require_readable", fail)
     with pytest.raises(MemoryError):
         log.replay.result()
-    monkeypatch.setattr(replay, "decode_records", decode)
+    monkeypatch.setattr(replay, "decode_key_values", fail)
     with pytest.raises(MemoryError):
         log.offset(T1, 7)
 

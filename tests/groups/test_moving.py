@@ -9,9 +9,9 @@ import pytest
 
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
+from kafkapy.groups.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
@@ -65,8 +65,8 @@ class Two:
     def commit(self, offset: int) -> list[ErrorCode]:
         self.first.check_commit("g", "", None, -1)
         answers: list[ErrorCode] = []
-        committed = CommittedOffset(offset, 3, "m", self.clock.now_ms())
-        self.first.commit_offsets("g", [(T0, committed)], answers.append)
+        committed = encode_offset(offset, 3, "m", self.clock.now_ms())
+        self.first.commit_offsets("g", {T0: committed}, answers.append)
         return answers
 
     def join(self, member_id: str = "") -> Any:
@@ -107,7 +107,7 @@ class Two:
     @property
     def committed(self) -> int | None:
         found = self.first.offsets.of_group("g").get(T0)
-        return None if found is None else found.offset
+        return None if found is None else decode_offset(found).offset
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ class TestDeadlines:
         log.hold = True
         answers: list[ErrorCode] = []
         groups.check_commit("g", "", None, -1)
-        groups.commit_offsets("g", [(T0, CommittedOffset(1, 0, "", 0))], answers.append)
+        groups.commit_offsets("g", {T0: encode_offset(1, 0, "", 0)}, answers.append)
         timers.advance(60)
         assert not answers
         log.release()

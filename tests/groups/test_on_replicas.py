@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
+from kafkapy.groups.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -71,13 +71,13 @@ class Brokers:
         except KafkaError as error:
             return error.code
         answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        committed = CommittedOffset(offset, 0, "", Clock().now_ms())
-        groups.commit_offsets("g", [(T0, committed)], answer.set_result)
+        committed = encode_offset(offset, 0, "", Clock().now_ms())
+        groups.commit_offsets("g", {T0: committed}, answer.set_result)
         return await answer
 
     def committed(self, number: int) -> int | None:
         found = self.groups[number].offsets.of_group("g").get(T0)
-        return None if found is None else found.offset
+        return None if found is None else decode_offset(found).offset
 
     def cut_off(self, number: int) -> None:
         """Let no broker reach this one."""

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from kafkapy.coordination.runtime import TransactionalProducer
+from kafkapy.groups.committed_offset import EncodedOffset, decode_offset, encode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.offsets import CommittedOffset
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.log.markers import TransactionMarker
@@ -49,12 +49,12 @@ class Cluster:
 
     def commit(self, key: TopicPartition, offset: int, group: str = "g") -> None:
         self.groups.check_commit(group, "", None, -1)
-        self.groups.commit_offsets(group, [(key, self._offset(offset))], _succeed)
+        self.groups.commit_offsets(group, {key: self._offset(offset)}, _succeed)
 
     def commit_in(self, producer_id: int, key: TopicPartition, offset: int, group: str = "g") -> None:
         self.groups.check_commit_in_transaction(group, "", None, -1)
         producer = TransactionalProducer(producer_id, 0, None)
-        self.groups.commit_offsets_in_transaction(group, producer, [(key, self._offset(offset))], _succeed)
+        self.groups.commit_offsets_in_transaction(group, producer, {key: self._offset(offset)}, _succeed)
 
     def end(self, producer_id: int, *, commit: bool, partition: int = 0) -> None:
         marker = TransactionMarker(not commit, 0, self.clock.now_ms())
@@ -63,11 +63,11 @@ class Cluster:
     def delete(self, key: TopicPartition, group: str = "g") -> None:
         self.groups.delete_offsets(self.groups.require_group(group), [key], _succeed)
 
-    def _offset(self, offset: int) -> CommittedOffset:
-        return CommittedOffset(offset, -1, "", self.clock.now_ms())
+    def _offset(self, offset: int) -> EncodedOffset:
+        return encode_offset(offset, -1, "", self.clock.now_ms())
 
     def offsets(self, group: str = "g") -> dict[TopicPartition, int]:
-        return {key: each.offset for key, each in self.groups.offsets.of_group(group).items()}
+        return {key: decode_offset(each).offset for key, each in self.groups.offsets.of_group(group).items()}
 
     def undecided(self, group: str = "g") -> set[TopicPartition]:
         return set(self.groups.offsets.pending.keys(group))
