@@ -200,11 +200,11 @@ class LocalTopicLog:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     async def wait_for_commits(self, partition: int) -> int:
-        """Wait until everything is committed that is in the log of a partition now; return where it ends.
+        """Wait until what is in the log of a partition now is committed; return its end.
 
-        It may be of an earlier coordinator. With too few in-sync replicas, nothing is committed for long.
-        Then this does not wait, as Apache Kafka never does: this broker keeps these records as long as it
-        leads.
+        An earlier coordinator may have written it. With too few in-sync replicas, nothing is committed for
+        long. Then this does not wait, as Apache Kafka never does: this broker keeps these records as long as
+        it leads.
 
         Raises:
             KafkaError: the partition cannot be read.

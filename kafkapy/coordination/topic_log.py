@@ -82,7 +82,9 @@ class TopicLog(Protocol):
         ...
 
     async def wait_for_commits(self, partition: int) -> int:
-        """Wait until what is in the partition now is committed, or will not be soon; return where it ends.
+        """Wait until what is in the partition now is committed; return its end.
+
+        It does not wait for very long.
 
         Raises:
             KafkaError: it cannot be read.

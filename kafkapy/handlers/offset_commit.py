@@ -257,7 +257,7 @@ def _refusal(
     image: MetadataImage,
     keys: Iterable[TopicPartition],
 ) -> ErrorCode | None:
-    """The error with which the group refuses offsets of these partitions; None if it accepts them."""
+    """The error with which the group refuses offsets of these partitions, or None."""
     try:
         check = context.broker.groups.check_commit(
             request.group_id,
