@@ -338,16 +338,15 @@ def build_plain_batch(
 
     There is at least one record. The records have no headers, and all have the same timestamp.
     """
-    parts = [bytes(HEADER_SIZE)]
+    parts = [_ROOM_FOR_HEADER]
     delta = -1
     for delta, (key, value) in enumerate(pairs):
-        head = (_varint(delta), _varint(len(key)), key)
-        tail = (_NULL,) if value is None else (_varint(len(value)), value)
-        parts.append(_varint(sum(map(len, head)) + sum(map(len, tail)) + 3))
-        parts.append(_NO_ATTRIBUTES_NO_DELTA)
-        parts += head
-        parts += tail
-        parts.append(_NO_HEADERS)
+        if value is None:
+            before, between = _plain_framing(delta, len(key), -1)
+            parts += before, key, between, _NO_HEADERS
+        else:
+            before, between = _plain_framing(delta, len(key), len(value))
+            parts += before, key, between, value, _NO_HEADERS
     if delta < 0:
         raise ValueError("a batch needs a record")
     batch = bytearray().join(parts)
@@ -415,16 +414,20 @@ def _append_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-_NO_ATTRIBUTES_NO_DELTA: Final = b"\0\0"
+_ROOM_FOR_HEADER: Final = bytes(HEADER_SIZE)
 _NO_HEADERS: Final = b"\0"
-_NULL: Final = b"\x01"
 
 
 @lru_cache(maxsize=4096)
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    _append_varint(out, value)
-    return bytes(out)
+def _plain_framing(delta: int, key_length: int, value_length: int) -> tuple[bytes, bytes]:
+    """What is before the key of a plain record, and between key and value; -1 is the length of null."""
+    head, between = bytearray(2), bytearray()  # without attributes and timestamp delta
+    _append_varint(head, delta)
+    _append_varint(head, key_length)
+    _append_varint(between, value_length)
+    before = bytearray()
+    _append_varint(before, len(head) + key_length + len(between) + max(value_length, 0) + len(_NO_HEADERS))
+    return bytes(before + head), bytes(between)
 
 
 # --- decoding -----------------------------------------------------------------------------------------------

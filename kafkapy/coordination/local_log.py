@@ -118,31 +118,31 @@ class LocalTopicLog:
         It is called when the batch is committed or has failed.
         """
         now_ms = self._clock.now_ms()
-
-        def prepare(target: Partition) -> PreparedBatches:
-            return prepare_built(batch, config=target.log.config, now_ms=now_ms)
-
-        self._append(partition, prepare, done, now_ms, verification)
+        self._append(partition, partial(prepare_built, batch, now_ms=now_ms), done, now_ms, verification)
 
     def append_marker(
         self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done
     ) -> None:
         """Append the marker of a transaction; `done` is called as by `append`."""
         prepared = prepare_marker(producer_id, producer_epoch, marker)
-        self._append(partition, lambda _: prepared, done, marker.timestamp)
+        self._append(partition, lambda config: prepared, done, marker.timestamp)
 
     def _append(
         self,
         partition: int,
-        prepare: Callable[[Partition], PreparedBatches],
+        prepare: Callable[..., PreparedBatches],
         done: Done,
         now_ms: int,
         verification: Verification | None = None,
     ) -> None:
+        """Append what `prepare(config=…)` makes for the settings of the partition."""
         try:
             target = self._replicas.partition(self.topic, partition)
             info = target.append(
-                prepare(target), origin=AppendOrigin.COORDINATOR, now_ms=now_ms, verification=verification
+                prepare(config=target.log.config),
+                origin=AppendOrigin.COORDINATOR,
+                now_ms=now_ms,
+                verification=verification,
             )
             end_offset = info.last_offset + 1
             waiting = self._waiting.get(partition)

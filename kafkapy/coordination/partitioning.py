@@ -11,7 +11,6 @@ import struct
 from functools import lru_cache
 
 
-@lru_cache(maxsize=8192)
 def java_hash(text: str) -> int:
     """Java's String.hashCode."""
     # utf_16_be_encode, since str.encode would import the codec's module, which takes a descriptor.
@@ -22,6 +21,7 @@ def java_hash(text: str) -> int:
     return value - 0x100000000 if value & 0x80000000 else value
 
 
+@lru_cache(maxsize=8192)
 def partition_of(key: str, partitions: int) -> int:
     """The partition of a key.
 

@@ -319,7 +319,7 @@ class CoordinatorRuntime(Generic[T]):
     def _state_of(self, key: str) -> PartitionState:
         if not self._partitions:
             return PartitionState.FAILED
-        return self._partitions[self.partition_of(key)].state
+        return self._partitions[partition_of(key, len(self._partitions))].state
 
     def _name(self, partition: _Partition) -> str:
         return f"{self._log.topic}-{partition.index}"
@@ -427,14 +427,14 @@ class CoordinatorRuntime(Generic[T]):
         If one of the records is too large for the log, none is written: clients decide how large records are,
         and half a write would have to be read back, with all else in the partition.
         """
-        partition = self._partitions[self.partition_of(key)]
+        partition = self._partitions[partition_of(key, len(self._partitions))]
         waiting = 1
         failed = ErrorCode.NONE
 
         def finished(start: int, stop: int, error: ErrorCode) -> None:
             nonlocal waiting, failed
             waiting -= 1
-            if error is not ErrorCode.NONE:
+            if error:
                 failed = error
                 if error in LOST:
                     self._lose(partition)
@@ -442,7 +442,7 @@ class CoordinatorRuntime(Generic[T]):
                 committed(start, stop)
             if waiting:
                 return
-            if failed is not ErrorCode.NONE and undone is not None and not partition.is_unloaded:
+            if failed and undone is not None and not partition.is_unloaded:
                 undone()
             done(failed)
 
@@ -451,8 +451,8 @@ class CoordinatorRuntime(Generic[T]):
         except KafkaError as error:
             finished(0, 0, error.code)
             return
-        batches = self._batches(records, min(MAX_BATCH_BYTES, largest), producer)
-        if any(len(batch) > largest for _, _, batch in batches):
+        batches = self._batches(records, largest, producer)
+        if not batches:
             finished(0, 0, ErrorCode.MESSAGE_TOO_LARGE)
             return
         waiting = len(batches)
@@ -465,11 +465,11 @@ class CoordinatorRuntime(Generic[T]):
             )
 
     def _batches(
-        self, records: Sequence[KeyValue], limit: int, producer: TransactionalProducer | None
-    ) -> list[tuple[int, int, bytearray]]:
-        """Build batches of up to `limit` bytes, each with the range of its records.
+        self, records: Sequence[KeyValue], largest: int, producer: TransactionalProducer | None
+    ) -> Sequence[tuple[int, int, bytearray]]:
+        """Build batches of up to `largest` bytes, each with the range of its records.
 
-        A single record may still be too large.
+        There are none if a record is too large for a batch.
         """
         options: dict[str, Any] = {}
         if producer is not None:
@@ -480,12 +480,14 @@ class CoordinatorRuntime(Generic[T]):
             }
         now = self._clock.now_ms()
         batch = build_plain_batch(records, now, **options)
-        if len(batch) <= limit or len(records) == 1:
-            return [(0, len(records), batch)]
-        return [
+        limit = min(MAX_BATCH_BYTES, largest)
+        if len(batch) <= limit:
+            return ((0, len(records), batch),)
+        batches = [
             (start, stop, build_plain_batch(records[start:stop], now, **options))
             for start, stop in _parts(records, limit - HEADER_SIZE)
         ]
+        return () if any(len(batch) > largest for _, _, batch in batches) else batches
 
     def write_marker(
         self,

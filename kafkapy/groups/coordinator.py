@@ -562,7 +562,7 @@ class GroupCoordinator:
 
         `done` is called once, with the error for the client.
         """
-        in_time = self._deadlines.limit(lambda error: done(_commit_error(error)))
+        in_time = self._deadlines.limit(lambda error: done(error and _commit_error(error)))
         self._writes.commit(group_id, commits, in_time)
 
     def commit_offsets_in_transaction(
@@ -576,7 +576,7 @@ class GroupCoordinator:
 
         They count once the transaction commits. `done` is called once, with the error for the client.
         """
-        in_time = self._deadlines.limit(lambda error: done(_commit_error(error)))
+        in_time = self._deadlines.limit(lambda error: done(error and _commit_error(error)))
         self._writes.commit_in_transaction(group_id, producer, commits, in_time)
 
     def end_transaction(

@@ -43,7 +43,7 @@ class OffsetWrites:
         offsets = self._offsets
 
         def committed(start: int, stop: int) -> None:
-            offsets.put(group_id, _part(commits, start, stop))
+            offsets.put(group_id, commits if stop - start == len(commits) else _part(commits, start, stop))
 
         self._write_commits(group_id, commits, done, committed, None)
 
@@ -126,8 +126,6 @@ def _part(
     commits: Mapping[TopicPartition, EncodedOffset], start: int, stop: int
 ) -> Mapping[TopicPartition, EncodedOffset]:
     """The commits from `start` to `stop`, exclusive."""
-    if start == 0 and stop == len(commits):
-        return commits
     return dict(islice(commits.items(), start, stop))
 
 

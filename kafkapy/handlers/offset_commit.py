@@ -132,7 +132,8 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
     accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
     existing: list[OffsetCommitResponsePartition] = []
     for asked in request.topics:
-        yield
+        if response.topics:
+            yield
         topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
         states = () if topic is None else topic.partitions
         answer = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
@@ -195,7 +196,7 @@ def _commit(
     stored: Answer[OffsetCommitResponse] = Answer()
 
     def done(error: ErrorCode) -> None:
-        if error is not ErrorCode.NONE:
+        if error:
             for _, result in accepted:
                 result.error_code = error
         stored(response)
