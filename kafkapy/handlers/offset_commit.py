@@ -32,7 +32,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -61,6 +62,8 @@ CHECKED_AT_ONCE: Final = 100
 """The offsets that are looked at before other requests may be served: they take a tenth of a millisecond."""
 
 Commits = dict[TopicPartition, EncodedOffset]
+Refused = dict[tuple[int, int], ErrorCode]
+"""The errors of partitions, by the place of the topic in the request and that of the partition in it."""
 
 Stored = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
@@ -127,81 +130,45 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
     now = context.broker.clock.now_ms()
     retention = request.retention_time_ms
     expire_timestamp = NO_EXPIRY if retention == UNSET else now + retention
-    response = OffsetCommitResponse()
     commits: Commits = {}
-    accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
-    existing: list[OffsetCommitResponsePartition] = []
-    for asked in request.topics:
-        if response.topics:
+    refused: Refused = {}
+    for place, asked in enumerate(request.topics):
+        if place:
             yield
         topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
-        states = () if topic is None else topic.partitions
-        answer = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
-        response.topics.append(answer)
-        for count, each in enumerate(asked.partitions, 1):
-            if count % CHECKED_AT_ONCE == 0:
+        if topic is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused.update(((place, number), unknown) for number in range(len(asked.partitions)))
+            continue
+        states = topic.partitions
+        for number, each in enumerate(asked.partitions):
+            if number and number % CHECKED_AT_ONCE == 0:
                 yield
             index = each.partition_index
-            result = OffsetCommitResponsePartition(partition_index=index)
-            answer.partitions.append(result)
-            if topic is None:
-                result.error_code = (
-                    ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                )
-                continue
-            if not 0 <= index < len(states) or not states[index].exists:
-                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            existing.append(result)
             metadata = each.committed_metadata or ""
-            if len(metadata) > max_metadata:
-                result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                continue
-            key = partition_named(topic.name, index)
-            accepted.append((key, result))
-            commits[key] = encode_offset(
-                each.committed_offset,
-                each.committed_leader_epoch,
-                metadata,
-                now if each.commit_timestamp == UNSET else each.commit_timestamp,
-                expire_timestamp,
-                topic.id,
-            )
-    if not existing:
-        return response
-    if not commits:
-        if (refusal := _refusal(context, request, image, ())) is not None:
-            for result in existing:
-                result.error_code = refusal
-        return response
-    if len(commits) <= OFFSETS_AT_ONCE:
-        return _commit(context, request, image, response, commits, accepted, existing)
-    return (yield from _commit_in_parts(context, request, image, response, commits, accepted, existing))
-
-
-def _commit(
-    context: RequestContext,
-    request: OffsetCommitRequest,
-    image: MetadataImage,
-    response: OffsetCommitResponse,
-    commits: Commits,
-    accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
-    existing: list[OffsetCommitResponsePartition],
-) -> Stored:
-    """Write the offsets together."""
+            if not 0 <= index < len(states) or not states[index].exists:
+                refused[place, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif len(metadata) > max_metadata:
+                refused[place, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                commits[partition_named(topic.name, index)] = encode_offset(
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    metadata,
+                    now if each.commit_timestamp == UNSET else each.commit_timestamp,
+                    expire_timestamp,
+                    topic.id,
+                )
+    if len(commits) > OFFSETS_AT_ONCE:
+        return (yield from _commit_in_parts(context, request, image, commits, refused))
+    if not commits and ErrorCode.OFFSET_METADATA_TOO_LARGE not in refused.values():
+        return _response(request, refused)
     if (refusal := _refusal(context, request, image, commits)) is not None:
-        for result in existing:
-            result.error_code = refusal
-        return response
+        return _refused(request, refused, refusal)
+    if not commits:
+        return _response(request, refused)
     stored: Answer[OffsetCommitResponse] = Answer()
-
-    def done(error: ErrorCode) -> None:
-        if error:
-            for _, result in accepted:
-                result.error_code = error
-        stored(response)
-
-    context.broker.groups.commit_offsets(request.group_id, commits, done)
+    groups.commit_offsets(request.group_id, commits, lambda error: stored(_response(request, refused, error)))
     return stored.result()
 
 
@@ -209,10 +176,8 @@ def _commit_in_parts(
     context: RequestContext,
     request: OffsetCommitRequest,
     image: MetadataImage,
-    response: OffsetCommitResponse,
     commits: Commits,
-    accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
-    existing: list[OffsetCommitResponsePartition],
+    refused: Refused,
 ) -> Steps[Stored]:
     """Write very many offsets in parts, each checked against the group's present state."""
     stored: Answer[OffsetCommitResponse] = Answer()
@@ -223,24 +188,19 @@ def _commit_in_parts(
         nonlocal waiting
         waiting -= 1
         if not waiting:
-            if errors:
-                for key, result in accepted:
-                    result.error_code = errors.get(key, ErrorCode.NONE)
-            stored(response)
+            stored(_response(request, _by_place(request, image, errors) | refused))
 
     left = iter(commits.items())
     is_first = True
     while part := dict(islice(left, OFFSETS_AT_ONCE)):
         if (refusal := _refusal(context, request, image, part)) is not None:
             if is_first:
-                for result in existing:
-                    result.error_code = refusal
-                return response
+                return _refused(request, refused, refusal)
             errors.update(dict.fromkeys(part, refusal))
             continue
 
         def done(error: ErrorCode, part: Commits = part) -> None:
-            if error is not ErrorCode.NONE:
+            if error:
                 errors.update(dict.fromkeys(part, error))
             one_less()
 
@@ -250,6 +210,54 @@ def _commit_in_parts(
         yield
     one_less()
     return stored.result()
+
+
+def _by_place(
+    request: OffsetCommitRequest, image: MetadataImage, errors: Mapping[TopicPartition, ErrorCode]
+) -> Refused:
+    """The errors of partitions, by their places in the request."""
+    found: Refused = {}
+    if not errors:
+        return found
+    for place, asked in enumerate(request.topics):
+        name = asked.name or image.topic_name(asked.topic_id) or ""
+        for number, each in enumerate(asked.partitions):
+            error = errors.get(TopicPartition(name, each.partition_index))
+            if error is not None:
+                found[place, number] = error
+    return found
+
+
+def _refused(request: OffsetCommitRequest, refused: Refused, refusal: ErrorCode) -> OffsetCommitResponse:
+    """The answer when the group takes no offsets: only of partitions that do not exist, it says so."""
+    too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    missing = {place: error for place, error in refused.items() if error is not too_large}
+    return _response(request, missing, refusal)
+
+
+def _response(
+    request: OffsetCommitRequest, refused: Refused, error: ErrorCode = ErrorCode.NONE
+) -> OffsetCommitResponse:
+    """The answer, with `error` for the partitions that are not refused."""
+    response = OffsetCommitResponse()
+    for place, asked in enumerate(request.topics):
+        if refused:
+            results = [
+                _result(each.partition_index, refused.get((place, number), error))
+                for number, each in enumerate(asked.partitions)
+            ]
+        else:
+            results = [_result(each.partition_index, error) for each in asked.partitions]
+        response.topics.append(
+            OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=results)
+        )
+    return response
+
+
+@lru_cache(maxsize=10_000)
+def _result(index: int, error: ErrorCode) -> OffsetCommitResponsePartition:
+    """The result of a partition, which answers share: nobody changes it."""
+    return OffsetCommitResponsePartition(partition_index=index, error_code=error)
 
 
 def _refusal(

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import kafkapy
+from kafkapy.coordination.topic_log import Done
+from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.handlers.offset_commit import OFFSETS_AT_ONCE
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -24,6 +26,7 @@ from kafkapy.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from kafkapy.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafkapy.protocol.types import TopicPartition
 from tests.handlers.group_client import commit, committed, fetch_offsets, find_coordinator, join, sync
 from tests.handlers.produce_client import create_topic
 from tests.network.raw_client import RawClient, eventually
@@ -270,6 +273,47 @@ def test_offsets_of_very_many_partitions_are_stored_in_parts(client: RawClient) 
     offsets = {("t", index): index for index in range(count)}
     assert commit(client, "g", offsets) == dict.fromkeys(offsets, NONE)
     assert committed(fetch_offsets(client, "g", {"t": list(range(count))})) == offsets
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_the_error_of_a_part_is_that_of_its_partitions(
+    client: RawClient, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 2 * OFFSETS_AT_ONCE + 1
+    ids = {"t": create_topic(client, "t", count)}
+    store = GroupCoordinator.commit_offsets
+
+    def fail_second(self: GroupCoordinator, group_id: str, commits: Any, done: Done) -> None:
+        if TopicPartition("t", OFFSETS_AT_ONCE) in commits:
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            store(self, group_id, commits, done)
+
+    monkeypatch.setattr(GroupCoordinator, "commit_offsets", fail_second)
+    answered = commit(client, "g", {("t", index): 5 for index in range(count + 1)}, version, topic_ids=ids)
+    failed = range(OFFSETS_AT_ONCE, 2 * OFFSETS_AT_ONCE)
+    assert answered == {
+        ("t", index): ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if index in failed
+        else (UNKNOWN_TOPIC if index == count else NONE)
+        for index in range(count + 1)
+    }
+    kept = committed(fetch_offsets(client, "g", None))
+    assert kept == {("t", index): 5 for index in range(count) if index not in failed}
+
+
+@pytest.mark.parametrize("metadata", ["m", "x" * 4097])
+def test_what_the_group_refuses_is_not_said_of_partitions_that_do_not_exist(
+    client: RawClient, metadata: str
+) -> None:
+    create_topic(client, "t")
+    offsets = {("t", 0): 5, ("t", 1): 5, ("nowhere", 0): 5}
+    answered = commit(client, "g", offsets, metadata=metadata, generation_id_or_member_epoch=3)
+    assert answered == {
+        ("t", 0): ErrorCode.GROUP_ID_NOT_FOUND,
+        ("t", 1): UNKNOWN_TOPIC,
+        ("nowhere", 0): UNKNOWN_TOPIC,
+    }
 
 
 def test_of_a_partition_that_is_named_twice_the_last_offset_counts(client: RawClient) -> None:
