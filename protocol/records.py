@@ -420,7 +420,10 @@ _NO_HEADERS: Final = b"\0"
 
 @lru_cache(maxsize=4096)
 def _plain_framing(delta: int, key_length: int, value_length: int) -> tuple[bytes, bytes]:
-    """What is before the key of a plain record, and between key and value; -1 is the length of null."""
+    """What is before the key of a plain record, and between key and value.
+
+    The length of null is -1.
+    """
     head, between = bytearray(2), bytearray()  # without attributes and timestamp delta
     _append_varint(head, delta)
     _append_varint(head, key_length)

@@ -229,7 +229,10 @@ def _by_place(
 
 
 def _refused(request: OffsetCommitRequest, refused: Refused, refusal: ErrorCode) -> OffsetCommitResponse:
-    """The answer when the group takes no offsets: only of partitions that do not exist, it says so."""
+    """The answer when the group takes no offsets.
+
+    Partitions that do not exist keep their error.
+    """
     too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
     missing = {place: error for place, error in refused.items() if error is not too_large}
     return _response(request, missing, refusal)
