@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ def built_tests() -> Path:
     return _built("kgo.test", "test", "-c", _OWN_TESTS)
 
 
+@cache
 def _built(name: str, command: str, *arguments: str) -> Path:
     if not shutil.which("go"):
         pytest.skip("go is not on the PATH (Go 1.26 is needed)")

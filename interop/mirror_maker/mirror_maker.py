@@ -28,14 +28,24 @@ _EACH_FLOW: Final = {
     # Each batch is a point from which offsets can be translated.
     "offset.lag.max": "0",
 }
+_EACH_WORKER: Final = {
+    "exactly.once.source.support": "enabled",
+    "offset.flush.interval.ms": "500",
+    # A worker that died is missed after the session's timeout, and its tasks are given away at once.
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "1000",
+    "scheduled.rebalance.max.delay.ms": "0",
+    "plugin.discovery": "service_load",
+}
+"""Of the worker for each cluster: MirrorMaker 2 takes such settings only with the cluster's name."""
 _ALL: Final = {
     "tasks.max": "1",
     "dedicated.mode.enable.internal.rest": "true",
     "replication.factor": "1",
     **{f"{topic}.topic.replication.factor": "1" for topic in ("checkpoints", "heartbeats", "offset-syncs")},
     **{f"{use}.storage.replication.factor": "1" for use in ("config", "offset", "status")},
-    "offset.flush.interval.ms": "500",
-    "scheduled.rebalance.max.delay.ms": "0",
+    "offset.storage.partitions": "5",
+    "plugin.discovery": "service_load",
     "worker.sync.timeout.ms": "20000",
     "consumer.reconnect.backoff.max.ms": "500",
     "producer.reconnect.backoff.max.ms": "500",
@@ -56,7 +66,7 @@ class MirrorMaker:
         }
         for name, servers in clusters.items():
             settings[f"{name}.bootstrap.servers"] = servers
-            settings[f"{name}.exactly.once.source.support"] = "enabled"
+            settings.update({f"{name}.{key}": value for key, value in _EACH_WORKER.items()})
         for source, target in permutations(clusters, 2):
             flow = {**_EACH_FLOW, "topics": f"from-{source}-.*", "groups": f"from-{source}-.*"}
             settings.update({f"{source}->{target}.{key}": value for key, value in flow.items()})
