@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,20 @@ settings.load_profile("kafkapy")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first, so that no worker ends long after the other."""
+    """Order the files: those with slow tests come first, so that no worker ends long after the others.
+
+    The files of each folder are spread over the run: those of one are all busy, those of another all wait.
+    """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    folders: dict[tuple[bool, Path], list[Path]] = {}
+    for file in dict.fromkeys(item.path for item in items):
+        folders.setdefault((file not in slow, file.parent), []).append(file)
+    turns = {
+        file: (later, (number + 0.5) / len(files))
+        for (later, _), files in folders.items()
+        for number, file in enumerate(files)
+    }
+    items.sort(key=lambda item: turns[item.path])
 
 
 @pytest.hookimpl(optionalhook=True)

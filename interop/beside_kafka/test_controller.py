@@ -19,6 +19,8 @@ from interop.support.waiting import wait_until
 from kafkapy.network.peers import PeerAddress, TcpPeers
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shared_cluster(start_mixed: StartMixed) -> MixedCluster:

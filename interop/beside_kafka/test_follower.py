@@ -19,6 +19,8 @@ from interop.beside_kafka.mixed_cluster import KAFKA, KAFKAPY, MixedCluster
 from interop.beside_kafka.records import numbered, read, wait_until_equal, write
 from interop.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shared_cluster(start_mixed: StartMixed) -> MixedCluster:

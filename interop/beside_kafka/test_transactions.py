@@ -15,6 +15,8 @@ from interop.beside_kafka.records import wait_until_equal
 from interop.support.waiting import wait_until
 from kafkapy.coordination.partitioning import partition_of
 
+pytestmark = pytest.mark.slow
+
 EACH_LEADS_ONE = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 IDS = {partition_of(name, 3) + 1: name for name in map("id-{}".format, reversed(range(20)))}

@@ -14,6 +14,8 @@ from interop.support.kafka_jars import kafka_jars
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import RELEASE, ZooKeeperProcess
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shared_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:

@@ -17,6 +17,8 @@ from interop.support.waiting import wait_until
 from tests.crash.history import Acked, History, Partition, check
 from tests.crash.load import RecordingProducer, random_value, read_pass
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 3
 Fault = Callable[[ClusterProcesses, random.Random], None]
 

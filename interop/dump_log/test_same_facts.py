@@ -16,7 +16,7 @@ from kafkapy.protocol.legacy_records import build_message_set
 from kafkapy.protocol.records import Compression, Record
 from kafkapy.tools.dump_log.command import dump_log
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 def ours(files: Iterable[Path], *options: str, code: int = 0) -> list[str]:

@@ -19,7 +19,7 @@ from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescr
 from kafkapy.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tests.network.raw_client import RawClient
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 4

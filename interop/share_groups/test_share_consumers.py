@@ -15,7 +15,7 @@ from interop.share_groups.conftest import MakeGroup
 from interop.share_groups.workers import Said, Worker
 from interop.support.waiting import wait_until
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 RECORDS = 600
 

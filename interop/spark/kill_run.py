@@ -1,9 +1,10 @@
 """Kills drivers and the broker of five pipelines, again and again, at moments that matter.
 
-A driver process runs three appends and two upserts at once (`kill_driver.py`). The next one starts its Spark
-while the present one works, and takes over when that is killed. What is killed is the driver with its JVM,
-Python alone (its JVM ends by itself, and must not write beside the next driver), or the JVM alone (Python
-must end by itself). The moment is chosen by watching the files that a batch makes, in their order:
+A driver process runs three appends and two upserts at once (`kill_driver.py`). Several drivers start their
+Spark first, which takes longer than what they do later. Then one works at a time, and the next one takes over
+when it is killed. What is killed is the driver with its JVM, Python alone (its JVM ends by itself, and must
+not write beside the next driver), or the JVM alone (Python must end by itself). The moment is chosen by
+watching the files that a batch makes, in their order:
 
     planned      Spark's checkpoint has the offsets of a batch
     dead         the dead-letter topic has grown: before the commit of the table
@@ -12,7 +13,8 @@ must end by itself). The moment is chosen by watching the files that a batch mak
     noted        progress.json tells of it
     done         Spark has noted it: the next batch begins
 
-The broker is killed every one to two seconds meanwhile, and started again on the same port and directory.
+While drivers work, the broker is killed every one to two seconds, and started again on the same port and
+directory.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ MOMENTS = {
     "noted": "{}/_kafkapy/progress.json",
     "done": "{}/_kafkapy/checkpoint/*/commits/[0-9]*",
 }
+READY_AT_ONCE = 5
+"""How many drivers start before the first of them works."""
 _EMPTY_TABLE = ("00000000000000000000.json", "v1.metadata.json")
 BEFORE, BETWEEN = "before the table's commit", "between the table's commit and Spark's"
 
@@ -70,10 +74,12 @@ class Driver:
                 start_new_session=True,
             )
 
-    def go(self) -> None:
+    def wait_until_ready(self) -> None:
         assert self._process.stdout is not None
-        assert self._process.stdin is not None
         assert self._process.stdout.readline() == b"ready\n", self.told()
+
+    def go(self) -> None:
+        assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
         self._process.stdin.flush()
 
@@ -137,8 +143,10 @@ class KillRun:
         return file
 
     def _driver(self, how: str) -> Driver:
+        """A driver that is ready to go."""
         driver = Driver(self.folder, how, self.files)
         self._drivers.append(driver)
+        driver.wait_until_ready()
         return driver
 
     def kill_many(self, count: int) -> None:
@@ -146,16 +154,14 @@ class KillRun:
         kinds = self._in_turn(["driver", "driver", "python", "driver", "jvm"])
         moments = self._in_turn([*MOMENTS, "dead", "committed"])
         pipelines = self._in_turn(list(PIPELINES))
-        present = self._driver("follow")
-        with self._broker_dying():
-            for _ in range(count):
-                present.go()
-                following = self._driver("follow")
-                pipeline = next(pipelines)
-                self._wait_for_a_batch(present, pipeline)
-                self._kill(present, next(kinds), next(moments), pipeline)
-                present = following
-        present.end()
+        for done in range(0, count, READY_AT_ONCE):
+            drivers = [self._driver("follow") for _ in range(min(READY_AT_ONCE, count - done))]
+            with self._broker_dying():
+                for driver in drivers:
+                    driver.go()
+                    pipeline = next(pipelines)
+                    self._wait_for_a_batch(driver, pipeline)
+                    self._kill(driver, next(kinds), next(moments), pipeline)
 
     def _in_turn(self, what: list[str]) -> Iterator[str]:
         while True:

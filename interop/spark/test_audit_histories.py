@@ -20,6 +20,8 @@ from kafkapy.pipeline.audit.upsert import judge_upsert, key_findings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 SEED = 20_261_121
 HISTORIES = 200
 VALUE, TOMBSTONE, BAD = "value", "tombstone", "bad"

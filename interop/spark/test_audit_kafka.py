@@ -24,6 +24,8 @@ from kafkapy.pipeline.audit.audit import audit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 # The cleaner looks often, and compacts whatever is in closed segments.
 PROPERTIES = {"log.cleaner.backoff.ms": "100", "transaction.state.log.num.partitions": "1"}
 COMPACTED = {

@@ -54,7 +54,7 @@ class PipelineThread:
     def _run(self) -> None:
         try:
             progress = Shown(self._definition.name)
-            run(self._definition, every="200ms", spark=self._spark, stop=self._stop, progress=progress)
+            run(self._definition, every="1s", spark=self._spark, stop=self._stop, progress=progress)
         except Exception as error:
             self.failure = error
 
@@ -131,7 +131,7 @@ def stream(spark: SparkSession, servers: str, folder: Path) -> StreamingQuery:
         subscribe=TOPIC, startingOffsets="earliest", maxOffsetsPerTrigger=str(PER_BATCH)
     ).load()
     sink = rows.writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
-    return sink.trigger(processingTime="200 milliseconds").start(str(folder / "streamed"))
+    return sink.trigger(processingTime="1 second").start(str(folder / "streamed"))
 
 
 def reach(query: StreamingQuery, pipeline: PipelineThread, offsets: int) -> None:

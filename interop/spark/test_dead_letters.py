@@ -23,6 +23,8 @@ from kafkapy.spark import read_topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def topics(bootstrap_servers: str) -> Topics:

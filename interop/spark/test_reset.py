@@ -21,6 +21,8 @@ from kafkapy.pipeline.table_target import TABLE_FORMATS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS, RECORDS = 2, 200  # of each partition
 
 

@@ -20,6 +20,8 @@ from kafkapy.spark.jars import fetch_to
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 # Java's own settings for a proxy, where nobody listens.
 NO_NETWORK = " ".join(
