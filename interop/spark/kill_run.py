@@ -13,7 +13,7 @@ watching the files that a batch makes, in their order:
     noted        progress.json tells of it
     done         Spark has noted it: the next batch begins
 
-While drivers work, the broker is killed every one to two seconds, and started again on the same port and
+While drivers work, the broker is killed every two to four seconds, and started again on the same port and
 directory.
 """
 
@@ -229,7 +229,7 @@ class KillRun:
 
         def kill() -> None:
             chance = random.Random(self._chance.random())
-            while not stop.wait(chance.uniform(1, 2)):
+            while not stop.wait(chance.uniform(2, 4)):
                 self.broker.kill()
                 self.broker_kills += 1
                 try:

@@ -9,6 +9,8 @@ from tests.simulation.run import simulate
 from tests.simulation.seeds import CHUNKS, require_found, seeds_of
 from tests.simulation.three_brokers import three_brokers
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_what_clients_were_promised_holds_in_a_cluster(chunk: int) -> None:
