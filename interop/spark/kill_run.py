@@ -170,7 +170,7 @@ class KillRun:
     def _wait_for_a_batch(self, driver: Driver, pipeline: str) -> None:
         """It goes on after the last kill: Spark commits a batch."""
         committed = self._appears(MOMENTS["done"], pipeline)
-        wait_until(lambda: committed() or self._ended(driver), timeout=180)
+        wait_until(lambda: committed() or self._ended(driver), timeout=300)
 
     def _kill(self, driver: Driver, what: str, moment: str, pipeline: str) -> None:
         if moment == "dead":
