@@ -76,10 +76,11 @@ class Run:
         journal = Journal(folder / f"auditor{SUFFIX}")
         self._auditor = Auditor(stage.servers, journal, self._partitions, offsets=len(stage.brokers) == 1)
 
-    def judge(
-        self, *, kills: int, records: int, transaction_records: int = 300, pause: float = 0.1
-    ) -> Result:
-        """Kill the broker so often, or never, while at least so many records are written; the result."""
+    def judge(self, *, kills: int, records: int, transaction_records: int, pause: float = 0.1) -> Result:
+        """Kill the broker so often, or never, while at least so many records are written; the result.
+
+        A transaction has `transaction_records` at most.
+        """
         began = time.monotonic()
         servers, replicas = self._stage.servers, len(self._stage.brokers)
         create_topics(servers, (LEDGER, COPIES), PARTITIONS, replicas, **{"retention.ms": "-1"})

@@ -1,7 +1,8 @@
 """Banks and copiers lose nothing, double nothing and tear nothing, whatever fails around them.
 
-KAFKAPY_TRANSACTION_RECORDS and KAFKAPY_TRANSACTION_KILLS set the size, KAFKAPY_SEED the faults. What a failed
-run leaves is kept in .cache/exactly_once.
+KAFKAPY_TRANSACTION_RECORDS and KAFKAPY_TRANSACTION_KILLS set the size, KAFKAPY_TRANSACTION_SIZE how many
+records a transaction has on average, KAFKAPY_SEED the faults. What a failed run leaves is kept in
+.cache/exactly_once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.crash.results import note
 
 RECORDS: Final = int(os.environ.get("KAFKAPY_TRANSACTION_RECORDS", "8000"))
 KILLS: Final = int(os.environ.get("KAFKAPY_TRANSACTION_KILLS", "4"))
+SIZE: Final = int(os.environ.get("KAFKAPY_TRANSACTION_SIZE", "150"))
 
 
 @pytest.mark.slow
@@ -33,7 +35,7 @@ def test_transactions_are_whole_and_copied_once_under_faults(stage: Stage, tmp_p
 
     run = Run(stage, tmp_path / "run", SEED, log)
     try:
-        result = run.judge(kills=KILLS, records=RECORDS)
+        result = run.judge(kills=KILLS, records=RECORDS, transaction_records=2 * SIZE)
     except BaseException as problem:
         keep(tmp_path, "\n".join([*lines, repr(problem)]))
         raise
@@ -46,6 +48,7 @@ def test_transactions_are_whole_and_copied_once_under_faults(stage: Stage, tmp_p
         acknowledged=result.records + result.copies,
         lost=sum(each.anomaly.name.startswith("LOST") for each in result.findings),
         kills=result.faults["broker killed"],
+        seconds=round(result.seconds),
         faults=sorted(result.faults),
         frames=sum(result.frames.values()),
     )
