@@ -33,6 +33,7 @@ COPIERS: Final = 3
 FINISH_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = (2.0, 8.0)
 """Shorter or longer than a session of a group (3 s) and a transaction (5 s) may last."""
+_PATIENCE_SECONDS: Final = 5.0
 
 
 @dataclass
@@ -50,6 +51,8 @@ class Result:
     records: int = 0
     """Of the ledger, as read_committed readers have it."""
     copies: int = 0
+    copies_under_faults: int = 0
+    """Those that were read before everything was healed."""
     findings: list[Finding] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -57,6 +60,7 @@ class Result:
     def __str__(self) -> str:
         return (
             f"seed {self.seed}: {self.records} records and {self.copies} copies, "
+            f"{self.copies_under_faults} of them under faults, "
             f"{self.committed} transactions committed and {self.aborted} aborted, {self.seconds:.0f} s\n"
             f"faults {dict(self.faults)}, workers {dict(self.ends)}\nframes {dict(self.frames)}\n"
             f"{len(self.findings)} anomalies, problems: {self.problems}"
@@ -76,10 +80,11 @@ class Run:
         journal = Journal(folder / f"auditor{SUFFIX}")
         self._auditor = Auditor(stage.servers, journal, self._partitions, offsets=len(stage.brokers) == 1)
 
-    def judge(self, *, kills: int, records: int, transaction_records: int, pause: float = 0.1) -> Result:
+    def judge(self, *, kills: int, records: int, transaction_records: int, pause: float) -> Result:
         """Kill the broker so often, or never, while at least so many records are written; the result.
 
-        A transaction has `transaction_records` at most.
+        A transaction has `transaction_records` at most. The banks pause for `pause` seconds after each, so
+        that the copiers can keep up.
         """
         began = time.monotonic()
         servers, replicas = self._stage.servers, len(self._stage.brokers)
@@ -126,23 +131,34 @@ class Run:
             del faults["broker killed"]
         coming = list(faults)
         self._chance.shuffle(coming)
-        due = time.monotonic() + 2
+        pause = 2.0
         while self._result.faults["broker killed"] < kills or self._auditor.count(LEDGER) < records or coming:
-            wait_until(self._looks_after(due), timeout=60)
+            wait_until(self._looks_after(pause), timeout=60)
             name = coming.pop() if coming else self._chance.choice([*faults, next(iter(faults))])
             self._result.faults[name] += 1
-            self._log(f"{name} {faults[name]()}".rstrip())
-            due = time.monotonic() + self._chance.uniform(0.3, 2.5)
+            copies = self._auditor.count(COPIES)
+            self._log(f"{copies} copies; {name} {faults[name]()}".rstrip())
+            pause = self._chance.uniform(0.3, 2.5)
 
-    def _looks_after(self, due: float) -> Callable[[], bool]:
+    def _looks_after(self, pause: float) -> Callable[[], bool]:
+        """Whether the next fault may come: after a pause, in which something was copied.
+
+        Without copies it comes, too, a while later. If it always came at once, copiers would do nothing but
+        begin again, and copy nearly all in the end, when everything is healed.
+        """
+        began, copies = time.monotonic(), self._auditor.count(COPIES)
+
         def is_due() -> bool:
             self._workforce.keep_up()
-            return time.monotonic() >= due
+            passed = time.monotonic() - began
+            copied = self._auditor.count(COPIES) > copies
+            return passed >= (pause if copied else pause + _PATIENCE_SECONDS)
 
         return is_due
 
     def _heal(self) -> None:
         """Let the banks stop and the copiers finish; whoever was killed comes back for it."""
+        self._result.copies_under_faults = self._auditor.count(COPIES)
         self._stage.quiet()
         self._workforce.go_on()
         self._workforce.dismiss("bank")

@@ -35,7 +35,7 @@ def test_transactions_are_whole_and_copied_once_under_faults(stage: Stage, tmp_p
 
     run = Run(stage, tmp_path / "run", SEED, log)
     try:
-        result = run.judge(kills=KILLS, records=RECORDS, transaction_records=2 * SIZE)
+        result = run.judge(kills=KILLS, records=RECORDS, transaction_records=2 * SIZE, pause=SIZE / 375)
     except BaseException as problem:
         keep(tmp_path, "\n".join([*lines, repr(problem)]))
         raise
@@ -48,6 +48,7 @@ def test_transactions_are_whole_and_copied_once_under_faults(stage: Stage, tmp_p
         acknowledged=result.records + result.copies,
         lost=sum(each.anomaly.name.startswith("LOST") for each in result.findings),
         kills=result.faults["broker killed"],
+        copies_under_faults=result.copies_under_faults,
         seconds=round(result.seconds),
         faults=sorted(result.faults),
         frames=sum(result.frames.values()),

@@ -150,6 +150,11 @@ class Transactions:
                 pass
         except KafkaException as problem:
             self._raise(problem)
+        except SystemError as problem:
+            # confluent-kafka 2.16 calls `delivered` although it has raised the producer's fatal error.
+            if not isinstance(problem.__cause__, KafkaException):
+                raise
+            self._raise(problem.__cause__)
 
     def _patiently(self, call: Callable[..., object], *arguments: object) -> None:
         """Repeat a call as long as it says that it can be repeated."""
