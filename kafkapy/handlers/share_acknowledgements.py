@@ -67,7 +67,7 @@ def _are_valid(batches: Iterable[Acknowledgement], most: int, *, renews: bool) -
     for first, last, types in batches:
         if not end <= first <= last or not types or len(types) not in (1, last - first + 1):
             return False
-        if not all(0 <= each <= most for each in types) or (RENEW in types and not renews):
+        if min(types) < 0 or max(types) > most or (RENEW in types and not renews):
             return False
         end = last
     return True

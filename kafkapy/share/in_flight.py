@@ -8,9 +8,9 @@ run is split where a part of it changes, and is joined again with a neighbour of
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -29,10 +29,11 @@ class RecordState(IntEnum):
     ACKNOWLEDGED = 2
     ARCHIVED = 4
 
-    @property
-    def is_terminal(self) -> bool:
-        """Whether the record is never delivered again."""
-        return self in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+    is_terminal: bool
+    """Whether the record is never delivered again."""
+
+    def __init__(self, number: int) -> None:
+        self.is_terminal = number >= 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,8 @@ class InFlight:
 
     def cut(self, first: int, last: int) -> list[Run]:
         """The runs with offsets from `first` to `last`, split so that they have no others."""
-        self._split(first)
-        self._split(last + 1)
-        return self.between(first, last)
+        start = self._split(first)
+        return self._runs[start : self._split(last + 1)]
 
     def add(self, run: Run) -> None:
         """Add a run after all others."""
@@ -139,8 +139,19 @@ class InFlight:
 
     def drop_below(self, offset: int) -> None:
         """Remove all offsets below `offset`."""
-        self._split(offset)
-        count = bisect_right(self._firsts, offset - 1)
+        self._drop(self._split(offset))
+
+    def drop_terminal(self) -> int | None:
+        """Remove the first runs, as far as they are terminal; return the last offset of them."""
+        count, last = 0, None
+        for run in self._runs:
+            if not run.state.is_terminal:
+                break
+            count, last = count + 1, run.last
+        self._drop(count)
+        return last
+
+    def _drop(self, count: int) -> None:
         del self._firsts[:count]
         del self._runs[:count]
 
@@ -164,17 +175,27 @@ class InFlight:
             start += 1
         return start, max(bisect_right(self._firsts, last), start)
 
-    def _split(self, offset: int) -> None:
-        """Let a run begin at `offset`, if a run has it and the offset before."""
-        index = bisect_right(self._firsts, offset) - 1
-        if index < 0:
-            return
-        run = self._runs[index]
-        if run.first < offset <= run.last:
-            rest = replace(run, first=offset)
-            run.last = offset - 1
-            self._runs.insert(index + 1, rest)
-            self._firsts.insert(index + 1, offset)
+    def _split(self, offset: int) -> int:
+        """Let a run begin at `offset`, if a run has it and the one before; the index of the next run."""
+        index = bisect_left(self._firsts, offset)
+        if index:
+            run = self._runs[index - 1]
+            if offset <= run.last:
+                rest = Run(
+                    offset,
+                    run.last,
+                    run.batch,
+                    run.state,
+                    run.delivery_count,
+                    run.member_id,
+                    run.deadline,
+                    run.change,
+                    run.next_state,
+                )
+                run.last = offset - 1
+                self._runs.insert(index, rest)
+                self._firsts.insert(index, offset)
+        return index
 
     def check(self) -> None:
         """Assert the invariants."""

@@ -76,6 +76,16 @@ class StoredBatch(NamedTuple):
     delivery_count: int
 
 
+def append_joined(batches: list[StoredBatch], batch: StoredBatch) -> None:
+    """Add a batch, joined with the last one if that is alike and next to it."""
+    if batches:
+        first, last, state, count = batches[-1]
+        if last + 1 == batch.first and state == batch.state and count == batch.delivery_count:
+            batches[-1] = StoredBatch(first, batch.last, state, count)
+            return
+    batches.append(batch)
+
+
 class StateChange(Change):
     """What is to be stored of one event."""
 
@@ -314,13 +324,14 @@ class SharePartition:
         types = acknowledgement.types
         if len(types) == 1:
             return [(first, acknowledgement.last, types[0])]
+        types = types[first - acknowledgement.first :]
         parts = []
-        for kind, group in groupby(
-            range(first, acknowledgement.last + 1), key=lambda offset: types[offset - acknowledgement.first]
-        ):
-            offsets = list(group)
-            parts.append((offsets[0], offsets[-1], kind))
-        return parts
+        begin, present = first, types[0]
+        for offset, kind in enumerate(types, first):
+            if kind != present:
+                parts.append((begin, offset - 1, present))
+                begin, present = offset, kind
+        return [*parts, (begin, acknowledgement.last, present)]
 
     def _begin(self, changed: Sequence[tuple[Run, RecordState]]) -> StateChange:
         limit = self._limits().delivery_count
@@ -330,7 +341,7 @@ class SharePartition:
             if state is RecordState.AVAILABLE and run.delivery_count >= limit:
                 state = RecordState.ARCHIVED
             run.change, run.next_state = change, state
-            _append(batches, StoredBatch(run.first, run.last, state, run.delivery_count))
+            append_joined(batches, StoredBatch(run.first, run.last, state, run.delivery_count))
         return change
 
     # --- the ends of changes and locks ----------------------------------------------------------------
@@ -357,7 +368,7 @@ class SharePartition:
         for run in self.in_flight:
             if run.state is RecordState.ACQUIRED and run.change is None and run.deadline <= now:
                 _settle(run, _after_lock(run, limit))
-                _append(batches, StoredBatch(run.first, run.last, run.state, run.delivery_count))
+                append_joined(batches, StoredBatch(run.first, run.last, run.state, run.delivery_count))
         if batches:
             self.in_flight.join(batches[0].first, batches[-1].last)
             self._advance()
@@ -398,13 +409,11 @@ class SharePartition:
 
     def _advance(self) -> None:
         """Move the start offset over records in a terminal state."""
-        while (first := self.in_flight.first) is not None:
-            if not first.state.is_terminal:
-                self.start_offset = max(self.start_offset, first.first)
-                return
-            self.in_flight.drop_below(first.last + 1)
-            self.start_offset = first.last + 1
-        self.start_offset = max(self.start_offset, self.next_offset)
+        last = self.in_flight.drop_terminal()
+        if last is not None:
+            self.start_offset = last + 1
+        first = self.in_flight.first
+        self.start_offset = max(self.start_offset, self.next_offset if first is None else first.first)
 
     # --- invariants -----------------------------------------------------------------------------------
 
@@ -540,14 +549,6 @@ def _after_lock(run: Run, limit: int) -> RecordState:
 def _settle(run: Run, state: RecordState) -> None:
     run.state, run.member_id, run.deadline = state, "", 0.0
     run.change, run.next_state = None, RecordState.AVAILABLE
-
-
-def _append(batches: list[StoredBatch], batch: StoredBatch) -> None:
-    """Add a batch, joined with the last one if that is alike and next to it."""
-    if batches and batches[-1].last + 1 == batch.first and batches[-1][2:] == batch[2:]:
-        batches[-1] = batches[-1]._replace(last=batch.last)
-    else:
-        batches.append(batch)
 
 
 def _invalid_state(message: str) -> KafkaError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafkapy.protocol.messages.share_state_records import ShareSnapshotValue, ShareUpdateValue, StateBatch
-from kafkapy.share.share_partition import StoredBatch
+from kafkapy.share.share_partition import StoredBatch, append_joined
 
 UNKNOWN: Final = -1
 """An epoch, offset or count that a request or record leaves out."""
@@ -111,8 +111,14 @@ def merge(
     if found and found[0].first < low:
         found[0] = found[0]._replace(first=low)
     for batch in more:
-        if batch.last >= max(low, batch.first):
-            _insert(found, batch._replace(first=max(batch.first, low)))
+        if batch.first < low:
+            batch = batch._replace(first=low)
+        if batch.last < batch.first:
+            continue
+        if not found or found[-1].last < batch.first:  # nearly always
+            append_joined(found, batch)
+        else:
+            _insert(found, batch)
     return tuple(found)
 
 
@@ -150,10 +156,7 @@ def _insert(batches: list[StoredBatch], new: StoredBatch) -> None:
         pieces.append(new._replace(first=at))
     joined: list[StoredBatch] = []
     for piece in pieces:
-        if joined and joined[-1].last + 1 == piece.first and joined[-1][2:] == piece[2:]:
-            joined[-1] = joined[-1]._replace(last=piece.last)
-        else:
-            joined.append(piece)
+        append_joined(joined, piece)
     batches[start:stop] = joined
 
 
