@@ -1,1 +1,1 @@
-"""franz-go: transactions and both group protocols, by a program of the suite and by franz-go's own tests."""
+"""franz-go: transactions and groups of three types, by a program of the suite and its own tests."""

@@ -2,8 +2,9 @@
 //
 //	copy    -transactional-id ID -group G -from TOPIC -to TOPIC    copies records in transactions
 //	consume -group G -from TOPIC                                    reads as a member of a group
+//	share   -group G -from TOPIC                                    works as a member of a share group
 //
-// Both run until SIGTERM, upon which they commit what they have done and leave the group.
+// They run until SIGTERM, upon which they commit what they have done and leave the group.
 package main
 
 import (
@@ -14,11 +15,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // What the flags say; not every subcommand uses all.
@@ -29,7 +34,7 @@ type settings struct {
 
 func main() {
 	if len(os.Args) < 2 {
-		fail(errors.New("a subcommand is missing: copy or consume"))
+		fail(errors.New("a subcommand is missing: copy, consume or share"))
 	}
 	var given settings
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
@@ -45,7 +50,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	run := map[string]func(context.Context, settings) error{"copy": copyRecords, "consume": consume}[os.Args[1]]
+	run := map[string]func(context.Context, settings) error{
+		"copy": copyRecords, "consume": consume, "share": share,
+	}[os.Args[1]]
 	if run == nil {
 		fail(fmt.Errorf("there is no subcommand %s", os.Args[1]))
 	}
@@ -149,6 +156,86 @@ func consume(ctx context.Context, given settings) error {
 			return nil
 		}
 	}
+}
+
+// share acknowledges each record for itself, and tells of it twice: when it has decided, and when that is stored.
+//
+// Records are numbers. At its first delivery a multiple of 7 is released; a multiple of 11 is rejected, and every
+// other record accepted.
+func share(ctx context.Context, given settings) error {
+	var refused atomic.Bool
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(given.servers, ",")...),
+		kgo.ShareGroup(given.group),
+		kgo.ConsumeTopics(given.from),
+		kgo.ShareMaxRecords(40),
+		kgo.ShareAckCallback(func(_ *kgo.Client, results kgo.ShareAckResults) {
+			if err := results.Error(); err != nil {
+				refused.Store(true)
+				fmt.Fprintln(os.Stderr, "not stored:", err)
+			}
+		}),
+	)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := beginAtTheFirstRecord(ctx, client, given.group); err != nil {
+		return err
+	}
+	for {
+		fetches := client.PollRecords(ctx, 40)
+		if ctx.Err() != nil {
+			return nil
+		}
+		complain(fetches)
+		var decided []map[string]any
+		fetches.EachRecord(func(record *kgo.Record) {
+			number, err := strconv.Atoi(string(record.Value))
+			if err != nil {
+				fail(err)
+			}
+			status := kgo.AckAccept
+			if number%7 == 0 && record.DeliveryCount() == 1 {
+				status = kgo.AckRelease
+			} else if number%11 == 0 {
+				status = kgo.AckReject
+			}
+			record.Ack(status)
+			decided = append(decided, map[string]any{
+				"number": number, "count": record.DeliveryCount(), "status": status.String(), "stored": false,
+			})
+		})
+		for _, each := range decided {
+			tell(each)
+		}
+		if err := client.FlushAcks(context.Background()); err != nil {
+			return err
+		}
+		if refused.Swap(false) {
+			continue
+		}
+		for _, each := range decided {
+			each["stored"] = true
+			tell(each)
+		}
+	}
+}
+
+// beginAtTheFirstRecord sets share.auto.offset.reset of a group.
+func beginAtTheFirstRecord(ctx context.Context, client *kgo.Client, group string) error {
+	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	config.Name, config.Value = "share.auto.offset.reset", kmsg.StringPtr("earliest")
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+	resource.Configs = append(resource.Configs, config)
+	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	request.Resources = append(request.Resources, resource)
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(response.Resources[0].ErrorCode)
 }
 
 // complain says what went wrong; the client tries again by itself.

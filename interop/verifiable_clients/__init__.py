@@ -1,1 +1,1 @@
-"""Java's VerifiableProducer and VerifiableConsumer, which Apache Kafka's own system tests use."""
+"""Java's verifiable producer and consumers, which Apache Kafka's own system tests use."""

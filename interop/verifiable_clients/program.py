@@ -1,4 +1,4 @@
-"""A verifiable client: a process that tells each thing that happens to it in a line of JSON."""
+"""Verifiable clients: processes that tell each thing that happens to them in a line of JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import subprocess
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from interop.support.kafka_jars import java_command
+
+ENDED_BY_SIGTERM: Final = 143
+"""The exit status of a Java program that has done what it does upon SIGTERM, such as to leave its group."""
 
 
 class VerifiableClient:
@@ -66,3 +69,20 @@ class VerifiableClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+
+
+def steady_producer(folder: Path, **flags: object) -> VerifiableClient:
+    """A producer that tries again until each record is acknowledged, and spreads them over the partitions.
+
+    By default it tries each record once, and keeps to a partition for a long time.
+    """
+    properties = folder / "producer.properties"
+    properties.write_text(
+        "retries=2147483647\nenable.idempotence=true\nbatch.size=500\nreconnect.backoff.max.ms=500\n"
+    )
+    return VerifiableClient(folder, "VerifiableProducer", acks=-1, command_config=properties, **flags)
+
+
+def given(consumer: VerifiableClient) -> set[tuple[int, int, str]]:
+    """The records that a consumer was given: partition, offset and value."""
+    return {(each["partition"], each["offset"], each["value"]) for each in consumer.events("record_data")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -12,13 +12,11 @@ from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
 from interop.support.known_topics import create_topics
 from interop.support.waiting import wait_until
-from interop.verifiable_clients.program import VerifiableClient
+from interop.verifiable_clients.program import ENDED_BY_SIGTERM, VerifiableClient, given, steady_producer
 
 TOPIC: Final = "verified"
 PARTITIONS: Final = 4
 MESSAGES: Final = 4_000
-ENDED_BY_SIGTERM: Final = 143
-"""The exit status of a Java program that has done what it does upon SIGTERM, such as to leave its group."""
 
 
 @pytest.mark.jvm
@@ -38,27 +36,14 @@ def test_members_are_given_what_was_acknowledged_though_the_broker_is_killed_and
         if protocol == "classic":
             member["session_timeout"] = 6_000
         member["reset_policy"] = "earliest"
-        # By default it tries each record once, and keeps to a partition for a long time.
-        properties = tmp_path / "producer.properties"
-        properties.write_text(
-            "retries=2147483647\nenable.idempotence=true\nbatch.size=500\nreconnect.backoff.max.ms=500\n"
-        )
-        producer = VerifiableClient(
-            tmp_path,
-            "VerifiableProducer",
-            **common,
-            acks=-1,
-            max_messages=MESSAGES,
-            throughput=250,
-            command_config=properties,
-        )
+        producer = steady_producer(tmp_path, **common, max_messages=MESSAGES, throughput=250)
         with (
             VerifiableClient(tmp_path, "VerifiableConsumer", **member) as first,
             VerifiableClient(tmp_path, "VerifiableConsumer", **member) as second,
         ):
             wait_until(lambda: [len(assigned(each)) for each in (first, second)] == [2, 2], timeout=60)
             with producer:
-                wait_until(lambda: records(first) and records(second), timeout=60)
+                wait_until(lambda: given(first) and given(second), timeout=60)
                 server.kill()
                 server.start()
                 sent = len(producer.events("producer_send_success"))
@@ -92,14 +77,6 @@ def assigned(consumer: VerifiableClient) -> set[int]:
         elif told["name"] in ("partitions_revoked", "partitions_lost"):
             partitions -= those
     return partitions
-
-
-def records(consumer: VerifiableClient) -> list[dict[str, Any]]:
-    return consumer.events("record_data")
-
-
-def given(consumer: VerifiableClient) -> set[tuple[int, int, str]]:
-    return {(each["partition"], each["offset"], each["value"]) for each in records(consumer)}
 
 
 def committed(consumer: VerifiableClient) -> dict[int, int]:
