@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scripts.benchmarks.coordinators.commits import committing
 from scripts.benchmarks.coordinators.offsets_at_start import loading_offsets
+from scripts.benchmarks.coordinators.shares import sharing
 from scripts.benchmarks.coordinators.stability import becoming_stable
 from scripts.benchmarks.coordinators.transactions import in_turn
 from scripts.benchmarks.load import ColdLoad, Load, Target
@@ -19,6 +20,10 @@ GROUP_LOADS: dict[str, Load[Target] | ColdLoad] = {
     ),
     "commit-1": Load("OffsetCommit of one partition", committing(1)),
     "commit-10": Load("OffsetCommit of ten partitions", committing(10)),
+    "share-implicit": Load("4 members of a share group, accepted by the next poll", sharing("implicit")),
+    "share-explicit": Load(
+        "4 members of a share group, each record accepted or rejected", sharing("explicit")
+    ),
     "load-offsets": ColdLoad("start with 1,000,000 committed offsets", loading_offsets(1_000_000)),
 }
 

@@ -1,4 +1,4 @@
-"""Groups on kafkapy and Apache Kafka: until they are stable, commits of offsets, a start with many offsets.
+"""Groups on kafkapy and Apache Kafka: formation, commits, share groups, large states.
 
 scripts/bench groups                                   all loads, kafkapy (durability=os) and Apache Kafka
 scripts/bench groups --load commit-1 --repeat 1 --scale 0.3                             one load, smaller
@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scripts.benchmarks.comparison import compare, comparison_arguments
+from scripts.benchmarks.coordinators import shares, stability
 from scripts.benchmarks.coordinators.loads import GROUP_LOADS
-from scripts.benchmarks.coordinators.stability import PROPERTIES
 from scripts.benchmarks.one_server import on_one_server
 from scripts.benchmarks.servers import DESCRIPTIONS
 
@@ -23,7 +23,7 @@ def main(options: Sequence[str]) -> int:
     arguments = comparison_arguments(__name__, __doc__, options, GROUP_LOADS, DESCRIPTIONS)
     return compare(
         arguments,
-        on_one_server(GROUP_LOADS, PROPERTIES),
+        on_one_server(GROUP_LOADS, {**stability.PROPERTIES, **shares.PROPERTIES}),
         arguments.load or list(GROUP_LOADS),
         arguments.server or ["kafkapy", "kafka"],
         GROUP_LOADS,
