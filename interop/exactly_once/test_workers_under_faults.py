@@ -41,9 +41,10 @@ def test_transactions_are_whole_and_copied_once_under_faults(stage: Stage, tmp_p
         raise
     print("\n".join(lines))
     print(result)
+    brokers = len(stage.brokers)
     note(
         "R15",
-        "banks and copiers under faults",
+        "banks and copiers under faults" + (f" in a cluster of {brokers}" if brokers > 1 else ""),
         tried=result.committed + result.aborted,
         acknowledged=result.records + result.copies,
         lost=sum(each.anomaly.name.startswith("LOST") for each in result.findings),
