@@ -33,7 +33,7 @@ class RecordState(IntEnum):
     """Whether the record is never delivered again."""
 
     def __init__(self, number: int) -> None:
-        self.is_terminal = number >= 2
+        self.is_terminal = number not in (0, 1)
 
 
 @dataclass(frozen=True, slots=True)

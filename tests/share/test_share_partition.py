@@ -87,6 +87,19 @@ def test_the_start_offset_moves_over_what_is_done_with() -> None:
     assert partition.start_offset == partition.fetch_offset() == 6
 
 
+def test_types_belong_to_their_offsets_although_the_first_are_done_with() -> None:
+    partition = Partition()
+    partition.get("a", (0, 9))
+    partition.done("a", 0, 4, ACCEPT)
+    change = partition.say("a", 3, 9, GAP, GAP, ACCEPT, ACCEPT, RELEASE, REJECT, ACCEPT)
+    assert change.batches == [
+        StoredBatch(5, 6, RecordState.ACKNOWLEDGED, 1),
+        StoredBatch(7, 7, RecordState.AVAILABLE, 1),
+        StoredBatch(8, 8, RecordState.ARCHIVED, 1),
+        StoredBatch(9, 9, RecordState.ACKNOWLEDGED, 1),
+    ]
+
+
 def test_a_batch_stays_whole_unless_the_limit_is_strict() -> None:
     partition = Partition()
     assert partition.get("a", (0, 9), (10, 19), most=5) == [(0, 9, 1)]
