@@ -30,7 +30,7 @@ from tests.crash.load import Committer, read_pass
 PARTITIONS: Final = 4
 BANKS: Final = 2
 COPIERS: Final = 3
-FINISH_SECONDS: Final = 60.0
+FINISH_SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = (2.0, 8.0)
 """Shorter or longer than a session of a group (3 s) and a transaction (5 s) may last."""
 _PATIENCE_SECONDS: Final = 5.0

@@ -42,6 +42,8 @@ CLUSTER: Final = {
     "transaction.state.log.min.isr": "2",
 }
 BROKERS: Final = 3
+RESTART_SECONDS: Final = 120.0
+"""Of a broker that was killed, on a machine whose cores have much else to do."""
 
 
 class Stage(NamedTuple):
@@ -71,7 +73,7 @@ class Stage(NamedTuple):
         broker = chance.choice(self.brokers)
         assert broker.running, f"a broker ended by itself:\n{broker.output()}"
         broker.kill()
-        broker.start()
+        broker.start(timeout=RESTART_SECONDS)
         return broker.bootstrap_servers
 
     def quiet(self) -> None:

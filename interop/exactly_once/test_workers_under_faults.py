@@ -7,6 +7,7 @@ records a transaction has on average, KAFKAPY_SEED the faults. What a failed run
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -67,6 +68,7 @@ def keep(folder: Path, text: str) -> None:
     kept = CACHE / "exactly_once" / f"{time.strftime('%H%M%S')}-{SEED}"
     shutil.copytree(folder / "run", kept)
     for path in folder.glob("broker*"):
-        shutil.copytree(path, kept / path.name)
+        with contextlib.suppress(shutil.Error):  # while a broker runs, files come and go
+            shutil.copytree(path, kept / path.name)
     (kept / "verdict.txt").write_text(text + "\n")
     print(f"kept in {kept}")
