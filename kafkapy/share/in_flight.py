@@ -176,7 +176,7 @@ class InFlight:
         return start, max(bisect_right(self._firsts, last), start)
 
     def _split(self, offset: int) -> int:
-        """Let a run begin at `offset`, if a run has it and the one before; the index of the next run."""
+        """Let a run begin at `offset`, if it is within one; return the index of the next run."""
         index = bisect_left(self._firsts, offset)
         if index:
             run = self._runs[index - 1]
