@@ -42,8 +42,8 @@ CLUSTER: Final = {
     "transaction.state.log.min.isr": "2",
 }
 BROKERS: Final = 3
-RESTART_SECONDS: Final = 120.0
-"""Of a broker that was killed, on a machine whose cores have much else to do."""
+START_SECONDS: Final = 120.0
+"""Until a broker answers, on a machine whose cores have much else to do."""
 
 
 class Stage(NamedTuple):
@@ -73,7 +73,7 @@ class Stage(NamedTuple):
         broker = chance.choice(self.brokers)
         assert broker.running, f"a broker ended by itself:\n{broker.output()}"
         broker.kill()
-        broker.start(timeout=RESTART_SECONDS)
+        broker.start(timeout=START_SECONDS)
         return broker.bootstrap_servers
 
     def quiet(self) -> None:
@@ -90,7 +90,7 @@ Make = Callable[[Path, Mapping[str, str]], KafkapyProcess | KafkaProcess]
 def one_broker(folder: Path, make: Make, *, seed: int) -> Iterator[Stage]:
     with ExitStack() as stack:
         broker, proxy = _behind_proxy(make(folder / "broker", SETTINGS), seed, stack)
-        broker.start()
+        broker.start(timeout=START_SECONDS)
         yield Stage([broker], [proxy])
         assert broker.running, f"the broker ended:\n{broker.output()}"
         broker.stop()
@@ -110,7 +110,7 @@ def cluster(folder: Path, make: Make, *, seed: int) -> Iterator[Stage]:
 
         brokers = [*ClusterProcesses(folder, zookeeper, brokers=BROKERS, properties=CLUSTER, make=made)]
         for broker in brokers:
-            broker.start()
+            broker.start(timeout=START_SECONDS)
         wait_until(lambda: all(brokers_alive(broker.address) == BROKERS for broker in brokers))
         yield Stage(brokers, proxies)
         assert all(broker.running for broker in brokers)
