@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest import mock
@@ -10,12 +10,16 @@ from unittest import mock
 from kafkapy.fetch import follower_read, read
 from kafkapy.metadata.image import PartitionState
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.records import BatchHeader
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.controller_requests import UNKNOWN_BROKER_EPOCH, ControllerRequests
 from kafkapy.replicas.fetch_session import Wanted
 from kafkapy.replicas.fetcher import Fetcher, FetchSettings
 from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
+from kafkapy.storage.log.markers import TransactionMarker
+from kafkapy.storage.log.producers import ProducerStates, ProducerUpdates
+from kafkapy.storage.log.validate import AppendOrigin
 from tests.simulation.disk import SimulatedDisk
 
 Bug = Callable[[], AbstractContextManager[Any]]
@@ -108,6 +112,24 @@ def does_not_compare_epochs() -> Iterator[None]:
         yield
 
 
+def forgets_sequences_of_the_leader() -> AbstractContextManager[Any]:
+    """A follower notes only a producer's first batch, so as a leader it refuses the next ones."""
+    original = ProducerStates.prepare
+
+    def prepare(
+        self: ProducerStates,
+        batches: Iterable[tuple[BatchHeader, TransactionMarker | None]],
+        *,
+        origin: AppendOrigin,
+        **options: Any,
+    ) -> ProducerUpdates | None:
+        if origin is AppendOrigin.REPLICATION:
+            batches = [each for each in batches if self.get(each[0].producer_id) is None]
+        return original(self, batches, origin=origin, **options)
+
+    return mock.patch.object(ProducerStates, "prepare", prepare)
+
+
 BUGS_OF_ONE_BROKER: Final[tuple[Bug, ...]] = (
     acknowledges_before_the_sync,
     never_syncs_names,
@@ -118,6 +140,7 @@ BUGS_OF_THREE_BROKERS: Final[tuple[Bug, ...]] = (
     truncates_to_the_high_watermark,
     does_not_compare_epochs,
     follows_on_before_its_sync,
+    forgets_sequences_of_the_leader,
 )
 
 BUGS_OF_CONTROLLERS: Final[tuple[Bug, ...]] = (obeys_old_controllers,)

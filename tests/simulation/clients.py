@@ -67,7 +67,7 @@ REFUSALS_OF_PRODUCERS: Final = frozenset(
         ErrorCode.INVALID_RECORD,
     }
 )
-"""A producer is never told this for its first batch that is not acknowledged, unless records were lost."""
+"""The latest leader never tells a producer this for its first batch that is not acknowledged."""
 
 
 class Client:
@@ -273,15 +273,22 @@ class SimulatedProducer(Client):
             self._promises.acknowledged(Sent(self.name, batch.first + at), offset + at)
         self.acked += batch.size
 
-    def require_retriable(self, batch: Batch, code: int) -> None:
-        """Fail if the first batch that is not acknowledged is refused as it may only be after a loss."""
-        if code in REFUSALS_OF_PRODUCERS:
+    def require_retriable(self, batch: Batch, code: int, *, by_leader: bool) -> None:
+        """Fail if the first batch that is not acknowledged is refused as it may only be after a loss.
+
+        Only the latest leader has all that was acknowledged. A former one that is cut off has less, so the
+        next batch is out of order there, as with Apache Kafka: a Produce request has no leader epoch. Batches
+        are sent again until they are acknowledged, so the latest leader is asked in any case.
+        """
+        may_lack_batches = not by_leader and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if code in REFUSALS_OF_PRODUCERS and not may_lack_batches:
             name = ErrorCode(code).name
             self.world.failed(f"{self.name} was told {name} for {batch.partition}, sequence {batch.sequence}")
 
     async def _send(self, batch: Batch) -> None:
         while True:
             leader = await self.leader_of(batch.partition)
+            by_leader = self._promises.is_led_by(leader, batch.partition)
             try:
                 answer = await self.ask(leader, self.produce_request(batch))
             except PeerError:
@@ -294,7 +301,7 @@ class SimulatedProducer(Client):
                 return
             if told.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 return
-            self.require_retriable(batch, told.error_code)
+            self.require_retriable(batch, told.error_code, by_leader=by_leader)
             self.forget_leader(batch.partition)
             await asyncio.sleep(BACKOFF)
 

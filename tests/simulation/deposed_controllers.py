@@ -25,7 +25,7 @@ def deposed_controllers(run: Run) -> None:
     for node_id in range(1, BROKERS + 1):
         broker = run.add_broker(node_id, SETTINGS, in_cluster=True)
         broker.session_seconds = SESSION_SECONDS
-    ReplicaChecks(world, run.tree, run.brokers)
+    checks = ReplicaChecks(world, run.tree, run.brokers)
     run.wait_for(lambda: all(broker.is_serving for broker in run.brokers), "the start of all brokers")
 
     is_due = False
@@ -43,7 +43,7 @@ def deposed_controllers(run: Run) -> None:
 
     run.tree.created.append(created)
     run.network.heard.append(heard)
-    topic = ShortLivedTopic(world, run.addresses, world.now)
+    topic = ShortLivedTopic(world, run.addresses, world.now, checks.leader)
     for _ in range(LIVES):
         run.finish(topic.live(), "a life of a topic")
 

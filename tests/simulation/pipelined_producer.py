@@ -61,13 +61,14 @@ class PipelinedProducer(SimulatedProducer):
             except (OSError, TimeoutError):
                 answers = None
             if answers is not None:
-                await self._send_by(answers)
+                await self._send_by(answers, leader)
                 answers.close()
             self.forget_leader(self._partition)
             await asyncio.sleep(BACKOFF)
 
-    async def _send_by(self, answers: _Answers) -> None:
+    async def _send_by(self, answers: _Answers, leader: int) -> None:
         """Send and receive until the connection is of no more use, or nothing is left."""
+        by_leader = self._promises.is_led_by(leader, self._partition)
         sent = 0
         while self._has_more or self._unanswered:
             while sent < IN_FLIGHT and (sent < len(self._unanswered) or self._has_more):
@@ -78,7 +79,7 @@ class PipelinedProducer(SimulatedProducer):
             told = await answers.next()
             if told is None or told.error_code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 if told is not None:
-                    self.require_retriable(self._unanswered[0], told.error_code)
+                    self.require_retriable(self._unanswered[0], told.error_code, by_leader=by_leader)
                 return
             batch = self._unanswered.popleft()
             sent -= 1

@@ -34,11 +34,15 @@ class Sent(NamedTuple):
 class Promises:
     """What is known of all partitions and groups."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, leader: Callable[[Partition], int] | None = None) -> None:
+        """`leader` tells which broker leads a partition, as the metadata tree has it.
+
+        Without it there is only one broker. With several, a client with old metadata may ask a leader that
+        does not know yet that it is none any more: it tells readers an older end, and takes the next batch of
+        a producer for one out of order.
+        """
         self._world = world
-        self.one_leader = True
-        """Whether there is only one broker. Otherwise a reader with old metadata may be told an older end by
-        a leader that does not know yet that it is none any more."""
+        self._leader = leader
         self.at_next_acknowledgement: list[Callable[[], None]] = []
         """Called once, when a producer is told the next time that a record is written."""
         self._contents: dict[Sent, tuple[Partition, int]] = {}
@@ -68,6 +72,10 @@ class Promises:
             call()
         self._place(record, partition, offset, "acknowledged")
 
+    def is_led_by(self, broker: int, partition: Partition) -> bool:
+        """Whether a broker is the latest leader of a partition, so that it has every acknowledged record."""
+        return self._leader is None or self._leader(partition) == broker
+
     def read(self, reader: str, partition: Partition, offset: int, record: Sent, checksum: int) -> None:
         """A reader was given a record."""
         if self._contents.get(record) != (partition, checksum):
@@ -76,7 +84,7 @@ class Promises:
 
     def end(self, partition: Partition) -> int:
         """The end that every answer must reach; to be asked when a request is sent."""
-        return self._ends[partition] if self.one_leader else 0
+        return self._ends[partition] if self._leader is None else 0
 
     def known_end(self, partition: Partition) -> int:
         """The offset that the partition is known to reach, though not every answer may tell it yet."""

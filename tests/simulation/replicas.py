@@ -14,6 +14,7 @@ from functools import cache
 from typing import NamedTuple
 
 from kafkapy.metadata import znodes
+from kafkapy.metadata.image import NO_LEADER
 from kafkapy.protocol.records import iter_headers
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.log.partition_log import PartitionLog
@@ -170,6 +171,12 @@ class ReplicaChecks:
         path = znodes.partition_state_path(name, index)
         node = self._tree.read(path)
         return () if node is None or self.topic_id(name) != topic_id else self._decode(path, node.data).isr
+
+    def leader(self, partition: tuple[str, int]) -> int:
+        """The leader in the metadata tree; NO_LEADER if the partition is not there."""
+        path = znodes.partition_state_path(*partition)
+        node = self._tree.read(path)
+        return NO_LEADER if node is None else self._decode(path, node.data).leader
 
     def topic_id(self, name: str) -> bytes | None:
         """The id of a topic in the metadata tree; None if it is not there, or about to be deleted."""

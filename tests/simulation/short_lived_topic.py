@@ -8,7 +8,7 @@ that a broker kept while it was away.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kafkapy.network.peers import PeerAddress, PeerError
@@ -17,7 +17,7 @@ from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafkapy.protocol.types import Uuid
 from tests.simulation.clients import BACKOFF, JUDGED_AFTER, Client, SimulatedProducer, SimulatedReader
-from tests.simulation.promises import Promises
+from tests.simulation.promises import Partition, Promises
 from tests.simulation.world import World
 
 NAME: Final = "short-lived"
@@ -42,11 +42,19 @@ class _Life:
 class ShortLivedTopic(Client):
     """One partition with the most replicas, in one life after another."""
 
-    def __init__(self, world: World, addresses: Mapping[int, PeerAddress], faults_until: float) -> None:
+    def __init__(
+        self,
+        world: World,
+        addresses: Mapping[int, PeerAddress],
+        faults_until: float,
+        leader: Callable[[Partition], int],
+    ) -> None:
+        """`leader` tells which broker leads a partition, as the metadata tree has it."""
         super().__init__(world, "short-lived", addresses)
         self.lives = 0
         self._replicas = len(addresses)
         self._faults_until = faults_until
+        self._leader = leader
         self._life: _Life | None = None
         """The present life, or the one at which `live` was cancelled."""
 
@@ -68,8 +76,7 @@ class ShortLivedTopic(Client):
     async def _begin(self) -> _Life:
         topic_id = await self._create()
         self.lives += 1
-        promises = Promises(self.world)
-        promises.one_leader = False
+        promises = Promises(self.world, self._leader)
         told = self._addresses, promises
         producer = SimulatedProducer(self.world, f"s{self.lives}", *told, [(NAME, 0)])
         reader = SimulatedReader(self.world, f"t{self.lives}", *told, (NAME, 0))

@@ -20,6 +20,7 @@ from tests.simulation.clients import (
 )
 from tests.simulation.group_member import GroupMember, GroupPromises
 from tests.simulation.network import FAST, SLOW
+from tests.simulation.promises import Promises
 from tests.simulation.reassigner import Reassigner
 from tests.simulation.replicas import ReplicaChecks
 from tests.simulation.run import CLIENTS_HOST, Run, partitions_of
@@ -62,8 +63,8 @@ def three_brokers(run: Run) -> None:
     for node_id in range(1, BROKERS + 1):
         broker = run.add_broker(node_id, {**random_settings(world.chance), **SETTINGS}, in_cluster=True)
         broker.session_seconds = SESSION_SECONDS
-    run.promises.one_leader = False
     checks = ReplicaChecks(world, run.tree, run.brokers)
+    run.promises = Promises(world, checks.leader)
     run.wait_for(lambda: all(broker.is_serving for broker in run.brokers), "the start of all brokers")
     run.network.doubled = world.chance.choice((0.0, 0.0, 0.02))
     partitions = [*partitions_of(TOPIC, PARTITIONS), (MOVED, 0)]
@@ -83,7 +84,7 @@ def three_brokers(run: Run) -> None:
     reassigner = Reassigner(world, "operator", run.addresses, (MOVED, 0), 2)
     run.in_background(reassigner.run())
     run.tree.created.append(lambda path: _depose_at_deletion(run, path, until))
-    short_lived = ShortLivedTopic(world, run.addresses, until)
+    short_lived = ShortLivedTopic(world, run.addresses, until, checks.leader)
     run.in_background(short_lived.run())
     promises = GroupPromises(world)
     for name in ("m1", "m2", "m3"):
