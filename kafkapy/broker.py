@@ -347,7 +347,7 @@ class BrokerCore:
             peers=peers,
             policies=policies,
         )
-        self.group_commit.on_damage = self.admin.replicas_failed
+        self.group_commit.on_damage = self.replicas.on_room = self.admin.replicas_changed
         self.automatic_topics = AutomaticTopics(
             self.admin.topics,
             self.metadata,
@@ -678,7 +678,7 @@ class BrokerCore:
 
     def _take_offline(self, directory: LogDirectory, error: StorageError) -> None:
         self.replicas.log_directory_failed(directory, error)
-        self.admin.replicas_failed()
+        self.admin.replicas_changed()
         if all(each.error is not None for each in self.logs.directories):
             logger.critical("No log directory is left: the broker stops.")
             self.failed.set()

@@ -184,25 +184,24 @@ class ClusterAdmin:
         if self.controller is not None:
             await self.controller.close()
 
-    def replicas_failed(self) -> None:
-        """Tell the controller of a cluster that replicas of this broker are offline.
+    def replicas_changed(self) -> None:
+        """Have the controller of a cluster ask which replicas of this broker are offline.
 
-        A log directory failed, or the log of a replica is damaged.
-
-        It asks which, and elects other leaders.
+        A log directory failed, or the log of a replica is damaged: it elects other leaders. Or a replica that
+        lacked room does so no more: the broker can take its role now.
         """
         if self.controller is not None and (self._reporting is None or self._reporting.done()):
-            self._reporting = asyncio.create_task(self._report_failure(), name="kafkapy-failed-replicas")
+            self._reporting = asyncio.create_task(self._report_replicas(), name="kafkapy-changed-replicas")
 
-    async def _report_failure(self) -> None:
-        """Write the notice that replicas failed, as soon as the store takes it."""
+    async def _report_replicas(self) -> None:
+        """Write the notice that replicas failed or have room, as soon as the store takes it."""
         data = znodes.encode_log_dir_event(self._node_id)
         while True:
             try:
                 await self._store.create(znodes.LOG_DIR_EVENT_PREFIX, data, sequence=True)
                 break
             except MetadataStoreError as error:
-                logger.error("the controller cannot be told of failed replicas: %s; this is retried", error)
+                logger.error("the controller cannot be told of offline replicas: %s; this is retried", error)
             await asyncio.sleep(RETRY_SECONDS)
         # The store does not report to this session what it has written.
         self._changes.requests.add(znodes.LOG_DIR_EVENTS)

@@ -71,7 +71,7 @@ class ControllerContext:
     restarted: set[int] = field(default_factory=set)
     """The brokers that have started since the controllers last acted on them, until that is done."""
     offline: dict[int, set[TopicPartition]] = field(default_factory=dict)
-    """For a broker, its replicas in log directories that failed."""
+    """For a broker, its replicas whose logs cannot be used: the log directory failed, or has no room."""
     partitions: dict[TopicPartition, PartitionStatus] = field(default_factory=dict)
     """The states of partitions; those that do not exist are missing."""
     replicas: dict[Replica, ReplicaStatus] = field(default_factory=dict)

@@ -396,7 +396,10 @@ class Controller:
                 assert name is not None
                 partition = TopicPartition(name, answer.partition_index)
                 if answer.error_code == ErrorCode.NONE:
-                    offline.discard(partition)
+                    if partition in offline:
+                        logger.info("the replica of %s on broker %d is online again", partition, broker.id)
+                        offline.remove(partition)
+                        self._to_do.setdefault(partition, False)
                 elif answer.error_code != ErrorCode.KAFKA_STORAGE_ERROR:
                     # A broker that knows a newer state answers STALE_CONTROLLER_EPOCH.
                     error = ErrorCode(answer.error_code).name
@@ -481,7 +484,7 @@ class Controller:
             await self._writer.commit([Delete(path)])
 
     async def _take_log_dir_events(self) -> None:
-        """Ask brokers with failed log directories which of their replicas are offline."""
+        """Ask brokers whose log directories failed, or have room again, which replicas are offline."""
         for name in await self._store.children(znodes.LOG_DIR_EVENTS):
             path = f"{znodes.LOG_DIR_EVENTS}/{name}"
             try:

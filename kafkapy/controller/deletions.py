@@ -1,8 +1,8 @@
 """Deletes the topics that are marked for deletion, in a cluster.
 
 A marked topic leaves the image at once. Each broker is asked by StopReplica to delete its replicas. When
-all have answered, the nodes of the topic can be deleted. A replica on a lost broker or log directory delays
-that until the broker is back: its files would otherwise be left, and come back with it.
+all have answered, the nodes of the topic can be deleted. A replica on a lost broker, or in a failed log
+directory, delays that until the broker is back: its files would otherwise be left, and come back with it.
 
 Source: Kafka's TopicDeletionManager.
 """
@@ -47,7 +47,7 @@ def advance(changes: StateChanges, topic: Topic, index: int) -> None:
     for broker in topic.partitions[index].replicas:
         replica = Replica(*partition, broker)
         status = changes.replica_status(replica)
-        is_alive = changes.context.is_alive(broker, partition)
+        is_alive = broker in changes.context.brokers
         has_restarted = broker in changes.context.restarted
         if status is ReplicaStatus.DELETION_STARTED and (has_restarted or not is_alive):
             replica_states.move(changes, replica, ReplicaStatus.DELETION_INELIGIBLE)

@@ -86,12 +86,16 @@ def go_offline(changes: StateChanges, replica: Replica) -> None:
 
 
 def start_deletion(changes: StateChanges, replica: Replica) -> None:
-    """Ask a replica's broker to delete it; a lost broker is to be asked later."""
+    """Ask a replica's broker to delete it; a lost broker is to be asked later.
+
+    A replica that is offline may lack only room, and its deletion needs none. If its log directory failed,
+    the broker refuses.
+    """
     if changes.replica_status(replica) is NON_EXISTENT:
         move(changes, replica, NEW)
     move(changes, replica, OFFLINE)
     partition = _partition(replica)
-    if changes.context.is_alive(replica.broker, partition):
+    if replica.broker in changes.context.brokers:
         move(changes, replica, DELETION_STARTED)
         changes.requests.stop_replica([replica.broker], partition, delete=True)
     else:

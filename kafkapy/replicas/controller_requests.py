@@ -26,6 +26,10 @@ topic with INCONSISTENT_TOPIC_ID as long as the old replica is there.
 A state with the same leader epoch brings a new ISR or assignment. Apache Kafka's brokers ignore such a state
 of a ZooKeeper controller, and answer STALE_CONTROLLER_EPOCH.
 
+A replica that cannot be opened, or cannot take its role, is offline: its answer is KAFKA_STORAGE_ERROR. The
+next request tries everything again. If only room or descriptors were lacking, this broker asks for that
+request, by the notice that a log directory has failed (`ReplicaManager.reopen`).
+
 Where this broker follows a leader that is not registered yet, it fetches as soon as it is. While it hands
 its partitions over before a stop, it fetches only those in whose ISR it is.
 
@@ -246,6 +250,8 @@ class ControllerRequests:
             self._begin(partition, state)
         except KafkaError as error:
             logger.error("%s cannot take its role: %s", key, error)
+            self._fetchers.unfollow(key)
+            self._replicas.cannot_serve(key, error)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 

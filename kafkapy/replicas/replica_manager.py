@@ -35,6 +35,7 @@ from kafkapy.storage.disk.files import StorageError, TransientStorageError
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.new_log import make_files
+from kafkapy.storage.log.partition_log import PartitionLog
 
 MANY_PARTITIONS: Final = 50
 """How many logs are created or deleted in one turn of the event loop.
@@ -99,6 +100,10 @@ class ReplicaManager:
         """The partitions assigned to this broker whose logs cannot be opened."""
         self._to_reopen: dict[TopicPartition, bool] = {}
         """Those of them that lack only room or a descriptor now, each with whether it is new."""
+        self.on_room: Callable[[], None] = lambda: None
+        """In a cluster, called after logs that lacked room or a descriptor could be opened."""
+        self._has_opened_again = False
+        """Whether `on_room` is to be called."""
         self.new_logs = asyncio.Event()
         """Whether there are logs whose files are to be created."""
         self._lacks_room = False
@@ -192,8 +197,10 @@ class ReplicaManager:
         """Open some of the partitions that lacked room; return whether to call again at once.
 
         The first failure ends the attempt: the other partitions would fail for the same reason. In a cluster
-        the controller has been told that the replica is offline, and has it opened with its next request.
+        only their logs are opened. They wait for a role, which the controller gives them when it is told.
         """
+        if self._clustered:
+            return self._open_logs_again(image)
         for key in list(self._to_reopen)[:REOPENED_AT_ONCE]:
             topic, index = image.topics[key.topic], key.partition
             epoch, config = topic.partitions[index].leader_epoch, self.log_config(topic.configs)
@@ -204,6 +211,32 @@ class ReplicaManager:
             if not self._to_reopen:
                 logger.info("The partitions that were offline for lack of resources are online again.")
         return bool(self._to_reopen)
+
+    def _open_logs_again(self, image: MetadataImage) -> bool:
+        """Open some of the logs that lacked room; return whether to call again at once."""
+        for key in list(self._to_reopen)[:REOPENED_AT_ONCE]:
+            new, topic, index = self._to_reopen.pop(key), image.topics.get(key.topic), key.partition
+            if topic is None or index >= len(topic.partitions):
+                continue
+            if self._node_id not in topic.partitions[index].replicas:
+                continue
+            try:
+                self._open_log(key, topic.id, self.log_config(topic.configs), new=False)
+            except TransientStorageError:
+                self._to_reopen[key] = new  # at the end: others may be in another directory
+                break
+            except KafkaError as error:
+                logger.error("%s stays offline: %s", key, error)
+            else:
+                self._has_opened_again = True
+        else:
+            if self._to_reopen:
+                return True
+        if self._has_opened_again:
+            self._has_opened_again = False
+            logger.info("Replicas that were offline for lack of resources can take their roles.")
+            self.on_room()
+        return False
 
     # --- in a cluster ---------------------------------------------------------------------------------------
 
@@ -250,26 +283,39 @@ class ReplicaManager:
         lost one will be fetched from the leader.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened.
+            KafkaError: the log cannot be opened; `cannot_serve` notes that.
         """
         partition = self._partitions.get(key)
         if partition is not None:
             partition.require_online()
             return partition
-        try:
-            config = self.log_config(configs)
-            partition = self._add(key, topic_id, config, Unassigned(), new=new, refilled=refilled)
-        except KafkaError as error:
-            self._unavailable[key] = ErrorCode.KAFKA_STORAGE_ERROR
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
+        config = self.log_config(configs)
+        partition = self._add(key, topic_id, config, Unassigned(), new=new, refilled=refilled)
         self._unavailable.pop(key, None)
+        self._to_reopen.pop(key, None)
         if self.logs.without_files(1):
             self.new_logs.set()
         return partition
 
+    def cannot_serve(self, key: TopicPartition, error: KafkaError) -> None:
+        """Let a partition be offline that could not be opened or could not take its role.
+
+        The next request of the controller tries both again. If only room or a descriptor is lacking, the
+        controller is told when that has changed (`on_room`).
+        """
+        partition = self._partitions.pop(key, None)
+        if partition is not None:
+            partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+            self.tell_leadership(partition, leads=False)
+        self._unavailable[key] = ErrorCode.KAFKA_STORAGE_ERROR
+        self._to_reopen.pop(key, None)
+        if isinstance(error, TransientStorageError):
+            self._to_reopen[key] = False
+
     def stop_hosting(self, key: TopicPartition) -> None:
         """Do not serve a partition any more; its log stays."""
         self._unavailable.pop(key, None)
+        self._to_reopen.pop(key, None)
         partition = self._partitions.pop(key, None)
         if partition is not None:
             partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -281,6 +327,7 @@ class ReplicaManager:
             StorageError: the disk failed.
         """
         self._unavailable.pop(key, None)
+        self._to_reopen.pop(key, None)
         partition = self._partitions.pop(key, None)
         if partition is not None:
             partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -432,10 +479,7 @@ class ReplicaManager:
         Raises:
             StorageError: the log cannot be opened.
         """
-        if key in self.logs.moves.copies:
-            self.logs.moves.promote(key, topic_id)
-        log = self.logs.create(key, topic_id, config, new=new, refilled=refilled)
-        log.log_directory.require_online()
+        log = self._open_log(key, topic_id, config, new=new, refilled=refilled)
         log.config = config
         # Share one name and one id, to save the memory of thousands of copies.
         if log.topic_id == topic_id:
@@ -449,6 +493,20 @@ class ReplicaManager:
         )
         self._mover.opened(partition)
         return partition
+
+    def _open_log(
+        self, key: TopicPartition, topic_id: Uuid, config: LogConfig, *, new: bool, refilled: bool = False
+    ) -> PartitionLog:
+        """The log of a partition, which is new if there is none.
+
+        Raises:
+            StorageError: the log cannot be opened.
+        """
+        if key in self.logs.moves.copies:
+            self.logs.moves.promote(key, topic_id)
+        log = self.logs.create(key, topic_id, config, new=new, refilled=refilled)
+        log.log_directory.require_online()
+        return log
 
     def _configure(self, topic: Topic) -> None:
         config = self.log_config(topic.configs)

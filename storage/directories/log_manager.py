@@ -299,7 +299,8 @@ class LogManager:
             if log.topic_id == topic_id or topic_id == ZERO_UUID:
                 return log
             if log.topic_id is None or is_damaged_id(log.topic_id, topic_id):
-                log.guarded("noting the topic id of", partial(adopt_topic_id, log, topic_id))
+                adopt = partial(adopt_topic_id, log, topic_id)
+                log.guarded("noting the topic id of", partial(log.log_directory.space.with_reserve, adopt))
                 return log
             self._set_aside(log, topic_id)
         offline = self.offline_dirs

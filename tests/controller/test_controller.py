@@ -387,7 +387,7 @@ async def test_a_replica_whose_directory_failed_is_offline_until_its_broker_star
     await world.create("t", (2, 3))
     await world.create("u", (2,))
     two.replicas.failed = {T0, TopicPartition("u", 0)}
-    two.admin.replicas_failed()
+    two.admin.replicas_changed()
     state = await world.led_by(3)
     assert state.isr == (3,)
     assert (await world.led_by(NO_LEADER, "u")).isr == (2,)
@@ -401,11 +401,40 @@ async def test_a_replica_whose_directory_failed_is_offline_until_its_broker_star
     await world.settled()
 
 
+async def test_a_replica_that_has_room_again_is_online_without_a_restart(world: World) -> None:
+    one, two, _ = await world.start(1, 2, 3)
+    await world.create("t", (2, 3))
+    await world.create("u", (2,))
+    two.replicas.failed = {T0, TopicPartition("u", 0)}
+    two.admin.replicas_changed()
+    await world.led_by(3)
+    await world.led_by(NO_LEADER, "u")
+    await world.until(lambda: one.replicas.offline[T0] == [2])
+    two.replicas.failed = set()
+    two.admin.replicas_changed()
+    assert (await world.led_by(2, "u")).isr == (2,)
+    await world.until(lambda: one.replicas.offline[T0] == [])
+    assert two.replicas.told[T0].leader == 3
+    await world.settled()
+
+
+async def test_a_deletion_does_not_wait_until_a_replica_has_room(world: World) -> None:
+    one, two = await world.start(1, 2)
+    topic = await world.create("t", (1, 2))
+    two.replicas.failed = {T0}
+    two.admin.replicas_changed()
+    await world.until(lambda: one.replicas.offline[T0] == [2])
+    two.replicas.failed = set()  # deleting takes no room
+    await one.admin.topics.delete_topics([topic.id])
+    await world.until(lambda: not one.controller.context.deletions)
+    assert two.replicas.stopped == {T0: True}
+
+
 async def test_the_controller_hears_of_its_own_failed_directories(world: World) -> None:
     one, _ = await world.start(1, 2)
     await world.create("t", (1, 2))
     one.replicas.failed = {T0}
-    one.admin.replicas_failed()
+    one.admin.replicas_changed()
     assert (await world.led_by(2)).isr == (2,)
 
 

@@ -22,9 +22,12 @@ from kafkapy.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.replicas.partition import Partition
+from kafkapy.storage.disk.files import DiskFullError
+from kafkapy.storage.log.partition_log import PartitionLog
 from tests.replicas.cluster_rig import TP, Node, Rig, id_of
 from tests.replicas.held_files import until
-from tests.storage.log_harness import names
+from tests.storage.log_harness import Fault, names
 
 OTHER = TP._replace(topic="other")
 
@@ -185,6 +188,76 @@ async def test_a_log_that_cannot_be_opened_does_not_stop_the_others(tmp_path: Pa
     assert errors(answer) == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
     assert rig[1].replicas.is_offline(*TP)
     assert rig[1].replicas.partition(*OTHER).replication.leads
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC], ids=["descriptors", "space"])
+async def test_a_replica_that_lacks_room_gets_its_role_when_there_is_room(
+    tmp_path: Path, rigs: list[Rig], code: int
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader, follower = await rig.lead(), rig[2]
+    await leader.produce(b"a")
+    await rig.caught_up(2)
+    # As after a power cut: the file with the topic id was not synced yet.
+    await follower.restart(meanwhile=(follower.storage.path / "partition.metadata").unlink)
+    rig.register((1, 2))
+    told: list[str] = []
+    follower.replicas.on_room = lambda: told.append("there is room")
+    follower.files.faults = [Fault("rename", code, "partition.metadata")]
+    assert errors((await rig.controller.tell((2,)))[0]) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert not follower.replicas.reopen(rig.image)
+    assert told == []
+    follower.files.faults = []
+    for _ in range(2):
+        assert not follower.replicas.reopen(rig.image)
+        assert told == ["there is room"]
+    assert follower.replicas.is_offline(*TP), "only the controller gives roles"
+    assert errors((await rig.controller.tell((2,)))[0]) == [ErrorCode.NONE]
+    assert not follower.replicas.is_offline(*TP)
+    await leader.produce(b"b")
+    await rig.caught_up(2)
+
+
+async def test_a_replica_that_lacks_room_and_is_deleted_waits_for_none(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    await rig.lead()
+    follower = rig[2]
+    await follower.restart(meanwhile=(follower.storage.path / "partition.metadata").unlink)
+    rig.register((1, 2))
+    follower.files.faults = [Fault("rename", errno.ENOSPC, "partition.metadata")]
+    assert errors((await rig.controller.tell((2,)))[0]) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    rig.marked.add(TP.topic)
+    answer = await follower.requests.stop_replica(rig.controller.stop_request(delete=True))
+    assert [error.error_code for error in answer.partition_errors] == [ErrorCode.NONE]
+    follower.files.faults = []
+    follower.replicas.on_room = lambda: pytest.fail("nothing has waited for room")
+    assert not follower.replicas.reopen(rig.image)
+    assert not follower.replicas.any_offline
+
+
+async def test_a_leader_that_cannot_follow_ceases_to_lead_and_begins_anew_with_the_next_request(
+    tmp_path: Path, rigs: list[Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    adopted: list[Partition] = []
+
+    def adopt(log: PartitionLog, policy: object) -> None:
+        adopted.append(leader.partition)
+        raise DiskFullError(log.path, "no space left on the device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionLog, "adopt_damage_policy", adopt)
+        await rig.controller.elect(2, tell=(1,))
+    assert leader.leaderships[-1] == (*TP, False, rig.controller.states[TP].leader_epoch)
+    assert leader.replicas.is_offline(*TP)
+    with pytest.raises(KafkaError):
+        adopted[0].require_online()
+    await rig.controller.tell((1, 2))
+    await rig[2].produce(b"a")
+    await rig.caught_up(1)
 
 
 async def test_a_failed_log_directory_is_answered_until_it_is_back(tmp_path: Path, rigs: list[Rig]) -> None:
