@@ -37,14 +37,8 @@ class _Batch(NamedTuple):
     checksum: int
 
 
-class _Seen(NamedTuple):
-    """What was seen of a replica last."""
-
-    log: PartitionLog
-    leads: bool
-    leader_epoch: int
-    high_watermark: int
-    end_offset: int
+_Seen = tuple[PartitionLog, bool, int, int, int]
+"""What was seen of a replica last: its log, whether it leads, leader epoch, high watermark and end offset."""
 
 
 class ReplicaChecks:
@@ -59,6 +53,8 @@ class ReplicaChecks:
         """The committed batches by base offset."""
         self._ends: dict[Key, int] = {}
         self._seen: dict[tuple[int, Key], _Seen] = {}
+        self._looked_at: dict[Partition, _Seen] = {}
+        """The same by partition, which is found faster."""
         self._checked: dict[tuple[int, Key], tuple[PartitionLog, int]] = {}
         """Up to where the records of a log were compared."""
         self._decode = cache(znodes.decode_state)
@@ -80,21 +76,13 @@ class ReplicaChecks:
         assert broker.core is not None
         for partition in broker.core.replicas:
             log, role = partition.log, partition.replication
-            key = self._key(partition)
-            seen = self._seen.get((broker.node_id, key))
-            if (
-                seen is not None
-                and seen.high_watermark == log.high_watermark
-                and seen.end_offset == log.log_end_offset
-                and seen.leader_epoch == role.leader_epoch
-                and seen.log is log
-                and seen.leads == role.leads
-            ):
+            now = (log, role.leads, role.leader_epoch, log.high_watermark, log.log_end_offset)
+            if self._looked_at.get(partition) == now:
                 continue
-            self._changed(broker, partition)
-            self._seen[broker.node_id, key] = _Seen(
-                log, role.leads, role.leader_epoch, log.high_watermark, log.log_end_offset
-            )
+            key = broker.node_id, self._key(partition)
+            if self._seen.get(key) != now:
+                self._changed(broker, partition)
+            self._seen[key] = self._looked_at[partition] = now
 
     def _key(self, partition: Partition) -> Key:
         name, index = partition.topic_partition

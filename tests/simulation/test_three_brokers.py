@@ -6,13 +6,13 @@ import pytest
 
 from tests.simulation.bugs import BUGS_OF_THREE_BROKERS, Bug
 from tests.simulation.run import simulate
-from tests.simulation.seeds import CHUNKS, require_found, seeds_of
+from tests.simulation.seeds import chunks_of, require_found, seeds_of
 from tests.simulation.three_brokers import three_brokers
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("chunk", chunks_of("three"))
 def test_what_clients_were_promised_holds_in_a_cluster(chunk: int) -> None:
     outcomes = [simulate(three_brokers, seed) for seed in seeds_of(chunk)]
     assert sum(each.acked for each in outcomes) > 20 * len(outcomes)

@@ -147,15 +147,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._watched.clear()
 
     def run_one(self) -> None:
-        """Run the callback that is next in line."""
+        """Run the callback that is next in line; this stays the running loop until another one is."""
         handle = self._ready.popleft()
-        if handle._cancelled:
-            return
-        asyncio._set_running_loop(self)
-        try:
+        if not handle._cancelled:
+            asyncio._set_running_loop(self)
             handle._run()
-        finally:
-            asyncio._set_running_loop(None)
 
 
 class World:
@@ -258,13 +254,14 @@ class World:
         Raises:
             SimulationError: a promise was broken.
         """
-        while not done():
-            if self.failure is not None:
-                raise self.failure
-            if self.now > limit:
-                return False
-            if not self._step(limit):
-                return False
+        try:
+            while not done():
+                if self.failure is not None:
+                    raise self.failure
+                if self.now > limit or not self._step(limit):
+                    return False
+        finally:
+            asyncio._set_running_loop(None)
         if self.failure is not None:
             raise self.failure
         return True
