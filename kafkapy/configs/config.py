@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 import heapq
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from kafkapy.configs.connection_overrides import parse_overrides
 from kafkapy.configs.keys import (
     UNKNOWN,
     ConfigError,
+    ConfigKey,
     broker_key,
     broker_keys,
     cluster_defaults,
@@ -149,6 +151,19 @@ def broker_synonym(topic_setting: str) -> str | None:
     return topic_setting if topic_setting in broker_keys() else None
 
 
+def _default(key: ConfigKey, *, clustered: bool) -> str | None:
+    return cluster_defaults().get(key.name, key.default) if clustered else key.default
+
+
+@cache
+def _default_values(*, clustered: bool) -> Mapping[str, Any]:
+    """The typed defaults of all settings that need not be set."""
+    keys = broker_keys().values()
+    return {
+        key.name: key.parse(_default(key, clustered=clustered)) for key in keys if key.default != "(required)"
+    }
+
+
 class BrokerConfig(Mapping[str, Any]):
     """The settings in effect. Reading one is a dictionary lookup."""
 
@@ -209,9 +224,7 @@ class BrokerConfig(Mapping[str, Any]):
 
     def default(self, name: str) -> str | None:
         """The default of a setting, as text."""
-        if self.clustered and name in cluster_defaults():
-            return cluster_defaults()[name]
-        return broker_key(name).default
+        return _default(broker_key(name), clustered=self.clustered)
 
     def set_dynamic(self, values: Mapping[str, str]) -> None:
         """Replace the dynamic settings, and call what `on_change` was given.
@@ -293,13 +306,11 @@ class BrokerConfig(Mapping[str, Any]):
 
     def _resolve(self) -> dict[str, Any]:
         texts = {**self.originals, **self._dynamic}
-        values = {
-            name: key.parse(texts[name] if name in texts else self.default(name))
-            for name, key in broker_keys().items()
-            if key.default != "(required)"
-        }
-        for name in texts.keys() - values.keys():
-            broker_key(name).parse(texts[name])
+        values = dict(_default_values(clustered=self.clustered))
+        for name, text in texts.items():
+            value = broker_key(name).parse(text)
+            if name in values:
+                values[name] = value
         for name, fallbacks in FALLBACKS.items():
             if values[name] is None:
                 values[name] = next(
