@@ -138,10 +138,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def forget_all(self) -> None:
         """Drop everything that was to happen, and end the coroutines: nothing of what they do counts."""
+        running = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)  # without one, what ends might make one that nobody closes
         for task in tuple(self._tasks):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with contextlib.suppress(BaseException):
                 task.get_coro().close()
+        asyncio._set_running_loop(running)
         self._ready.clear()
         self._tasks.clear()
         self._watched.clear()
