@@ -38,6 +38,9 @@ def receive(connection: socket.socket) -> bytes:
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
     data = connection.recv(size, socket.MSG_WAITALL)
-    if len(data) != size:
-        raise RuntimeError("the server closed the connection")
+    while len(data) < size:  # a socket with a timeout does not wait for all
+        more = connection.recv(size - len(data), socket.MSG_WAITALL)
+        if not more:
+            raise RuntimeError("the server closed the connection")
+        data += more
     return data
