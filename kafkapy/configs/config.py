@@ -71,6 +71,8 @@ _TOPIC_SYNONYMS: Final = {
     "flush.ms": "log.flush.interval.ms",
 }
 """Broker settings that the table of topic settings leaves out, as they fall back to others."""
+REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
+
 _GROUP_LIMITS: Final = (
     (
         "group.consumer.session.timeout.ms",
@@ -365,6 +367,8 @@ class BrokerConfig(Mapping[str, Any]):
             raise self._wrong(standbys, f"must not be above {most} ({self[most]})")
         if self["group.share.max.share.sessions"] < self["group.share.max.size"]:
             raise self._wrong("group.share.max.share.sessions", "must be at least group.share.max.size")
+        if "classic" not in self[REBALANCE_PROTOCOLS]:
+            raise self._wrong(REBALANCE_PROTOCOLS, "must have classic, which cannot be disabled")
 
     def _validate_cleaner(self) -> None:
         self._require_at_least("log.cleaner.threads", 1)

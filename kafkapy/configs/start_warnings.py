@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, hints
-from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.config import REBALANCE_PROTOCOLS, BrokerConfig
 from kafkapy.storage.disk.open_files import share_descriptors
 from kafkapy.storage.log.log_config import NEVER
 
@@ -18,6 +18,12 @@ def settings(config: BrokerConfig) -> None:
         logger.warning("These settings are not known and have no effect: %s", hints(unknown))
     if idle := config.without_effect():
         logger.info("These settings have no effect in this broker: %s", ", ".join(idle))
+    if config.text(REBALANCE_PROTOCOLS) != config.default(REBALANCE_PROTOCOLS):
+        logger.warning(
+            "%s=%s refuses groups of other protocols, except share groups. Apache Kafka 5.0 will not know the"
+            " setting: remove it to allow all.",
+            *(REBALANCE_PROTOCOLS, config.text(REBALANCE_PROTOCOLS)),
+        )
     if config["durability"] != "fsync":
         return
     for name in ("log.flush.interval.messages", "log.flush.interval.ms"):

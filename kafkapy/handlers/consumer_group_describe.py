@@ -9,6 +9,7 @@ Behaviour:
 - A member has the partitions that it must give up until it has given them up.
 - Topics that were deleted are left out of assignments.
 - A group that is named twice is described once.
+- Without `consumer` in `group.coordinator.rebalance.protocols` each group is UNSUPPORTED_VERSION.
 
 Version notes:
 
@@ -23,7 +24,7 @@ from typing import Final
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.topics import TopicsView
-from kafkapy.handlers import authorized_operations
+from kafkapy.handlers import authorized_operations, rebalance_protocols
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -50,6 +51,7 @@ def handle(
     for group_id in (yield from counted(request.group_ids)):
         yield
         try:
+            rebalance_protocols.require(context, "consumer")
             if not group_id:
                 raise KafkaError(ErrorCode.INVALID_GROUP_ID)
             groups.runtime.require_active(group_id)

@@ -12,6 +12,7 @@ Behaviour:
   members of all groups together take 64 MiB. An expression takes as much as the names that it matches.
 - A regular expression that is new in the group is compiled in a worker thread first.
 - The assignment is answered when the member joins, says everything again, or gets another one.
+- Without `consumer` in `group.coordinator.rebalance.protocols` every heartbeat is UNSUPPORTED_VERSION.
 
 Version notes:
 
@@ -24,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Coroutine
 
 from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.handlers import rebalance_protocols
 from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
@@ -38,6 +40,7 @@ def handle(
     """Note the heartbeat, and answer what has changed."""
     client = Client(context.client_id or "", f"/{context.client_host}")
     try:
+        rebalance_protocols.require(context, "consumer")
         answer = context.broker.groups.consumer_heartbeat(request, context.api_version, client)
     except KafkaError as error:
         return _refused(error)

@@ -8,6 +8,7 @@ Behaviour:
 - While topics are missing, the topology is shown as the members sent it. After that it has the numbers of
   partitions of its internal topics.
 - A group that is named twice is described once.
+- Without `streams` in `group.coordinator.rebalance.protocols` each group is UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.member import StreamsMember
 from kafkapy.groups.streams.tasks import MemberTasks, TaskSet
 from kafkapy.groups.streams.topology import InternalTopic
-from kafkapy.handlers import authorized_operations
+from kafkapy.handlers import authorized_operations, rebalance_protocols
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -47,6 +48,7 @@ def handle(
     for group_id in dict.fromkeys(request.group_ids):
         yield
         try:
+            rebalance_protocols.require(context, "streams")
             if not group_id:
                 raise KafkaError(ErrorCode.INVALID_GROUP_ID)
             groups.runtime.require_active(group_id)

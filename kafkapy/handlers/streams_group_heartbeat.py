@@ -9,6 +9,7 @@ Behaviour:
 - Tasks are answered when the member joins, or gets others.
 - Internal topics that are missing are created in the background, with the settings that the topology names.
   If some could not be created, the status MISSING_INTERNAL_TOPICS says why.
+- Without `streams` in `group.coordinator.rebalance.protocols` every heartbeat is UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kafkapy.controller.topic_plans import DEFAULT, NewTopic
 from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.streams.configured_topology import Status
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer
+from kafkapy.handlers import rebalance_protocols
 from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.streams_group_heartbeat import (
@@ -39,6 +41,7 @@ def handle(
     """Note the heartbeat, and answer what has changed."""
     client = Client(context.client_id or "", f"/{context.client_host}")
     try:
+        rebalance_protocols.require(context, "streams")
         answer = context.broker.groups.streams_heartbeat(request, client)
     except KafkaError as error:
         return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

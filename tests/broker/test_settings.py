@@ -15,6 +15,7 @@ import kafkapy
 from kafkapy.broker import BrokerCore
 from kafkapy.machine import Machine
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.incremental_alter_configs import (
@@ -22,6 +23,8 @@ from kafkapy.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kafkapy.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kafkapy.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
 from tests.network.raw_client import RawClient, eventually
 
 BROKER = 4
@@ -126,3 +129,47 @@ def test_min_insync_replicas_of_the_file_is_told_where_the_cluster_has_another(
     with kafkapy.Broker(data_dir=tmp_path, config={"min.insync.replicas": "3"}) as broker:
         assert broker.core.config["min.insync.replicas"] == 2
     assert "min.insync.replicas=3 has no effect: the cluster's is 2" in caplog.text
+
+
+def test_protocols_of_groups_can_be_disabled() -> None:
+    with kafkapy.Broker(config={"group.coordinator.rebalance.protocols": "classic,streams"}) as broker:
+        assert refusals(broker) == {
+            "consumer": {ErrorCode.UNSUPPORTED_VERSION},
+            "streams": {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND},
+        }
+    with kafkapy.Broker(config={"group.coordinator.rebalance.protocols": "consumer,classic"}) as broker:
+        assert refusals(broker) == {
+            "consumer": {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND},
+            "streams": {ErrorCode.UNSUPPORTED_VERSION},
+        }
+
+
+def refusals(broker: kafkapy.Broker) -> dict[str, set[ErrorCode]]:
+    """The errors of heartbeats, and of descriptions of groups that do not exist."""
+    consumer = ConsumerGroupHeartbeatRequest(
+        group_id="c", member_id="m", rebalance_timeout_ms=1000, subscribed_topic_names=[], topic_partitions=[]
+    )
+    streams = StreamsGroupHeartbeatRequest(
+        group_id="s",
+        member_id="m",
+        process_id="p",
+        rebalance_timeout_ms=1000,
+        topology=Topology(epoch=0, subtopologies=[]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+    found = {}
+    with RawClient(broker.bootstrap_servers) as client:
+        for protocol, beat, version, describe in (
+            ("consumer", consumer, 1, ConsumerGroupDescribeRequest(group_ids=["nobody"])),
+            ("streams", streams, 0, StreamsGroupDescribeRequest(group_ids=["nobody"])),
+        ):
+            coordinator = FindCoordinatorRequest(key=beat.group_id)
+            while client.ask(coordinator, 2).error_code:
+                time.sleep(0.005)
+            while (answer := client.ask(beat, version)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                time.sleep(0.005)
+            (described,) = client.ask(describe, 0).groups
+            found[protocol] = {ErrorCode(answer.error_code), ErrorCode(described.error_code)}
+    return found

@@ -362,6 +362,10 @@ def test_share_groups_start_at_an_end_or_some_time_ago(text: str, good: bool) ->
             },
             "group.streams.heartbeat.interval.ms=50000: must be less than group.streams.session.timeout.ms",
         ),
+        (
+            {"group.coordinator.rebalance.protocols": "consumer"},
+            "group.coordinator.rebalance.protocols=consumer: must have classic",
+        ),
     ],
 )
 def test_settings_of_groups_are_within_their_limits(settings: dict[str, str], reason: str) -> None:
