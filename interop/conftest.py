@@ -123,7 +123,7 @@ def make_topic(bootstrap_servers: str, name: str) -> MakeTopic:
         topic = f"{name}-{next(_numbers)}"
         # Retention would take records whose timestamps are old.
         settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in configs.items()}}
-        create_topics(bootstrap_servers, (topic,), partitions, **settings)
+        create_topics(bootstrap_servers, (topic,), partitions, config=settings)
         return topic
 
     return make

@@ -13,7 +13,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -197,9 +197,8 @@ class _Member(_Consuming):
     def __init__(
         self, name: str, servers: str, history: History, topic: str, log: Callable[[str], None]
     ) -> None:
-        super().__init__(
-            name, servers, history, **{"auto.offset.reset": "earliest", "session.timeout.ms": 10_000}
-        )
+        settings: dict[str, Any] = {"auto.offset.reset": "earliest", "session.timeout.ms": 10_000}
+        super().__init__(name, servers, history, **settings)
         self._topic, self._log = topic, log
         self.assignments = 0
         self.committed: dict[Partition, int] = {}

@@ -105,7 +105,7 @@ def worked(
                 cluster.wait_until_in_sync(topic, timeout=60)
         for each in clients:
             each.stop_producer()
-            wait_until(lambda each=each: len(each.consumed) >= len(each.acknowledged), timeout=60)
+            wait_until(lambda each=each: len(each.consumed) >= len(each.acknowledged), timeout=60)  # type: ignore[misc]
             each.stop_consumer()
             print(f"{each.name}: {len(each.consumed)} records; errors that passed: {dict(each.errors())}")
         yield {each.name: each for each in clients}

@@ -79,7 +79,7 @@ def test_nothing_acknowledged_is_lost(start_cluster: StartCluster, fault: Fault)
             before = sum(isinstance(event, Acked) for event in history)
             fault(cluster, chance)
             wait_until(
-                lambda before=before: sum(isinstance(event, Acked) for event in history) >= before + 100,
+                lambda before=before: sum(isinstance(event, Acked) for event in history) >= before + 100,  # type: ignore[misc]
                 timeout=60,
             )
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -61,7 +62,7 @@ def test_workers_are_members_of_a_group_of_type_connect(connect: ConnectCluster)
 def test_a_worker_refuses_an_internal_topic_that_is_not_only_compacted(
     connect: ConnectCluster, tmp_path: Path, name: str
 ) -> None:
-    create_topics(connect.server.bootstrap_servers, (name,), 1, **{"cleanup.policy": "compact,delete"})
+    create_topics(connect.server.bootstrap_servers, (name,), 1, config={"cleanup.policy": "compact,delete"})
     worker = Worker(
         tmp_path, connect.server.bootstrap_servers, name="c", group_id=name, config_storage_topic=name
     )
@@ -142,7 +143,8 @@ def test_records_that_a_sink_cannot_read_go_to_its_dead_letter_queue(
         found = committed_messages(servers, f"{name}-dead", 1)[0]
         return sorted((message.value(), dict(message.headers() or ())) for message in found)
 
-    letters = wait_until(lambda: letters if len(letters := dead()) == 2 else None)
+    wait_until(lambda: len(dead()) == 2)
+    letters = dead()
     assert [value for value, _ in letters] == [b"no json", b"no json either"]
     assert {headers["__connect.errors.topic"] for _, headers in letters} == {name.encode()}
 
@@ -181,7 +183,7 @@ def stop(worker: Worker, connector: str) -> None:
     wait_until(stopped, timeout=60)
 
 
-def alter(worker: Worker, connector: str, wanted: list[dict[str, dict[str, object]]]) -> None:
+def alter(worker: Worker, connector: str, wanted: list[dict[str, Any]]) -> None:
     """Set offsets; the worker refuses while its tasks have not yet stopped."""
 
     body = {"offsets": wanted}

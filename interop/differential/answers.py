@@ -126,7 +126,7 @@ def _entity(entry: Any) -> list[tuple[str, str]]:
 
 def _messages(data: bytes) -> list[object]:
     """Return the complete messages of a set by field, except the compressed bytes."""
-    shown = []
+    shown: list[object] = []
     for message in iter_messages(data):
         value: object = message.value
         if message.compression:

@@ -64,7 +64,7 @@ def test_elections(pair: Pair) -> None:
 
 def test_access_control_that_is_off(pair: Pair) -> None:
     def acls(broker: Broker) -> None:
-        anything = {
+        anything: dict[str, Any] = {
             "resource_type_filter": ANY,
             "resource_name_filter": None,
             "pattern_type_filter": ANY,

@@ -78,7 +78,7 @@ def test_what_a_subscription_to_client_metrics_may_be_given(pair: Pair) -> None:
             note_alter(broker, f"interval {value}", METRICS, name, ("interval.ms", SET, value))
         for value in ("", "*", "org.apache.kafka.consumer.", "a,b", " a , b ", "a,a", "a,,b", ","):
             note_alter(broker, f"metrics {value!r}", METRICS, name, ("metrics", SET, value))
-        patterns = (
+        patterns: tuple[str, ...] = (
             "",
             "client_id=x",
             " client_id = x ",
@@ -148,7 +148,7 @@ def test_settings_of_groups_and_client_metrics_are_kept_shown_and_listed(pair: P
         ):
             broker.main.quietly(replace(resource_type, name, {setting: "4"}, validate_only=False), 2)
             wait_until(
-                lambda kind=resource_type, name=name, setting=setting: (
+                lambda kind=resource_type, name=name, setting=setting: (  # type: ignore[misc]
                     shown(broker, kind, name, setting)[setting][0] == "4"
                 )
             )
@@ -173,8 +173,8 @@ def test_levels_of_loggers(pair: Pair) -> None:
             change(broker, LOGGER, NODE, (known, SET, level))
             broker.note(f"shown {level}", {"logger": shown(broker, LOGGER, NODE, known)[known]})
         change(broker, LOGGER, NODE, (known, DELETE, None))
-        for level in ("debug", " INFO ", "OFF", "ALL", "WARNING", "", None):
-            words(f"level {level}", NODE, (known, SET, level))
+        for wrong in ("debug", " INFO ", "OFF", "ALL", "WARNING", "", None):
+            words(f"level {wrong}", NODE, (known, SET, wrong))
         for operation in (APPEND, SUBTRACT):
             words(f"operation {operation}", NODE, (known, operation, "INFO"))
         for name in ("no.such.logger", ""):

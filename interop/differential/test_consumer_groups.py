@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from interop.differential.brokers import Broker, Pair
 from interop.differential.groups import Member, find_coordinator, heartbeat
 from interop.support.waiting import wait_until
-from kafkapy.groups.consumer.records import decode_consumer_change
+from kafkapy.groups.consumer.records import ConsumerGroupKey, decode_consumer_change
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.records import decode_key
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
@@ -335,8 +335,8 @@ def stored(broker: Broker, group: str) -> Iterator[tuple[Any, Any]]:
             for record in decode_records(view, position, header):
                 key = decode_key(record.key or b"")
                 if isinstance(key, TopMessage) and getattr(key, "group_id", None) == group:
-                    value = record.value
-                    yield key, None if value is None else decode_consumer_change(key, value).value
+                    value, known = record.value, cast("ConsumerGroupKey", key)
+                    yield key, None if value is None else decode_consumer_change(known, value).value
 
 
 def listed(broker: Broker, label: str, group: str) -> None:

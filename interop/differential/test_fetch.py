@@ -152,7 +152,7 @@ def test_sessions(pair: Pair, version: int) -> None:
         topic = broker.topic(partitions=3)
         fill(broker, topic, 1, 1, partitions=3)
 
-        def ask(label: str, *offsets: int, epoch: int, session: int = 0, **fields: object) -> int:
+        def ask(label: str, *offsets: int, epoch: int, session: int = 0, **fields: Any) -> int:
             request = fetch_request(
                 broker, topic, *offsets, version=version, session_id=session, session_epoch=epoch, **fields
             )

@@ -135,25 +135,24 @@ def test_refused_syncs_and_leaves(pair: Pair) -> None:
                 broker.ask(f"v{version} {label}", member.sync_request({}, **fields), version)
         for version in broker.versions(HeartbeatRequest):
             for label, fields in (("group", {"group_id": "nobody"}), ("member", {"member_id": "nobody"})):
-                request = HeartbeatRequest(
-                    **{"group_id": member.group, "member_id": member.member_id, "generation_id": 1, **fields}
-                )
+                named: dict[str, Any] = {"group_id": member.group, "member_id": member.member_id, **fields}
+                request = HeartbeatRequest(generation_id=1, **named)
                 broker.ask(f"heartbeat v{version}, unknown {label}", request, version)
             request = HeartbeatRequest(group_id="", member_id="m", generation_id=1)
             broker.ask(f"heartbeat v{version}, empty group", request, version)
         for version in broker.versions(LeaveGroupRequest):
             for group in (member.group, "nobody", ""):
-                request = LeaveGroupRequest(group_id=group, member_id="nobody")
+                leave = LeaveGroupRequest(group_id=group, member_id="nobody")
                 if version >= 3:
                     identities = [
                         MemberIdentity(member_id="nobody"),
                         MemberIdentity(member_id="", group_instance_id="nobody"),
                     ]
-                    request = LeaveGroupRequest(group_id=group, members=identities)
-                broker.ask(f"leave v{version} of {group!r}", request, version)
+                    leave = LeaveGroupRequest(group_id=group, members=identities)
+                broker.ask(f"leave v{version} of {group!r}", leave, version)
             if version >= 3:
-                request = LeaveGroupRequest(group_id=member.group, members=[])
-                broker.ask(f"leave v{version} of none", request, version)
+                leave = LeaveGroupRequest(group_id=member.group, members=[])
+                broker.ask(f"leave v{version} of none", leave, version)
 
     pair.compare(refused)
 

@@ -167,7 +167,7 @@ def test_quotas_are_kept_and_shown(pair: Pair) -> None:
             # Of the user only one of two is removed first.
             gone = [(name, None) for name, _ in quotas][: 1 if removed == "user" else None]
             broker.main.quietly(alteration((entity, gone), validate_only=False), 1)
-            wait_until(lambda left=left: count() == left)
+            wait_until(lambda left=left: count() == left)  # type: ignore[misc]
         wait_until(lambda: len(_values(broker, "a")) == 1)
         note("some")
         for entity, quotas in entities.values():

@@ -125,7 +125,7 @@ def test_thread_counts_change_by_half_or_double_at_most(pair: Pair) -> None:
         note_alter(broker, "another setting", BROKER, NODE, ("log.retention.ms", SET, "5000"))
         for value in ("32", "16"):
             change(broker, BROKER, NODE, (name, SET, value))
-            wait_until(lambda value=value: shown(broker, BROKER, NODE, name)[name][0] == value)
+            wait_until(lambda value=value: shown(broker, BROKER, NODE, name)[name][0] == value)  # type: ignore[misc]
         change(broker, BROKER, NODE, (name, DELETE, None))
         change(broker, BROKER, ALL, (name, DELETE, None))
 

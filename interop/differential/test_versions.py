@@ -48,7 +48,10 @@ def test_features_of_what_is_served_have_the_levels_of_kafka(pair: Pair) -> None
                 for each in answer.finalized_features
             }
             for name in FEATURES:
-                found = {"supported": supported.get(name), "finalized": finalized.get(name)}
+                found: dict[str, object] = {
+                    "supported": supported.get(name),
+                    "finalized": finalized.get(name),
+                }
                 broker.note(f"v{version} {name}", found)
 
     pair.compare(features)

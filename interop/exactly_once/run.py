@@ -88,7 +88,7 @@ class Run:
         """
         began = time.monotonic()
         servers, replicas = self._stage.servers, len(self._stage.brokers)
-        create_topics(servers, (LEDGER, COPIES), PARTITIONS, replicas, **{"retention.ms": "-1"})
+        create_topics(servers, (LEDGER, COPIES), PARTITIONS, replicas, {"retention.ms": "-1"})
         self._auditor.start()
         with self._workforce:
             self._hire(transaction_records, pause)

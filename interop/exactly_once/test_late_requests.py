@@ -120,7 +120,7 @@ def test_late_requests_tear_nothing(
 ) -> None:
     if request.config.getoption("--against") == "cluster":
         pytest.skip("this is about one broker")
-    create_topics(bootstrap_servers, (name,), PARTITIONS, **{"retention.ms": "-1"})
+    create_topics(bootstrap_servers, (name,), PARTITIONS, config={"retention.ms": "-1"})
     partitions = [(name, index) for index in range(PARTITIONS)]
     auditor = Auditor(bootstrap_servers, Journal(tmp_path / f"auditor{SUFFIX}"), partitions, offsets=True)
     auditor.start()

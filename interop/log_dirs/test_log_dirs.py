@@ -207,7 +207,7 @@ def test_a_broker_that_is_killed_while_a_partition_moves_has_lost_nothing(server
     with Load(server.bootstrap_servers, "events") as load:
         for _ in range(KILLS):
             so_far = len(load.acknowledged)
-            wait_until(lambda so_far=so_far: len(load.acknowledged) > so_far + 1000, timeout=30)
+            wait_until(lambda so_far=so_far: len(load.acknowledged) > so_far + 1000, timeout=30)  # type: ignore[misc]
             target = other(directory_of(server, "events", 0))
             mover = threading.Thread(target=move, args=(server, target))
             mover.start()

@@ -116,7 +116,7 @@ def _commit_offsets(bootstrap_servers: str, *, modern_groups: bool) -> None:
     for group, protocol in protocols.items():
         consumer = Consumer({**base, "group.id": group, "group.protocol": protocol})
         consumer.subscribe(["keyed", "append-time"])
-        wait_until(lambda consumer=consumer: consumer.poll(1.0) is not None)
+        wait_until(lambda consumer=consumer: consumer.poll(1.0) is not None)  # type: ignore[misc]
         consumer.commit(asynchronous=False)
         consumer.close()
 

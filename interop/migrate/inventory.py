@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, TopicPartition
@@ -55,7 +56,7 @@ def take_inventory(bootstrap_servers: str) -> Inventory:
     return inventory
 
 
-def _quotas(bootstrap_servers: str) -> list[object]:
+def _quotas(bootstrap_servers: str) -> Sequence[object]:
     """Return every quota: its entity, name and value."""
     with RawClient(bootstrap_servers) as client:
         entries = client.ask(DescribeClientQuotasRequest(), 1).entries

@@ -112,7 +112,7 @@ def wait_until_mirrored(sides: Sides, source: str, target: str, topic: str) -> N
 @pytest.mark.parametrize(("source", "target"), DIRECTIONS)
 def test_records_are_mirrored_as_they_are(sides: Sides, name: str, source: str, target: str) -> None:
     topic = f"from-{source}-{name}"
-    create_topics(sides.servers(source), (topic,), PARTITIONS, **{"retention.ms": "-1"})
+    create_topics(sides.servers(source), (topic,), PARTITIONS, config={"retention.ms": "-1"})
     write(sides.servers(source), topic, range(500))
     wait_until_mirrored(sides, source, target, topic)
 
@@ -125,7 +125,7 @@ def test_a_group_goes_on_at_the_other_side_where_it_was(
     sides: Sides, name: str, source: str, target: str
 ) -> None:
     topic, group = f"from-{source}-{name}", f"from-{source}-group-{name}"
-    create_topics(sides.servers(source), (topic,), PARTITIONS, **{"retention.ms": "-1"})
+    create_topics(sides.servers(source), (topic,), PARTITIONS, config={"retention.ms": "-1"})
     write(sides.servers(source), topic, range(300))
     assert len(consumed(sides.servers(source), group, topic, 300)) == 300
     wait_until_mirrored(sides, source, target, topic)
@@ -151,7 +151,7 @@ def test_partitions_and_settings_follow_the_original(
 ) -> None:
     topic = f"from-{source}-{name}"
     mirrored = f"{source}.{topic}"
-    create_topics(sides.servers(source), (topic,), PARTITIONS, **{"retention.ms": "-1"})
+    create_topics(sides.servers(source), (topic,), PARTITIONS, config={"retention.ms": "-1"})
     write(sides.servers(source), topic, range(10))
     wait_until_mirrored(sides, source, target, topic)
 
@@ -191,7 +191,7 @@ def test_nothing_is_lost_or_doubled_when_mirror_maker_and_the_server_are_killed(
     sides: Sides, name: str, source: str, target: str
 ) -> None:
     topic = f"from-{source}-{name}"
-    create_topics(sides.servers(source), (topic,), PARTITIONS, **{"retention.ms": "-1"})
+    create_topics(sides.servers(source), (topic,), PARTITIONS, config={"retention.ms": "-1"})
     write(sides.servers(source), topic, range(2_000))
     mirrored = f"{source}.{topic}"
     wait_until(lambda: contents(sides.servers(target), mirrored)[0], timeout=60, ignoring=NOT_YET)

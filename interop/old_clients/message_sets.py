@@ -37,7 +37,7 @@ def patched(data: bytes, position: int, form: str, value: int) -> bytes:
 
 
 def wrapped(
-    content: bytes | None, *, magic: int = 1, offset: int = 0, codec: int = Compression.GZIP
+    content: bytes | None, *, magic: int = 1, offset: int = 0, codec: Compression = Compression.GZIP
 ) -> bytes:
     """A wrapper around any bytes."""
     data = bytearray()

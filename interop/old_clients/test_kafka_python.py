@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
@@ -32,7 +34,8 @@ def told(version: tuple[int, ...], record: Record, reader: tuple[int, ...]) -> R
 def test_records_come_back_to_the_same_version_and_to_the_newest(
     bootstrap_servers: str, make_topic: MakeTopic, version: tuple[int, ...]
 ) -> None:
-    topic, sent = make_topic(), []
+    topic = make_topic()
+    sent: list[Any] = []
     for codec, first in FIRST_WITH.items():
         if version >= first:
             records = text_records(60 + len(sent))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from interop.confluent_kafka import client as librdkafka
 from interop.kafka_python import client as kafka_python
@@ -42,7 +42,7 @@ def comparable(received: Received, magic: int) -> Received:
 
 def kafka_python_of(version: tuple[int, ...]) -> Client:
     magic = 0 if version < (0, 10) else 1 if version < (0, 11) else 2
-    config = {"api_version": version}
+    config: dict[str, Any] = {"api_version": version}
 
     def produce(bootstrap_servers: str, topic: str, records: Sequence[Record], codec: str) -> None:
         compression = None if codec == "none" else codec
@@ -64,7 +64,9 @@ def kafka_python_of(version: tuple[int, ...]) -> Client:
 
 def librdkafka_of(fallback: str | None) -> Client:
     """librdkafka as it talks to a broker of this version; None: as it talks to this one."""
-    config = {} if fallback is None else {**OLD_LIBRDKAFKA, "broker_version_fallback": fallback}
+    config: dict[str, Any] = (
+        {} if fallback is None else {**OLD_LIBRDKAFKA, "broker_version_fallback": fallback}
+    )
     # From 0.10 on it asks the broker all the same, and uses what it has.
     magic = 0 if fallback in ("0.8.2.1", "0.9.0") else 2
 

@@ -37,10 +37,15 @@ class SparkDaemon(ServerProcess):
         self.name = kind
         self.log_path = folder / f"{kind}.out"
         self._ready = ready
-        self._command = [SPARK_CLASS, f"org.apache.spark.deploy.{kind.lower()}.{kind}", "--host", "127.0.0.1"]
+        self._command = [
+            str(SPARK_CLASS),
+            f"org.apache.spark.deploy.{kind.lower()}.{kind}",
+            "--host",
+            "127.0.0.1",
+        ]
         self._command += ["--webui-port", "0", *map(str, arguments)]
 
-    def start(self) -> SparkDaemon:
+    def start(self, timeout: float = 60.0) -> SparkDaemon:
         with self.log_path.open("ab") as output:
             self.process = subprocess.Popen(
                 self._command,
@@ -51,7 +56,7 @@ class SparkDaemon(ServerProcess):
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        wait_until(lambda: self._ready in self.log_path.read_text() or not self.running, timeout=60)
+        wait_until(lambda: self._ready in self.log_path.read_text() or not self.running, timeout=timeout)
         assert self.running, self.output()
         return self
 
@@ -96,7 +101,7 @@ def test_a_pipeline_runs_on_a_cluster(
         "spark": settings,
     }
     (tmp_path / "pipeline.yaml").write_text(json.dumps(definition))
-    command = [sys.executable, "-m", "kafkapy", "pipeline", "run", tmp_path / "pipeline.yaml", "--once"]
+    command = [sys.executable, "-m", "kafkapy", "pipeline", "run", str(tmp_path / "pipeline.yaml"), "--once"]
     command += ["--master", url]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stderr

@@ -288,7 +288,7 @@ def test_deleted_records_are_gone_from_both(spark: SparkSession, kafka: KafkaPro
     for offset in (100, 400):
         [deleted] = admin.delete_records([TopicPartition("deleted", 0, offset)]).values()
         assert deleted.result(60).low_watermark == offset
-        wait_for_checkpoint(kafka, LOG_START_OFFSETS, "deleted", lambda _, at, offset=offset: at == offset)
+        wait_for_checkpoint(kafka, LOG_START_OFFSETS, "deleted", lambda _, at, offset=offset: at == offset)  # type: ignore[misc]
         wait_for_high_watermarks(spark, kafka, "deleted")
         expected = kafka_rows(spark, kafka, "deleted", "read_committed")
         assert_same(log_rows(spark, kafka.data, "deleted", "read_committed"), expected)

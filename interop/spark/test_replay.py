@@ -171,7 +171,7 @@ def test_avro_rows_become_values_of_the_newest_schema(
     assert again[:2] == values[:2]
     if framed:
         assert again[2][:5] == frame
-        defaults = {"id": 1, "amount": 1, "at": None, "tags": {}}
+        defaults: dict[str, Any] = {"id": 1, "amount": 1, "at": None, "tags": {}}
         assert fastavro.schemaless_reader(io.BytesIO(again[2][5:]), SECOND) == defaults
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ SCHEMA = "id BIGINT, name STRING"
 Record = tuple[str | None, str | None]
 
 
-def produce(bootstrap: str, topic: str, records: list[Record], **where: int) -> None:
+def produce(bootstrap: str, topic: str, records: Iterable[Record], **where: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for key, value in records:
         producer.produce(topic, value, key, **where)

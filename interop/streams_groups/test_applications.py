@@ -54,7 +54,7 @@ def test_a_process_takes_over_the_tasks_of_which_it_has_copies(stage: Stage, tmp
         counts.read_to(part)
         both = re.compile(r"partitions \{one=[1-9]\d*\+[1-9]\d*, two=[1-9]\d*\+[1-9]\d*\}")
         for program in (one, two):
-            wait_until(lambda program=program: both.fullmatch(shown(program)), timeout=60)
+            wait_until(lambda program=program: both.fullmatch(shown(program)), timeout=60)  # type: ignore[misc]
         one.kill()
         writer.write(LINES)
         counts.read_to(2 * part)

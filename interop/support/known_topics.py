@@ -6,7 +6,7 @@ request to another broker may come first, in Apache Kafka's clusters too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -18,11 +18,15 @@ _VERSION = 9
 
 
 def create_topics(
-    bootstrap_servers: str, topics: Sequence[str], partitions: int, replicas: int = -1, **config: str
+    bootstrap_servers: str,
+    topics: Sequence[str],
+    partitions: int,
+    replicas: int = -1,
+    config: Mapping[str, str] | None = None,
 ) -> None:
     """Create topics, and wait until each of the brokers tells the leaders of their partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-    wanted = [NewTopic(topic, partitions, replicas, config=config) for topic in topics]
+    wanted = [NewTopic(topic, partitions, replicas, config=dict(config or {})) for topic in topics]
     for created in admin.create_topics(wanted).values():
         created.result(30)
     for topic in topics:
@@ -32,7 +36,7 @@ def create_topics(
 def wait_until_known(bootstrap_servers: str, topic: str, *, timeout: float = 30.0) -> None:
     """Wait until each of the brokers tells the leaders of all partitions."""
     for address in bootstrap_servers.split(","):
-        wait_until(lambda address=address: _is_known(address, topic), timeout=timeout)
+        wait_until(lambda address=address: _is_known(address, topic), timeout=timeout)  # type: ignore[misc]
 
 
 def _is_known(address: str, topic: str) -> bool:

@@ -21,6 +21,7 @@ from kafkapy.metadata.image import MetadataImage, read_image, read_tree
 from kafkapy.metadata.store import EventType, MetadataStore, MetadataStoreError, WatchEvent
 from kafkapy.metadata.zookeeper import ZooKeeperStore
 from kafkapy.protocol.errors import KafkaError
+from tests.controller.cluster_world import Cluster
 
 
 async def write(hand: KazooClient, path: str, fields: object = None) -> None:
@@ -29,7 +30,7 @@ async def write(hand: KazooClient, path: str, fields: object = None) -> None:
     await asyncio.to_thread(hand.create, path, b"" if data is None else data)
 
 
-async def shown(broker: ZooKeeperCluster) -> MetadataImage:
+async def shown(broker: Cluster) -> MetadataImage:
     """The contents of the tree, after the broker has published them."""
     image = read_image(await read_tree(broker.store))
     await broker.until(lambda published: published == image)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -64,7 +64,7 @@ async def test_a_node_of_each_size_is_read_with_others(store: MetadataStore) -> 
 
 
 async def test_ten_thousand_partitions_are_read_in_seconds(
-    store: MetadataStore, record_property: pytest.RecordProperty
+    store: MetadataStore, record_property: Callable[[str, object], None]
 ) -> None:
     await open_cluster(store, shared=True)
     state = znodes.encode_state(LeaderAndIsr(1, 0, (1, 2, 3), 1))

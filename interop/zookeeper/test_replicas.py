@@ -109,7 +109,7 @@ def test_acknowledged_records_outlive_sessions_and_zookeeper(
         leader, controller = image.topics["t"].partitions[0].leader, image.controller_id
         for number in dict.fromkeys((leader, controller)):
             session = expire(by_id[number])
-            wait_until(lambda number=number, session=session: by_id[number].core._store.session_id != session)
+            wait_until(lambda number=number, session=session: by_id[number].core._store.session_id != session)  # type: ignore[misc]
             load.goes_on()
         server.kill()
         server.start()

@@ -70,7 +70,8 @@ async def test_a_session_outlives_a_restart_of_the_server(tmp_path: Path) -> Non
             await store.create("/other")
             await store.create("/ids")
             await store.create("/ids/1", ephemeral=True)
-            once, tree = Heard(), []
+            once = Heard()
+            tree: list[WatchEvent] = []
             await store.get("/ids", once)
             await store.watch("/ids", tree.extend)
             session = store.session_id

@@ -110,11 +110,10 @@ def plane_events(count: int) -> Iterator[Event]:
         yield Event(tailnum, _json(plane), begin)
     last = begin
     for flight in flights(count):
-        plane = known.get(flight["tailnum"])
-        if plane is not None:
-            plane["departures"] += 1
+        if (flown := known.get(flight["tailnum"])) is not None:
+            flown["departures"] += 1
             last = _milliseconds(flight["scheduled"])
-            yield Event(flight["tailnum"], _json(plane), last)
+            yield Event(flight["tailnum"], _json(flown), last)
     for tailnum, plane in known.items():
         if plane["built"] is not None and plane["built"] < RETIRED_BEFORE:
             yield Event(tailnum, None, last)
