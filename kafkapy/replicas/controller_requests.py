@@ -19,9 +19,9 @@ StopReplica has no topic id. A deletion that arrives late, or a second time, may
 name. So a replica is deleted only if the tree does not assign it to this broker any more, or has its topic
 marked for deletion: controllers write that first. Apache Kafka deletes whatever has the name.
 
-In the same way a LeaderAndIsr that arrives after the deletion brings no replica back. If one is here all the
-same when the next topic of the name is to be led or followed, it is deleted. Apache Kafka refuses the new
-topic with INCONSISTENT_TOPIC_ID as long as the old replica is there.
+In the same way a LeaderAndIsr that arrives after the deletion, or after the partition has moved away, brings
+no replica back. If one is here all the same when the next topic of the name is to be led or followed, it is
+deleted. Apache Kafka refuses the new topic with INCONSISTENT_TOPIC_ID as long as the old replica is there.
 
 A state with the same leader epoch brings a new ISR or assignment. Apache Kafka's brokers ignore such a state
 of a ZooKeeper controller, and answer STALE_CONTROLLER_EPOCH.
@@ -164,11 +164,13 @@ class ControllerRequests:
         refusal = await self._refusal(request.controller_epoch, request.broker_epoch)
         if refusal:
             return LeaderAndIsrResponse(error_code=refusal)
-        topics = await self._topics((each.key, each.topic_id) for each in _wanted(request))
         async with self._turn:
             refusal = self._fence(request.controller_epoch, request.broker_epoch)
             if refusal:
                 return LeaderAndIsrResponse(error_code=refusal)
+            topics = await self._topics(
+                ((each.key, each.topic_id) for each in _wanted(request)), for_roles=True
+            )
             answers = _Answers()
             for count, each in enumerate(_wanted(request), 1):
                 if self._is_of_another_topic(each):
@@ -181,8 +183,13 @@ class ControllerRequests:
             self._fetchers.retire_idle()
             return answers.response()
 
-    async def _topics(self, named: Iterable[tuple[TopicPartition, Uuid]]) -> dict[str, Topic]:
+    async def _topics(
+        self, named: Iterable[tuple[TopicPartition, Uuid]], *, for_roles: bool = False
+    ) -> dict[str, Topic]:
         """The topics of partitions, read where the image does not have them yet.
+
+        Those that are to give a role to a replica that is not here are read in any case: the image may still
+        show a replica that has moved away.
 
         Those that are marked for deletion are left out. The image has left them out too, and a request that
         arrives late would otherwise bring back a replica that was deleted.
@@ -191,7 +198,12 @@ class ControllerRequests:
         missing: dict[str, None] = {}
         for count, (key, topic_id) in enumerate(named, 1):
             topic = self._image().topics.get(key.topic)
-            if topic is not None and topic_id in (ZERO_UUID, topic.id) and _has(topic, key):
+            if (
+                topic is not None
+                and topic_id in (ZERO_UUID, topic.id)
+                and _has(topic, key)
+                and (not for_roles or self._replicas.find(key) is not None)
+            ):
                 found[key.topic] = topic
             elif is_valid(key.topic):
                 missing[key.topic] = None
@@ -239,7 +251,8 @@ class ControllerRequests:
                 return ErrorCode.STALE_CONTROLLER_EPOCH
             if state.leader_epoch == role.leader_epoch:
                 return self._update(hosted, state)
-        if self._node_id not in state.replicas:
+        assigned = state.replicas if hosted is not None else topic.partitions[key.partition].replicas
+        if self._node_id not in state.replicas or self._node_id not in assigned:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         # A replica that is not in sync may begin with nothing: nobody counts on what it had.
         refilled = state.leader >= 0 and self._node_id not in state.isr

@@ -95,7 +95,8 @@ async def test_a_state_with_the_same_leader_epoch_brings_a_new_assignment(
     await rig.controller.elect(1)
     role = rig[1].leader
     state = rig.controller.states[TP]
-    rig.controller.states[TP] = state._replace(replicas=(1, 2, 3), version=state.version + 1)
+    rig.controller.states[TP] = grown = state._replace(replicas=(1, 2, 3), version=state.version + 1)
+    rig.unseen[TP.topic] = replace(rig.image.topics[TP.topic], partitions=(grown,))
     assert errors((await rig.controller.tell((1,)))[0]) == [ErrorCode.NONE]
     assert rig[1].leader is role
     assert (role.replicas, role.partition_epoch) == ((1, 2, 3), state.version + 1)
@@ -386,6 +387,21 @@ async def test_a_request_to_lead_that_comes_after_the_deletion_brings_nothing_ba
     rig.unseen[TP.topic] = rig.image.topics[TP.topic]
     await leader.requests.stop_replica(rig.controller.stop_request(delete=True))
     rig.change(rig.image.with_topics(deleted=[TP.topic]))  # others still have replicas to delete
+    answer = await leader.requests.leader_and_isr(late)
+    assert errors(answer) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert str(TP) not in names(leader.storage.path.parent)
+
+
+async def test_a_request_to_lead_that_comes_after_the_partition_has_moved_away_brings_nothing_back(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    late, shown = rig.controller.request([TP]), rig.image.topics[TP.topic]
+    await leader.requests.stop_replica(rig.controller.stop_request(delete=True))
+    rig.marked.clear()
+    moved = shown.partitions[0]._replace(replicas=(2, 3), isr=(2, 3), leader=2)
+    rig.unseen[TP.topic] = replace(shown, partitions=(moved, *shown.partitions[1:]))  # the image is older
     answer = await leader.requests.leader_and_isr(late)
     assert errors(answer) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert str(TP) not in names(leader.storage.path.parent)
