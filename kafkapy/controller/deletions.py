@@ -14,14 +14,13 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final
 
 from kafkapy.controller import partition_states, replica_states
 from kafkapy.controller.context import ControllerContext, Deletion, PartitionStatus, Replica, ReplicaStatus
 from kafkapy.controller.expectations import Expectation, Expectations
 from kafkapy.controller.state_changes import StateChanges
 from kafkapy.controller.state_commits import PARTITIONS_AT_ONCE, StateCommits
-from kafkapy.controller.topic_nodes import delete_topic_nodes
+from kafkapy.controller.topic_nodes import DELETED_AT_ONCE, delete_topic_nodes
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import Topic, read_topic
 from kafkapy.metadata.store import MetadataStore
@@ -30,9 +29,6 @@ from kafkapy.metadata.znodes import DamagedNodeError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kafkapy.protocol.types import TopicPartition
-
-TOPICS_AT_ONCE: Final = 64
-"""How many topics have their nodes deleted together."""
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +146,7 @@ class TopicDeletions:
         deletions = self._commits.context.deletions
         marked = await self._store.children(znodes.DELETE_TOPICS)
         names = iter([name for name in marked if name not in deletions])
-        while some := list(islice(names, TOPICS_AT_ONCE)):
+        while some := list(islice(names, DELETED_AT_ONCE)):
             shown = self._commits.image.topics
             topics = {name: shown[name] for name in some if name in shown}
             topics |= await self._read([name for name in some if name not in shown])
@@ -174,8 +170,8 @@ class TopicDeletions:
         context = self._commits.context
         await self._ask([deletion for deletion in context.deletions.values() if deletion.is_due])
         finished = [name for name, deletion in context.deletions.items() if not deletion.left]
-        for start in range(0, len(finished), TOPICS_AT_ONCE):
-            names = finished[start : start + TOPICS_AT_ONCE]
+        for start in range(0, len(finished), DELETED_AT_ONCE):
+            names = finished[start : start + DELETED_AT_ONCE]
             marked = [name for name in names if not context.deletions[name].by_hand]
             if marked:
                 await delete_topic_nodes(self._writer, self._store, marked, in_parts=True)

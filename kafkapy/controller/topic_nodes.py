@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import NO_NODE, PartitionState, Topic
@@ -11,6 +12,9 @@ from kafkapy.metadata.store import Create, Delete, MetadataStore, Operation, Set
 from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.types import TopicPartition
+
+DELETED_AT_ONCE: Final = 64
+"""How many topics are deleted together."""
 
 
 def topic_data(topic: Topic) -> bytes:

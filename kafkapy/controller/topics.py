@@ -34,7 +34,7 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.adoption import FoundLog, adopt_logs
 from kafkapy.controller.controller import Controller
 from kafkapy.controller.expectations import Expectation
-from kafkapy.controller.topic_nodes import delete_topic_nodes, new_partitions, topic_data
+from kafkapy.controller.topic_nodes import DELETED_AT_ONCE, delete_topic_nodes, new_partitions, topic_data
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic, TopicPlanner
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import NO_NODE, Topic
@@ -58,9 +58,6 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 
 logger = logging.getLogger(__name__)
-
-DELETED_AT_ONCE: Final = 64
-"""How many topics are deleted together."""
 
 WAIT_SECONDS: Final = 30.0
 """How long a change of topics waits for the brokers, if nobody says how long."""
