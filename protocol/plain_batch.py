@@ -13,10 +13,9 @@ KAFKAPY_PURE_PYTHON is set and not empty in the environment. Tests hold that bot
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from typing import TypeAlias
 
+from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.protocol.compression import Buffer
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.record_walker import PureWalker
@@ -49,16 +48,5 @@ def read_plain_batch_purely(data: Buffer, /) -> PlainBatch | None:
     return tuple(header), min_timestamp, first_null_key
 
 
-def _choose() -> Callable[[Buffer], PlainBatch | None]:
-    if not os.environ.get("KAFKAPY_PURE_PYTHON"):
-        try:
-            from kafkapy.protocol._walker import read_plain_batch as compiled
-        except ImportError:
-            pass
-        else:
-            return compiled
-    return read_plain_batch_purely
-
-
-read_plain_batch = _choose()
+read_plain_batch = compiled_twin("kafkapy.protocol._walker", "read_plain_batch", read_plain_batch_purely)
 """The twin that is used."""

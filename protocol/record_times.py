@@ -7,10 +7,10 @@ streamed in pieces, so a small batch that decompresses to a large one takes litt
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, decompress_chunks
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import HEADER_SIZE, MAGIC, BatchHeader, TimestampType, read_varint
@@ -158,16 +158,5 @@ def find_time_purely(data: bytes, timestamp: int, offset: int, newest: bool, /) 
     return at, count, *found
 
 
-def _choose() -> Callable[[bytes, int, int, bool], Heads]:
-    if not os.environ.get("KAFKAPY_PURE_PYTHON"):
-        try:
-            from kafkapy.protocol._walker import find_time as compiled
-        except ImportError:
-            pass
-        else:
-            return compiled
-    return find_time_purely
-
-
-find_time = _choose()
+find_time = compiled_twin("kafkapy.protocol._walker", "find_time", find_time_purely)
 """The function that is used."""

@@ -24,11 +24,11 @@ Source: Kafka's `LogValidator`, `DefaultRecord.readFrom`, `DefaultRecordBatch.Re
 from __future__ import annotations
 
 import codecs
-import os
 from collections.abc import Generator
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
+from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.protocol.compression import Buffer, DecompressedSizeError, decompress_chunks
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, TimestampType, read_varint
@@ -429,16 +429,5 @@ def _walk_contained_headers(data: bytes, at: int, end: int) -> int:
     return at
 
 
-def _choose_walker() -> type[RecordWalker]:
-    if not os.environ.get("KAFKAPY_PURE_PYTHON"):
-        try:
-            from kafkapy.protocol._walker import Walker as CompiledWalker
-        except ImportError:
-            pass
-        else:
-            return CompiledWalker
-    return PureWalker
-
-
-Walker: type[RecordWalker] = _choose_walker()
+Walker: type[RecordWalker] = compiled_twin("kafkapy.protocol._walker", "Walker", PureWalker)
 """The walker that `walk_batch` uses."""

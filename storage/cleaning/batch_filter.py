@@ -23,12 +23,12 @@ Source: LogCleaner.cleanInto, MemoryRecords.filterTo, DefaultRecordBatch.writeEm
 
 from __future__ import annotations
 
-import os
 import struct
 from typing import Final, Protocol
 
 from crc32c import crc32c
 
+from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.protocol.compression import Buffer
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
@@ -369,16 +369,7 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _choose_filter() -> type[BatchFilterTwin]:
-    if not os.environ.get("KAFKAPY_PURE_PYTHON"):
-        try:
-            from kafkapy.storage.cleaning._compactor import BatchFilter as CompiledBatchFilter
-        except ImportError:
-            pass
-        else:
-            return CompiledBatchFilter
-    return PureBatchFilter
-
-
-BatchFilter: type[BatchFilterTwin] = _choose_filter()
+BatchFilter: type[BatchFilterTwin] = compiled_twin(
+    "kafkapy.storage.cleaning._compactor", "BatchFilter", PureBatchFilter
+)
 """The implementation that compaction uses."""

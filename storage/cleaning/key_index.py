@@ -13,10 +13,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.protocol.compression import Buffer
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
@@ -189,15 +189,7 @@ def index_records_purely(
     return size, last_offset, indexed, END
 
 
-def _choose_twins() -> tuple[IndexBatches, IndexRecords]:
-    if not os.environ.get("KAFKAPY_PURE_PYTHON"):
-        try:
-            from kafkapy.storage.cleaning import _compactor
-        except ImportError:
-            pass
-        else:
-            return _compactor.index_batches, _compactor.index_records
-    return index_batches_purely, index_records_purely
+_COMPILED: Final = "kafkapy.storage.cleaning._compactor"
 
-
-index_batches, index_records = _choose_twins()
+index_batches: IndexBatches = compiled_twin(_COMPILED, "index_batches", index_batches_purely)
+index_records: IndexRecords = compiled_twin(_COMPILED, "index_records", index_records_purely)

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
+from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.storage.disk.files import File, FileSystem
 
 CAPACITY: Final = 64
@@ -125,18 +126,9 @@ class PureSyncQueue:
         self._waiting.put(None)
 
 
-def _choose_queue() -> Callable[[int, int], SyncQueue]:
-    if not os.environ.get("KAFKAPY_PURE_PYTHON"):
-        try:
-            from kafkapy.storage.disk._sync_queue import SyncQueue as CompiledSyncQueue
-        except ImportError:
-            pass
-        else:
-            return CompiledSyncQueue
-    return PureSyncQueue
-
-
-new_sync_queue = _choose_queue()
+new_sync_queue: Callable[[int, int], SyncQueue] = compiled_twin(
+    "kafkapy.storage.disk._sync_queue", "SyncQueue", PureSyncQueue
+)
 """Makes a queue from the descriptor that the event loop watches, and the one that wakes it."""
 
 

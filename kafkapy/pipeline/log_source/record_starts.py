@@ -7,11 +7,11 @@ environment and not empty. Tests check that they agree.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TypeAlias
 
 from kafkapy.pipeline.log_source.varints import Integers
+from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.protocol.compression import Buffer
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import read_varint
@@ -53,16 +53,7 @@ def follow_lengths_purely(data: Buffer, start: int, end: int, count: int, out: I
     return at == size
 
 
-def _choose() -> FollowLengths:
-    if not os.environ.get("KAFKAPY_PURE_PYTHON"):
-        try:
-            from kafkapy.protocol._walker import follow_lengths as compiled
-        except ImportError:
-            pass
-        else:
-            return compiled
-    return follow_lengths_purely
-
-
-follow_lengths: FollowLengths = _choose()
+follow_lengths: FollowLengths = compiled_twin(
+    "kafkapy.protocol._walker", "follow_lengths", follow_lengths_purely
+)
 """The function that is used."""

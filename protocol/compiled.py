@@ -1,0 +1,22 @@
+"""Which of two twins is used: the one in C, or the one in Python.
+
+The compiled one is used if it was built, unless KAFKAPY_PURE_PYTHON is set and not empty in the environment.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+
+def compiled_twin(module: str, name: str, purely: T) -> T:
+    """What a compiled module has under this name; its twin `purely` if that is not to be had."""
+    if os.environ.get("KAFKAPY_PURE_PYTHON"):
+        return purely
+    try:
+        return cast("T", getattr(importlib.import_module(module), name))
+    except (ImportError, AttributeError):
+        return purely
