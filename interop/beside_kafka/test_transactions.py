@@ -13,6 +13,7 @@ from interop.beside_kafka.conftest import StartMixed
 from interop.beside_kafka.mixed_cluster import KAFKA, KAFKAPY, MixedCluster
 from interop.beside_kafka.records import wait_until_equal
 from interop.support.waiting import wait_until
+from interop.support.watermarks import watermarks
 from kafkapy.coordination.partitioning import partition_of
 
 pytestmark = pytest.mark.slow
@@ -94,7 +95,7 @@ def values(cluster: MixedCluster, topic: str) -> list[bytes]:
     reader = consumer(cluster, "none")
     try:
         partitions = [TopicPartition(topic, index, 0) for index in range(3)]
-        ends = {each.partition: reader.get_watermark_offsets(each, SECONDS)[1] for each in partitions}
+        ends = {each.partition: watermarks(reader, each)[1] for each in partitions}
         reader.assign(partitions)
         found: list[bytes] = []
 

@@ -18,6 +18,7 @@ from interop.cluster.librdkafka_at_work import LibrdkafkaAtWork
 from interop.cluster.working_clients import Place, WorkingClients
 from interop.support.cluster_processes import ClusterProcesses
 from interop.support.waiting import wait_until
+from interop.support.watermarks import watermarks
 from interop.support.zookeeper_process import ZooKeeperProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.jvm]
@@ -170,7 +171,7 @@ def test_its_group_has_committed_the_end(
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": clients.group})
     partitions = [TopicPartition(clients.topic, number) for number in range(PARTITIONS)]
     committed = consumer.committed(partitions, timeout=30)
-    ends = [consumer.get_watermark_offsets(each, timeout=30)[1] for each in partitions]
+    ends = [watermarks(consumer, each)[1] for each in partitions]
     consumer.close()
     assert [each.offset for each in committed] == ends
 
@@ -181,7 +182,7 @@ def all_records(cluster: ClusterProcesses, topic: str) -> dict[Place, str]:
     consumer = Consumer(settings)
     try:
         partitions = [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
-        left = sum(consumer.get_watermark_offsets(each, timeout=30)[1] for each in partitions)
+        left = sum(watermarks(consumer, each)[1] for each in partitions)
         consumer.assign(partitions)
         content: dict[Place, str] = {}
         while len(content) < left:

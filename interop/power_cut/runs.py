@@ -17,12 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.support.kafka_process import KafkaProcess
 from interop.support.server_process import ServerStartError
 from interop.support.waiting import wait_until
+from interop.support.watermarks import watermarks
 from tests.crash.broker_process import BrokerProcess
 from tests.crash.loop_disk import LoopDisk
 
@@ -175,11 +176,7 @@ def _count(servers: str) -> int:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused", "log_level": 0})
     try:
         wait_until(lambda: TOPIC in admin.list_topics(timeout=DEADLINE).topics, timeout=10)
-        low, high = wait_until(
-            lambda: consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=5),
-            timeout=DEADLINE,
-            ignoring=KafkaException,
-        )
+        low, high = watermarks(consumer, TopicPartition(TOPIC, 0), timeout=DEADLINE)
         return int(high - low)
     except AssertionError:
         return 0

@@ -23,6 +23,7 @@ from interop.support.cluster_processes import ClusterProcesses
 from interop.support.cluster_server import ClusterServer
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.waiting import wait_until
+from interop.support.watermarks import watermarks
 from kafkapy.pipeline import PipelineDefinition, checkpoint
 from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.run.progress import Shown
@@ -153,7 +154,7 @@ def end_of(servers: str) -> int:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused", "log_level": 0})
     try:
         partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
-        return sum(consumer.get_watermark_offsets(each, timeout=60)[1] for each in partitions)
+        return sum(watermarks(consumer, each)[1] for each in partitions)
     finally:
         consumer.close()
 

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from interop.support.waiting import wait_until
+from interop.support.watermarks import watermarks
 from interop.support.zookeeper_process import ZooKeeperProcess
 from kafkapy import Broker
 from kafkapy.metadata.zookeeper import ZooKeeperStore
@@ -127,7 +128,7 @@ def read_all(bootstrap: str) -> set[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": "false"})
     partition = TopicPartition("t", 0, 0)
     consumer.assign([partition])
-    _, end = consumer.get_watermark_offsets(partition, timeout=30)
+    _, end = watermarks(consumer, partition)
     found: set[int] = set()
     try:
         while consumer.position([partition])[0].offset < end:
