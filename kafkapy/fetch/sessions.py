@@ -234,6 +234,8 @@ class FetchSession:
         leader, replica = partition.replication, target.replica
         if replica is None or not isinstance(leader, Leader):
             return False
+        if not replica.is_at(target.fetch_offset, target.follower_start_offset):
+            return False  # a request outside the session was noted since
         if self.attendance is None:
             self.attendance = leader.attendance()
         if not leader.attend(replica, self.attendance):

@@ -284,6 +284,10 @@ class Leader:
     def fetched(self, follower: RemoteReplica, offset: int, log_start_offset: int, broker_epoch: int) -> None:
         """Note a fetch of a follower from an offset that the log has."""
         partition, now = self.partition, self._parts.now()
+        if follower.attends:
+            # The request is not of the session that it attends. If it is an older one that comes late, that
+            # session has to tell again what the follower has.
+            partition.wake()
         moved = offset != follower.log_end_offset
         deleted = log_start_offset > follower.log_start_offset
         follower.fetched(

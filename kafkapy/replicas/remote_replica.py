@@ -84,6 +84,15 @@ class RemoteReplica:
         self._leader_end_then = max(self._leader_end_then, leader_end)
         self._fetched_at = now
 
+    @property
+    def attends(self) -> bool:
+        """Whether a session says at each fetch, without naming the replica, that it has everything."""
+        return self._attendance is not None
+
+    def is_at(self, offset: int, log_start_offset: int) -> bool:
+        """Whether the last fetch was from this offset, with this log start offset."""
+        return self.log_end_offset == offset and self.log_start_offset == log_start_offset
+
     def attend(self, session: Attendance) -> None:
         """Be caught up at each fetch of the session from now on, until `leave`."""
         self._attendance = session

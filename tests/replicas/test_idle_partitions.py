@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ from kafkapy.fetch.follower_read import FollowerRead
 from kafkapy.fetch.read import FetchRead
 from kafkapy.fetch.sessions import FetchSession
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.messages.fetch import FetchRequest
+from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.fetcher import Fetcher
 from kafkapy.replicas.follower import Follower
 from kafkapy.replicas.housekeeping import delete_old_segments
-from tests.replicas.cluster_rig import LAG_SECONDS, TP, Rig
+from tests.replicas.cluster_rig import LAG_SECONDS, TP, Rig, id_of
 from tests.replicas.held_files import until
 
 BOTH = frozenset((1, 2))
@@ -150,6 +151,34 @@ async def test_a_session_that_is_over_does_not_unsettle_the_next_one(tmp_path: P
     leader.leader.shrink()
     assert leader.leader.proposal is None
     assert leader.waiters.watching(leader.partition) == 1
+
+
+async def test_a_late_request_for_less_does_not_hold_up_what_is_committed(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path, durability="fsync"))
+    leader = await rig.lead()
+    assert (await leader.produce(b"a")).error_code == 0
+    await settled(rig)
+    leader.files.hold()
+    waiting = asyncio.ensure_future(leader.produce(b"b"))
+    replica = leader.leader.follower(2, -1, knows_epoch=True)
+    await until(lambda: replica.log_end_offset == 2)
+    (session,) = rig[1].fetch_sessions._sessions.values()
+    await until(lambda: not session.unsettled)
+    late = FetchPartition(
+        partition=0, current_leader_epoch=0, fetch_offset=1, log_start_offset=0, partition_max_bytes=1
+    )
+    request = FetchRequest(
+        max_wait_ms=0,
+        replica_state=ReplicaState(replica_id=2, replica_epoch=rig[2].epoch),
+        session_epoch=-1,
+        topics=[FetchTopic(topic_id=id_of(TP.topic), partitions=[late])],
+    )
+    answer = await leader.answer(request, FetchRequest.VERSIONS[1])
+    assert answer.responses[0].partitions[0].error_code == 0
+    leader.files.let_go()
+    assert (await waiting).error_code == 0
 
 
 async def test_a_follower_outside_the_isr_is_noted_until_it_is_in(
