@@ -1,8 +1,8 @@
 """A scene with three brokers: crashes, power cuts, partitions of the network, pauses, lost sessions.
 
-Topics have three replicas, min.insync.replicas=2, and producers wait for acks=all. What clients were promised
-must hold (promises.py), and the replicas must agree (replicas.py). After the last fault every record must be
-acknowledged, and all replicas be in sync again.
+Topics have three replicas, min.insync.replicas=2, and producers wait for acks=all, some of them with several
+requests in flight. What clients were promised must hold (promises.py), and the replicas must agree
+(replicas.py). After the last fault every record must be acknowledged, and all replicas be in sync again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.simulation.clients import (
 )
 from tests.simulation.group_member import GroupMember, GroupPromises
 from tests.simulation.network import FAST, SLOW
+from tests.simulation.pipelined_producer import PipelinedProducer
 from tests.simulation.promises import Promises
 from tests.simulation.reassigner import Reassigner
 from tests.simulation.replicas import ReplicaChecks
@@ -74,6 +75,7 @@ def three_brokers(run: Run) -> None:
     for name in ("p1", "p2", "p3"):
         run.producers.append(SimulatedProducer(world, name, run.addresses, run.promises, partitions))
     for number, partition in enumerate(partitions):
+        run.producers.append(PipelinedProducer(world, f"q{number}", run.addresses, run.promises, partition))
         reader = SimulatedReader(world, f"r{number}", run.addresses, run.promises, partition)
         committer = SimulatedCommitter(world, f"g{number}", run.addresses, run.promises, partition)
         run.readers.append(reader)
