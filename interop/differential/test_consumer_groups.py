@@ -10,7 +10,7 @@ import pytest
 from interop.differential.brokers import Broker, Pair
 from interop.differential.groups import Member, find_coordinator, heartbeat
 from interop.support.waiting import wait_until
-from kafkapy.groups.consumer.records import ConsumerGroupKey, decode_consumer_change
+from kafkapy.groups.consumer.records import CONSUMER_RECORDS, ConsumerGroupKey
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.records import decode_key
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
@@ -336,7 +336,7 @@ def stored(broker: Broker, group: str) -> Iterator[tuple[Any, Any]]:
                 key = decode_key(record.key or b"")
                 if isinstance(key, TopMessage) and getattr(key, "group_id", None) == group:
                     value, known = record.value, cast("ConsumerGroupKey", key)
-                    yield key, None if value is None else decode_consumer_change(known, value).value
+                    yield key, None if value is None else CONSUMER_RECORDS.decode_change(known, value).value
 
 
 def listed(broker: Broker, label: str, group: str) -> None:

@@ -12,7 +12,7 @@ from interop.differential.groups import find_coordinator
 from interop.differential.test_consumer_groups import OFFSETS_TOPIC, commits, fetches, listed
 from interop.support.waiting import wait_until
 from kafkapy.groups.records import decode_key
-from kafkapy.groups.streams.records import StreamsGroupKey, decode_streams_change
+from kafkapy.groups.streams.records import STREAMS_RECORDS, StreamsGroupKey
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.delete_groups import DeleteGroupsRequest
 from kafkapy.protocol.messages.describe_configs import (
@@ -384,4 +384,4 @@ def stored(broker: Broker, group: str) -> Iterator[tuple[Any, Any]]:
                 key = decode_key(record.key or b"")
                 if isinstance(key, StreamsGroupKey) and key.group_id == group:
                     value = record.value
-                    yield key, None if value is None else decode_streams_change(key, value).value
+                    yield key, None if value is None else STREAMS_RECORDS.decode_change(key, value).value

@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 
 from kafkapy.coordination.replay import LastRecords
 from kafkapy.groups.committed_offset import EncodedOffset, require_readable
-from kafkapy.groups.consumer.records import Change, decode_consumer_change
+from kafkapy.groups.consumer.records import CONSUMER_RECORDS, ConsumerChange
 from kafkapy.groups.records import (
     GroupKey,
     OffsetKey,
     decode_group_value,
     decode_key,
 )
-from kafkapy.groups.share.records import SHARE_KEYS, ShareChange, decode_share_change
-from kafkapy.groups.streams.records import Change as StreamsChange
-from kafkapy.groups.streams.records import StreamsGroupKey, decode_streams_change
+from kafkapy.groups.share.records import SHARE_RECORDS, ShareChange, ShareGroupKey
+from kafkapy.groups.streams.records import STREAMS_RECORDS, StreamsChange, StreamsGroupKey
 from kafkapy.protocol.messages.group_records import GroupMetadataValue
 from kafkapy.protocol.types import TopicPartition
 
@@ -32,7 +31,7 @@ class LoadedPartition:
 
     groups: dict[str, GroupMetadataValue] = field(default_factory=dict)
     offsets: dict[str, dict[TopicPartition, EncodedOffset]] = field(default_factory=dict)
-    consumer_groups: dict[str, list[Change]] = field(default_factory=dict)
+    consumer_groups: dict[str, list[ConsumerChange]] = field(default_factory=dict)
     """The records of each consumer group."""
     share_groups: dict[str, list[ShareChange]] = field(default_factory=dict)
     """The records of each share group."""
@@ -87,13 +86,14 @@ class GroupReplay:
             offsets[partition] = value
         elif isinstance(key, GroupKey):
             self._loaded.groups[key.group_id] = decode_group_value(value)
-        elif isinstance(key, SHARE_KEYS):
-            share_change = decode_share_change(key, value)
+        elif isinstance(key, ShareGroupKey):
+            share_change = SHARE_RECORDS.decode_change(key, value)
             self._loaded.share_groups.setdefault(key.group_id, []).append(share_change)
         elif isinstance(key, StreamsGroupKey):
-            self._loaded.streams_groups.setdefault(key.group_id, []).append(decode_streams_change(key, value))
+            streams_change = STREAMS_RECORDS.decode_change(key, value)
+            self._loaded.streams_groups.setdefault(key.group_id, []).append(streams_change)
         elif key is not None:
-            change = decode_consumer_change(key, value)
+            change = CONSUMER_RECORDS.decode_change(key, value)
             self._loaded.consumer_groups.setdefault(key.group_id, []).append(change)
 
     def _take_pending(self, producer_id: int, raw_key: bytes, value: bytes, superseded: bool) -> None:

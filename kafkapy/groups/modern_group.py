@@ -6,8 +6,11 @@ Apache Kafka's name for them is the same (ModernGroup). Their state changes by r
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from kafkapy.groups.change import Change, encode_change
 from kafkapy.groups.consumer.timeouts import MemberTimers
 from kafkapy.groups.group import Group
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -34,6 +37,22 @@ class ModernGroup(Group, Generic[M, T]):
         self.targets: dict[str, T] = {}
         """The target assignment, by member id."""
         self.timers = MemberTimers()
+
+    @abstractmethod
+    def replay(self, change: Any) -> None:
+        """Apply a record."""
+
+    @abstractmethod
+    def value_of(self, key: Any) -> Any:
+        """The value of the record of this key that the state stands for; None if there is none."""
+
+    @abstractmethod
+    def tombstones(self) -> Sequence[Change[Any]]:
+        """The records that remove the group, apart from its offsets."""
+
+    def tombstone_keys(self) -> Sequence[bytes]:
+        """The keys of the group's records, apart from its offsets."""
+        return [encode_change(change)[0] for change in self.tombstones()]
 
     def member(self, member_id: str) -> M:
         """The member of this id; raises KafkaError UNKNOWN_MEMBER_ID."""

@@ -19,9 +19,9 @@ import struct
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kafkapy.groups.consumer.records import CONSUMER_KEY_TYPES, ConsumerGroupKey, decode_consumer_key
-from kafkapy.groups.share.records import SHARE_KEY_TYPES, ShareGroupKey, decode_share_key
-from kafkapy.groups.streams.records import STREAMS_KEY_TYPES, StreamsGroupKey, decode_streams_key
+from kafkapy.groups.consumer.records import CONSUMER_RECORDS, ConsumerGroupKey
+from kafkapy.groups.share.records import SHARE_RECORDS, ShareGroupKey
+from kafkapy.groups.streams.records import STREAMS_RECORDS, StreamsGroupKey
 from kafkapy.protocol.codec import decode_from, encode
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
@@ -88,12 +88,12 @@ def decode_key(
     if kind == GROUP_KEY_TYPE:
         group_key, _ = decode_from(GroupMetadataKey, key, 2, 0)
         return GroupKey(group_key.group)
-    if kind in CONSUMER_KEY_TYPES:
-        return decode_consumer_key(kind, key)
-    if kind in SHARE_KEY_TYPES:
-        return decode_share_key(kind, key)
-    if kind in STREAMS_KEY_TYPES:
-        return decode_streams_key(kind, key)
+    if kind in CONSUMER_RECORDS:
+        return CONSUMER_RECORDS.decode_key(kind, key)
+    if kind in SHARE_RECORDS:
+        return SHARE_RECORDS.decode_key(kind, key)
+    if kind in STREAMS_RECORDS:
+        return STREAMS_RECORDS.decode_key(kind, key)
     return None
 
 

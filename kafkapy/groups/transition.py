@@ -7,14 +7,9 @@ else the event does (timers, answers) is done after the log has accepted the rec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-
-class Change(NamedTuple):
-    """A record that is not encoded. The value of a tombstone is None."""
-
-    key: Any
-    value: Any
+from kafkapy.groups.change import Change
 
 
 class Replayable(Protocol):
@@ -28,26 +23,26 @@ class Replayable(Protocol):
 
 
 G = TypeVar("G", bound=Replayable)
-C = TypeVar("C", bound=tuple[Any, Any])
+K = TypeVar("K")
 
 
-class EventRecords(Generic[G, C]):
-    """What one event does to a group."""
+class EventRecords(Generic[G, K]):
+    """What one event does to a group, whose records have keys of type K."""
 
     def __init__(self, group: G) -> None:
         self.group = group
-        self.changes: list[C] = []
-        self._before: list[Change] = []
+        self.changes: list[Change[K]] = []
+        self._before: list[Change[K]] = []
         self._effects: list[Callable[[], object]] = []
         self._undos: list[Callable[[], object]] = []
 
-    def apply(self, change: C) -> None:
+    def apply(self, change: Change[K]) -> None:
         """Change the group by a record."""
-        self._before.append(Change(change[0], self.group.value_of(change[0])))
+        self._before.append(Change(change.key, self.group.value_of(change.key)))
         self.group.replay(change)
         self.changes.append(change)
 
-    def apply_all(self, changes: Iterable[C]) -> None:
+    def apply_all(self, changes: Iterable[Change[K]]) -> None:
         """Change the group by several records."""
         for change in changes:
             self.apply(change)

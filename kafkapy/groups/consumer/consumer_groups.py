@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafkapy.assignors import AssignorError
@@ -21,6 +21,7 @@ from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue
 from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done
+from kafkapy.groups.change import encode_change
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.join import NO_MEMBER_ID, Joining
 from kafkapy.groups.classic.metadata import group_metadata
@@ -33,16 +34,16 @@ from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client, Heartbeats
 from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState
 from kafkapy.groups.consumer.progress import Progress
-from kafkapy.groups.consumer.records import Change, encode_change
+from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey
 from kafkapy.groups.consumer.regex import matching_topics
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.target import TargetRequest, load_assignors
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.transition import Transition
-from kafkapy.groups.consumer.writes import ConsumerGroupWrites
 from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
+from kafkapy.groups.modern_groups import ModernGroups, ignore
 from kafkapy.groups.records import encode_group_key, encode_group_value
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
@@ -65,8 +66,11 @@ def _random_member_id() -> str:
     return uuid_to_text(random_uuid())
 
 
-class ConsumerGroups:
+class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
     """Those groups of a coordinator that are consumer groups, among all its groups."""
+
+    group_class = ConsumerGroup
+    type_name = "consumer group"
 
     def __init__(
         self,
@@ -89,13 +93,11 @@ class ConsumerGroups:
         Raises:
             ValueError: an assignor cannot be loaded.
         """
-        self._groups = groups
+        super().__init__(groups, clock, runtime=runtime, deadlines=deadlines)
         self._config = config
-        self._clock = clock
         self._rebalances = rebalances
         self._blocking = blocking
         self._new_id = new_id
-        self._writes = ConsumerGroupWrites(runtime, deadlines)
         self._progress = Progress(
             config,
             clock,
@@ -110,7 +112,6 @@ class ConsumerGroups:
         self._classic = ClassicMembers(self._progress, self._refresh)
         self._computing: set[str] = set()
         """The groups whose target assignment is being computed in a worker thread."""
-        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def default_assignor(self) -> str:
@@ -125,11 +126,6 @@ class ConsumerGroups:
     def configure(self, config: GroupConfig) -> None:
         """Take over the settings that are dynamic."""
         self._progress.assignment_interval_ms = config.consumer_assignment_interval_ms
-
-    def stop(self) -> None:
-        """Give up what is being computed."""
-        for task in self._tasks:
-            task.cancel()
 
     # --- the metadata and the log ---------------------------------------------------------------------
 
@@ -146,12 +142,9 @@ class ConsumerGroups:
             if isinstance(group, ConsumerGroup) and not group.subscribed_topics().isdisjoint(names):
                 group.refresh_deadline_ms = 0
 
-    def install(self, group_id: str, changes: Iterable[Change]) -> None:
+    def install(self, group_id: str, changes: Iterable[ConsumerChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
-        group = ConsumerGroup(group_id)
-        for change in changes:
-            group.replay(change)
-        self._groups[group_id] = group
+        group = self._add(group_id, changes)
         for member in group.members.values():
             self._progress.expect_heartbeat(group, member)
             if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -216,12 +209,12 @@ class ConsumerGroups:
         if request.member_epoch != JOIN_EPOCH:
             if found is None:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-            raise _no_consumer_group(group_id)
+            raise self._of_another_type(group_id)
         if found is None:
             return ConsumerGroup(group_id), ()
         tombstones = tuple((key, None) for key in found.tombstone_keys())
         if not isinstance(found, ClassicGroup):
-            raise _no_consumer_group(group_id)
+            raise self._of_another_type(group_id)
         if found.state is GroupState.EMPTY:
             return ConsumerGroup(group_id), tombstones
         require_upgrade(found, self._config)
@@ -254,15 +247,6 @@ class ConsumerGroups:
             logger.info("Group %s: member %s leaves", shortened(group.group_id), who)
             self._remove(group, (member.member_id,), done)
         return answer.result()
-
-    def require_group(self, group_id: str) -> ConsumerGroup:
-        """The consumer group of this id; raises KafkaError GROUP_ID_NOT_FOUND."""
-        group = self._groups.get(group_id)
-        if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if not isinstance(group, ConsumerGroup):
-            raise _no_consumer_group(group_id)
-        return group
 
     # --- members that use the classic protocol --------------------------------------------------------
 
@@ -335,14 +319,14 @@ class ConsumerGroups:
                 leaving.append(member.member_id)
             answers.append(answer)
         if leaving:
-            self._remove(group, tuple(dict.fromkeys(leaving)), _ignore)
+            self._remove(group, tuple(dict.fromkeys(leaving)), ignore)
         return answers
 
     # --- members that go ------------------------------------------------------------------------------
 
     def _expired(self, group: ConsumerGroup, member_id: str, timeout: Timeout) -> None:
         member = group.members.get(member_id)
-        if self._groups.get(group.group_id) is not group or member is None:
+        if not self._is_current(group) or member is None:
             return
         if timeout is Timeout.REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
             return
@@ -408,44 +392,12 @@ class ConsumerGroups:
             done=done,
         )
 
-    # --- writes ---------------------------------------------------------------------------------------
-
-    def _commit(
-        self,
-        transition: Transition,
-        done: Done,
-        *,
-        first: Sequence[KeyValue] = (),
-        replaced: Group | None = None,
-    ) -> None:
-        """Write the records of `transition` after `first`; the group takes the place of `replaced`."""
-        group = transition.group
-
-        def accepted() -> None:
-            if self._groups.get(group.group_id) is not group:
-                self._groups[group.group_id] = group
-                if replaced is not None:
-                    replaced.close(ErrorCode.REBALANCE_IN_PROGRESS, self._clock.now_ms())
-                    logger.info("Group %s is a consumer group now", shortened(group.group_id))
-                for member in group.members.values():
-                    if member.classic is not None:
-                        self._progress.expect_heartbeat(group, member)
-            transition.accepted()
-
-        self._writes.write(
-            group.group_id,
-            [*first, *map(encode_change, transition.changes)],
-            accepted=accepted,
-            refused=transition.undo,
-            done=done,
-        )
+    def _added(self, group: ConsumerGroup) -> None:
+        for member in group.members.values():
+            if member.classic is not None:
+                self._progress.expect_heartbeat(group, member)
 
     # --- what takes long ------------------------------------------------------------------------------
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _resolve_later(self, group: ConsumerGroup, regexes: Collection[str]) -> None:
         self._start(self._resolve(group, regexes))
@@ -460,12 +412,12 @@ class ConsumerGroups:
             logger.exception("Group %s: its regular expressions failed", shortened(group.group_id))
             self._refresh.failed(group.group_id)
             return
-        if self._groups.get(group.group_id) is not group:
+        if not self._is_current(group):
             self._refresh.failed(group.group_id)
             return
         transition = Transition(group)
         self._refresh.resolved(transition, found, started_ms=now, version=now)
-        self._commit(transition, _ignore)
+        self._commit(transition, ignore)
 
     def _compute_later(self, group: ConsumerGroup, request: TargetRequest) -> None:
         if group.group_id not in self._computing:
@@ -485,21 +437,17 @@ class ConsumerGroups:
         finally:
             self._computing.discard(group.group_id)
         if (
-            self._groups.get(group.group_id) is group
+            self._is_current(group)
             and group.epoch == request.epoch > group.assignment_epoch
             and group.members.keys() == request.group.members.keys()
         ):
             transition = Transition(group)
             self._progress.assign(transition, request, targets)
-            self._commit(transition, _ignore)
+            self._commit(transition, ignore)
 
 
 def _no_consumer_group(group_id: str) -> KafkaError:
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-
-
-def _ignore(error: ErrorCode) -> None:
-    """Ignore the error: a later event does it again."""
 
 
 def _nothing() -> None:

@@ -21,7 +21,7 @@ from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember
-from kafkapy.groups.consumer.records import Change, Target
+from kafkapy.groups.consumer.records import ConsumerChange, Target
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.protocol.codec import decode_from, encode
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -90,7 +90,9 @@ def require_upgrade(group: ClassicGroup, config: GroupConfig) -> None:
         raise _no_upgrade(group, why)
 
 
-def consumer_group_of(group: ClassicGroup, topics: TopicsView) -> tuple[ConsumerGroup, Sequence[Change]]:
+def consumer_group_of(
+    group: ClassicGroup, topics: TopicsView
+) -> tuple[ConsumerGroup, Sequence[ConsumerChange]]:
     """The consumer group that a classic group becomes, and its records.
 
     Raises:
@@ -98,9 +100,9 @@ def consumer_group_of(group: ClassicGroup, topics: TopicsView) -> tuple[Consumer
     """
     group_id, epoch = group.group_id, group.generation
     protocol = group.protocol_name or group.select_protocol()
-    metadata: list[Change] = []
-    targets: list[Change] = []
-    current: list[Change] = []
+    metadata: list[ConsumerChange] = []
+    targets: list[ConsumerChange] = []
+    current: list[ConsumerChange] = []
     names: set[str] = set()
     for member in group.members.values():
         try:

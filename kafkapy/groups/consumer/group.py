@@ -31,7 +31,7 @@ from kafkapy.groups.consumer.member import (
     regex_bytes,
     subscription_bytes,
 )
-from kafkapy.groups.consumer.records import Change, ConsumerGroupKey, ResolvedRegex, Target
+from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, ResolvedRegex, Target
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -87,7 +87,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
 
     # --- records --------------------------------------------------------------------------------------
 
-    def replay(self, change: Change) -> None:
+    def replay(self, change: ConsumerChange) -> None:
         """Apply a record."""
         key, value = change
         if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
@@ -368,12 +368,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         """The commit's own time: offsets of topics that nobody subscribes to expire."""
         return commit_timestamp
 
-    def tombstone_keys(self) -> Sequence[bytes]:
-        """The keys of the group's records, apart from its offsets."""
-        return [records.encode_change(change)[0] for change in self.tombstones()]
-
-    def tombstones(self) -> Sequence[Change]:
-        """The records that remove the group."""
+    def tombstones(self) -> Sequence[ConsumerChange]:
+        """The records that remove the group, apart from its offsets."""
         return records.group_gone(self.group_id, self.members, self.regexes)
 
     # --- invariants -----------------------------------------------------------------------------------

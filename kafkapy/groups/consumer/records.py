@@ -9,21 +9,18 @@
     8  ConsumerGroupCurrentMemberAssignment    the epoch, state and partitions of a member
     16 ConsumerGroupRegularExpression          the topics that a regular expression matches
 
-A null value removes what the key names. A change is a key and a value, not encoded: the state in memory
-follows the same records as the log.
+A null value removes what the key names.
 
 Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordSerde.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from kafkapy.groups.change import Change, RecordTypes
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember, MemberState, Partitions
-from kafkapy.protocol.codec import decode_from, encode
-from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.consumer_group_records import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -55,16 +52,10 @@ ConsumerGroupKey: TypeAlias = (
     | ConsumerGroupCurrentMemberAssignmentKey
     | ConsumerGroupRegularExpressionKey
 )
+ConsumerChange: TypeAlias = Change[ConsumerGroupKey]
 
 Target = Mapping[Uuid, frozenset[int]]
 """The target assignment of a member: its partitions by topic id."""
-
-
-class Change(NamedTuple):
-    """A record that is not encoded. The value of a tombstone is None."""
-
-    key: ConsumerGroupKey
-    value: Any
 
 
 class ResolvedRegex(NamedTuple):
@@ -77,54 +68,27 @@ class ResolvedRegex(NamedTuple):
     """Wall clock milliseconds."""
 
 
-_TYPES: Final[Mapping[int, tuple[Any, Any]]] = {
-    3: (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
-    4: (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
-    5: (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
-    6: (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
-    7: (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
-    8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
-    16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
-}
-CONSUMER_KEY_TYPES: Final = frozenset(_TYPES)
-_INT16: Final = struct.Struct(">h")
-_VERSION: Final = _INT16.pack(0)
-
-
-# --- bytes --------------------------------------------------------------------------------------------
-
-
-def encode_change(change: Change) -> tuple[bytes, bytes | None]:
-    """The key and value of the record."""
-    key = _INT16.pack(change.key.KEY) + encode(change.key, 0)
-    return key, None if change.value is None else _VERSION + encode(change.value, 0)
-
-
-def decode_consumer_key(kind: int, key: bytes) -> ConsumerGroupKey:
-    """Decode a key of one of CONSUMER_KEY_TYPES; raises DecodeError."""
-    decoded: ConsumerGroupKey
-    decoded, _ = decode_from(_TYPES[kind][0], key, _INT16.size, 0)
-    return decoded
-
-
-def decode_consumer_change(key: ConsumerGroupKey, value: bytes) -> Change:
-    """The change of a decoded key and its value; raises DecodeError."""
-    if len(value) < _INT16.size or value[: _INT16.size] != _VERSION:
-        raise DecodeError("its version is not 0")
-    decoded, _ = decode_from(_TYPES[key.KEY][1], value, _INT16.size, 0)
-    return Change(key, decoded)
+CONSUMER_RECORDS: Final = RecordTypes[ConsumerGroupKey](
+    (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+    (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+    (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+    (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+)
 
 
 # --- changes ------------------------------------------------------------------------------------------
 
 
-def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Change:
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> ConsumerChange:
     """The group has this epoch."""
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return Change(ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
-def assignment_epoch(group_id: str, epoch: int, timestamp: int) -> Change:
+def assignment_epoch(group_id: str, epoch: int, timestamp: int) -> ConsumerChange:
     """The target assignment has this epoch.
 
     It was computed at `timestamp`, in wall clock milliseconds.
@@ -133,7 +97,7 @@ def assignment_epoch(group_id: str, epoch: int, timestamp: int) -> Change:
     return Change(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
-def target_assignment(group_id: str, member_id: str, target: Target) -> Change:
+def target_assignment(group_id: str, member_id: str, target: Target) -> ConsumerChange:
     """The member is to get these partitions."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
@@ -144,7 +108,7 @@ def target_assignment(group_id: str, member_id: str, target: Target) -> Change:
     return Change(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
-def member_metadata(group_id: str, member: ConsumerMember) -> Change:
+def member_metadata(group_id: str, member: ConsumerMember) -> ConsumerChange:
     """The member says this of itself."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -172,7 +136,7 @@ def member_metadata(group_id: str, member: ConsumerMember) -> Change:
     return Change(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def current_assignment(group_id: str, member: ConsumerMember) -> Change:
+def current_assignment(group_id: str, member: ConsumerMember) -> ConsumerChange:
     """The member has this epoch, state and partitions."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
@@ -185,7 +149,7 @@ def current_assignment(group_id: str, member: ConsumerMember) -> Change:
     return Change(key, value)
 
 
-def regular_expression(group_id: str, regex: str, resolved: ResolvedRegex) -> Change:
+def regular_expression(group_id: str, regex: str, resolved: ResolvedRegex) -> ConsumerChange:
     """The regular expression matches these topics."""
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp
@@ -193,17 +157,17 @@ def regular_expression(group_id: str, regex: str, resolved: ResolvedRegex) -> Ch
     return Change(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), value)
 
 
-def regular_expression_gone(group_id: str, regex: str) -> Change:
+def regular_expression_gone(group_id: str, regex: str) -> ConsumerChange:
     """Nobody subscribes to the regular expression any more."""
     return Change(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), None)
 
 
-def partition_metadata_gone(group_id: str) -> Change:
+def partition_metadata_gone(group_id: str) -> ConsumerChange:
     """The record of Kafka 4.0 is superseded."""
     return Change(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
-def member_gone(group_id: str, member_id: str) -> tuple[Change, Change, Change]:
+def member_gone(group_id: str, member_id: str) -> tuple[ConsumerChange, ConsumerChange, ConsumerChange]:
     """The member is gone, in the order in which Kafka expects its tombstones."""
     return (
         Change(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
@@ -212,7 +176,9 @@ def member_gone(group_id: str, member_id: str) -> tuple[Change, Change, Change]:
     )
 
 
-def group_gone(group_id: str, member_ids: Collection[str], regexes: Collection[str]) -> Sequence[Change]:
+def group_gone(
+    group_id: str, member_ids: Collection[str], regexes: Collection[str]
+) -> Sequence[ConsumerChange]:
     """The group is gone, in the order in which Kafka expects its tombstones."""
     current, targets, metadata = [], [], []
     for member_id in member_ids:

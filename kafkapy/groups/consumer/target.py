@@ -17,7 +17,7 @@ from kafkapy.assignors import Assignor, AssignorError, GroupSpec, MemberSpec, To
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.range_assignor import RangeAssignor
-from kafkapy.groups.consumer.records import Change, Target
+from kafkapy.groups.consumer.records import ConsumerChange, Target
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
 from kafkapy.protocol.types import Uuid, uuid_to_text
@@ -148,7 +148,7 @@ def target_request(
     )
 
 
-def target_changes(group: ConsumerGroup, targets: Mapping[str, Target]) -> Iterator[Change]:
+def target_changes(group: ConsumerGroup, targets: Mapping[str, Target]) -> Iterator[ConsumerChange]:
     """The records of those members whose target is a new one."""
     for member_id, target in targets.items():
         if member_id in group.members and group.targets.get(member_id) != target:

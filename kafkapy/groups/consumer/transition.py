@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kafkapy.groups.consumer.group import ConsumerGroup
-from kafkapy.groups.consumer.records import Change
+from kafkapy.groups.consumer.records import ConsumerGroupKey
 from kafkapy.groups.transition import EventRecords
 
-Transition: TypeAlias = EventRecords[ConsumerGroup, Change]
+Transition: TypeAlias = EventRecords[ConsumerGroup, ConsumerGroupKey]

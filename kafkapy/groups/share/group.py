@@ -234,11 +234,9 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         """None: there are no offsets that could expire."""
         return None
 
-    def tombstone_keys(self) -> Sequence[bytes]:
-        """The keys of the group's records."""
-        return [
-            records.encode_change(change)[0] for change in records.group_gone(self.group_id, self.members)
-        ]
+    def tombstones(self) -> Sequence[ShareChange]:
+        """The records that remove the group, apart from its offsets."""
+        return records.group_gone(self.group_id, self.members)
 
     # --- invariants -----------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.share import records, simple_assignor
 from kafkapy.groups.share.group import ShareGroup, topics_without
 from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
-from kafkapy.groups.share.records import ShareChange
+from kafkapy.groups.share.records import ShareGroupKey
 from kafkapy.groups.share.state_partitions import StateTopic, StateTopics
 from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
@@ -41,7 +41,7 @@ INITIALIZE_AGAIN_MS: Final = 30_000
 """After this time without an answer, a share partition is initialized once more."""
 MAX_MEMBER_ID: Final = 36
 
-ShareTransition: TypeAlias = EventRecords[ShareGroup, ShareChange]
+ShareTransition: TypeAlias = EventRecords[ShareGroup, ShareGroupKey]
 
 logger = logging.getLogger(__name__)
 

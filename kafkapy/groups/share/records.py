@@ -14,14 +14,12 @@ GroupCoordinatorRecordSerde.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Collection, Sequence
+from typing import Final, TypeAlias
 
+from kafkapy.groups.change import Change, RecordTypes
 from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopic, StateTopics
-from kafkapy.protocol.codec import decode_from, encode
-from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.share_group_records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
@@ -49,60 +47,19 @@ ShareGroupKey: TypeAlias = (
     | ShareGroupCurrentMemberAssignmentKey
     | ShareGroupStatePartitionMetadataKey
 )
+ShareChange: TypeAlias = Change[ShareGroupKey]
 
 
-class ShareChange(NamedTuple):
-    """A record that is not encoded. The value of a tombstone is None."""
-
-    key: ShareGroupKey
-    value: Any
-
-
-_TYPES: Final[Mapping[int, tuple[Any, Any]]] = {
-    10: (ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
-    11: (ShareGroupMetadataKey, ShareGroupMetadataValue),
-    12: (ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
-    13: (ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
-    14: (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
-    15: (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
-}
-SHARE_KEY_TYPES: Final = frozenset(_TYPES)
-SHARE_KEYS: Final = (
-    ShareGroupMemberMetadataKey,
-    ShareGroupMetadataKey,
-    ShareGroupTargetAssignmentMetadataKey,
-    ShareGroupTargetAssignmentMemberKey,
-    ShareGroupCurrentMemberAssignmentKey,
-    ShareGroupStatePartitionMetadataKey,
+SHARE_RECORDS: Final = RecordTypes[ShareGroupKey](
+    (ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
+    (ShareGroupMetadataKey, ShareGroupMetadataValue),
+    (ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
+    (ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
+    (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
+    (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
 )
 STABLE: Final = 0
 """The only state of a member."""
-_INT16: Final = struct.Struct(">h")
-_VERSION: Final = _INT16.pack(0)
-
-
-# --- bytes --------------------------------------------------------------------------------------------
-
-
-def encode_change(change: ShareChange) -> tuple[bytes, bytes | None]:
-    """The key and value of the record."""
-    key = _INT16.pack(change.key.KEY) + encode(change.key, 0)
-    return key, None if change.value is None else _VERSION + encode(change.value, 0)
-
-
-def decode_share_key(kind: int, key: bytes) -> ShareGroupKey:
-    """Decode a key of one of SHARE_KEY_TYPES; raises DecodeError."""
-    decoded: ShareGroupKey
-    decoded, _ = decode_from(_TYPES[kind][0], key, _INT16.size, 0)
-    return decoded
-
-
-def decode_share_change(key: ShareGroupKey, value: bytes) -> ShareChange:
-    """The change of a decoded key and its value; raises DecodeError."""
-    if value[: _INT16.size] != _VERSION:
-        raise DecodeError("its version is not 0")
-    decoded, _ = decode_from(_TYPES[key.KEY][1], value, _INT16.size, 0)
-    return ShareChange(key, decoded)
 
 
 # --- changes ------------------------------------------------------------------------------------------
@@ -111,7 +68,7 @@ def decode_share_change(key: ShareGroupKey, value: bytes) -> ShareChange:
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> ShareChange:
     """The group has this epoch."""
     value = ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return ShareChange(ShareGroupMetadataKey(group_id=group_id), value)
+    return Change(ShareGroupMetadataKey(group_id=group_id), value)
 
 
 def assignment_epoch(group_id: str, epoch: int, timestamp: int) -> ShareChange:
@@ -120,7 +77,7 @@ def assignment_epoch(group_id: str, epoch: int, timestamp: int) -> ShareChange:
     It was computed at `timestamp`, in wall clock milliseconds.
     """
     value = ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp)
-    return ShareChange(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return Change(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def target_assignment(group_id: str, member_id: str, target: Partitions) -> ShareChange:
@@ -131,7 +88,7 @@ def target_assignment(group_id: str, member_id: str, target: Partitions) -> Shar
             for topic, partitions in target.items()
         ]
     )
-    return ShareChange(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+    return Change(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
 def member_metadata(group_id: str, member: ShareMember) -> ShareChange:
@@ -142,7 +99,7 @@ def member_metadata(group_id: str, member: ShareMember) -> ShareChange:
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
     )
-    return ShareChange(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+    return Change(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
 def current_assignment(group_id: str, member: ShareMember) -> ShareChange:
@@ -157,7 +114,7 @@ def current_assignment(group_id: str, member: ShareMember) -> ShareChange:
         ],
     )
     key = ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
-    return ShareChange(key, value)
+    return Change(key, value)
 
 
 def state_partitions(group_id: str, partitions: StatePartitions) -> ShareChange:
@@ -169,15 +126,15 @@ def state_partitions(group_id: str, partitions: StatePartitions) -> ShareChange:
             TopicInfo(topic_id=topic, topic_name=name) for topic, name in partitions.deleting.items()
         ],
     )
-    return ShareChange(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
+    return Change(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
 
 
 def member_gone(group_id: str, member_id: str) -> tuple[ShareChange, ShareChange, ShareChange]:
     """The member is gone, in the order in which Kafka expects its tombstones."""
     return (
-        ShareChange(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
-        ShareChange(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
-        ShareChange(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
+        Change(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
+        Change(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
+        Change(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
     )
 
 
@@ -187,10 +144,10 @@ def group_gone(group_id: str, member_ids: Collection[str]) -> Sequence[ShareChan
     return (
         *(current for current, _, _ in gone),
         *(target for _, target, _ in gone),
-        ShareChange(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
+        Change(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
         *(metadata for _, _, metadata in gone),
-        ShareChange(ShareGroupStatePartitionMetadataKey(group_id=group_id), None),
-        ShareChange(ShareGroupMetadataKey(group_id=group_id), None),
+        Change(ShareGroupStatePartitionMetadataKey(group_id=group_id), None),
+        Change(ShareGroupMetadataKey(group_id=group_id), None),
     )
 
 

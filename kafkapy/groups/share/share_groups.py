@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
-from kafkapy.coordination.event_writes import EventWrites
 from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done
@@ -25,12 +23,13 @@ from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
+from kafkapy.groups.modern_groups import ModernGroups, ignore
 from kafkapy.groups.share import records, simple_assignor
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.heartbeat import ShareHeartbeats, ShareTransition
 from kafkapy.groups.share.member import JOIN_EPOCH, Partitions
 from kafkapy.groups.share.persister import NO_OFFSET, SharePartitionErrors, StateKeeper
-from kafkapy.groups.share.records import ShareChange, encode_change
+from kafkapy.groups.share.records import ShareChange, ShareGroupKey
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
@@ -45,8 +44,11 @@ from kafkapy.protocol.types import Uuid
 logger = logging.getLogger(__name__)
 
 
-class ShareGroups:
+class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
     """Those groups of a coordinator that are share groups, among all its groups."""
+
+    group_class = ShareGroup
+    type_name = "share group"
 
     default_assignor = simple_assignor.NAME
 
@@ -67,15 +69,13 @@ class ShareGroups:
         `topics` returns the topics, as of the last change of the metadata. `state` keeps the states of share
         partitions; without it there are no share groups.
         """
-        self._groups = groups
+        super().__init__(groups, clock, runtime=runtime, deadlines=deadlines)
         self._state = state
         self._topics = topics
         self._runtime = runtime
-        self._writes = EventWrites(runtime, deadlines)
         self._heartbeats = ShareHeartbeats(
             config, clock, timers, topics=topics, expired=self._session_expired
         )
-        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def state(self) -> StateKeeper:
@@ -91,11 +91,6 @@ class ShareGroups:
     def topics(self) -> TopicsView:
         """The topics, as of the last change of the metadata."""
         return self._topics()
-
-    def stop(self) -> None:
-        """Give up what goes on in the background."""
-        for task in self._tasks:
-            task.cancel()
 
     # --- the metadata and the log ---------------------------------------------------------------------
 
@@ -117,14 +112,11 @@ class ShareGroups:
                 group.refresh_deadline_ms = 0
             left = group.state_partitions.forget(deleted)
             if left != group.state_partitions and self._runtime.is_active(group.group_id):
-                self.change(group, left, _ignore)
+                self.change(group, left, ignore)
 
     def install(self, group_id: str, changes: Iterable[ShareChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
-        group = ShareGroup(group_id)
-        for change in changes:
-            group.replay(change)
-        self._groups[group_id] = group
+        group = self._add(group_id, changes)
         for member_id in group.members:
             self._heartbeats.expect_heartbeat(group, member_id)
         gone = {
@@ -138,8 +130,8 @@ class ShareGroups:
 
     async def _forget(self, group: ShareGroup, topics: Collection[Uuid]) -> None:
         await asyncio.sleep(0)
-        if self._groups.get(group.group_id) is group and self._runtime.is_active(group.group_id):
-            self.change(group, group.state_partitions.forget(topics), _ignore)
+        if self._is_current(group) and self._runtime.is_active(group.group_id):
+            self.change(group, group.state_partitions.forget(topics), ignore)
 
     # --- members --------------------------------------------------------------------------------------
 
@@ -173,7 +165,7 @@ class ShareGroups:
             if missing and not error:
                 self._start(self._initialize(state, group, epoch, missing))
 
-        self.commit(transition, done)
+        self._commit(transition, done)
         return answer.result()
 
     def _group_to_join(self, request: ShareGroupHeartbeatRequest) -> ShareGroup:
@@ -183,15 +175,6 @@ class ShareGroups:
         if found is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {request.group_id} not found.")
         return self.require_group(request.group_id)
-
-    def require_group(self, group_id: str) -> ShareGroup:
-        """The share group of this id; raises KafkaError GROUP_ID_NOT_FOUND."""
-        group = self._groups.get(group_id)
-        if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if not isinstance(group, ShareGroup):
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-        return group
 
     def empty_group(self, group_id: str, *, create: bool = False) -> ShareGroup:
         """The share group of this id, which must have no members; a new one if there is none.
@@ -228,7 +211,7 @@ class ShareGroups:
 
     def _session_expired(self, group: ShareGroup, member_id: str) -> None:
         member = group.members.get(member_id)
-        if self._groups.get(group.group_id) is not group or member is None:
+        if not self._is_current(group) or member is None:
             return
 
         def done(error: ErrorCode) -> None:
@@ -241,7 +224,7 @@ class ShareGroups:
     def _remove(self, group: ShareGroup, member_id: str, done: Done) -> None:
         transition = ShareTransition(group)
         self._heartbeats.remove(transition, member_id)
-        self.commit(transition, done)
+        self._commit(transition, done)
 
     # --- share partitions -----------------------------------------------------------------------------
 
@@ -249,7 +232,7 @@ class ShareGroups:
         """Write what is to be known about the group's share partitions."""
         transition = ShareTransition(group)
         transition.apply(records.state_partitions(group.group_id, partitions))
-        self.commit(transition, done)
+        self._commit(transition, done)
 
     async def changed(self, group: ShareGroup, partitions: StatePartitions) -> None:
         """Write what is to be known about the group's share partitions, and wait for the commit.
@@ -280,11 +263,11 @@ class ShareGroups:
                 "Group %s: its share partitions are not initialized: %s",
                 *(shortened(group.group_id), next(iter(errors.values()))),
             )
-        if self._groups.get(group.group_id) is not group or not self._runtime.is_active(group.group_id):
+        if not self._is_current(group) or not self._runtime.is_active(group.group_id):
             return
         now = group.state_partitions
         known = {topic: each for topic, each in topics.items() if topic in self.topics.image.topics_by_id}
-        self.change(group, now.give_up(topics) if errors else now.complete(known), _ignore)
+        self.change(group, now.give_up(topics) if errors else now.complete(known), ignore)
 
     def delete(self, group: ShareGroup, remove: Callable[[Done], object], done: Done) -> None:
         """Delete an empty group: the states of its share partitions, then itself by `remove`."""
@@ -322,35 +305,8 @@ class ShareGroups:
                     found[topic] = found.get(topic, frozenset()) | numbers
         return found
 
-    # --- writes ---------------------------------------------------------------------------------------
-
-    def commit(self, transition: ShareTransition, done: Done) -> None:
-        """Write the records of an event."""
-        group = transition.group
-
-        def accepted() -> None:
-            self._groups[group.group_id] = group
-            transition.accepted()
-
-        self._writes.write(
-            group.group_id,
-            [encode_change(change) for change in transition.changes],
-            accepted=accepted,
-            refused=transition.undo,
-            done=done,
-        )
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
 
 def topic_names(partitions: Mapping[Uuid, object], topics: TopicsView) -> dict[Uuid, str]:
     """The names of existing topics."""
     by_id = topics.image.topics_by_id
     return {topic: by_id[topic].name for topic in partitions if topic in by_id}
-
-
-def _ignore(error: ErrorCode) -> None:
-    """Ignore the error: a later event does it again."""

@@ -31,7 +31,7 @@ from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
 from kafkapy.groups.streams.endpoints import Endpoints
 from kafkapy.groups.streams.member import MemberState, StreamsMember, metadata_bytes
-from kafkapy.groups.streams.records import Change, StreamsGroupKey
+from kafkapy.groups.streams.records import StreamsChange, StreamsGroupKey
 from kafkapy.groups.streams.tasks import MemberTasks, Task, TaskSet, each_task
 from kafkapy.groups.streams.topology import Topology
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -91,7 +91,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
 
     # --- records --------------------------------------------------------------------------------------
 
-    def replay(self, change: Change) -> None:
+    def replay(self, change: StreamsChange) -> None:
         """Apply a record."""
         key, value = change
         if isinstance(key, StreamsGroupCurrentMemberAssignmentKey):
@@ -305,11 +305,9 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         """The commit's own time: offsets of topics that nobody reads expire."""
         return commit_timestamp
 
-    def tombstone_keys(self) -> Sequence[bytes]:
-        """The keys of the group's records, apart from its offsets."""
-        return [
-            records.encode_change(change)[0] for change in records.group_gone(self.group_id, self.members)
-        ]
+    def tombstones(self) -> Sequence[StreamsChange]:
+        """The records that remove the group, apart from its offsets."""
+        return records.group_gone(self.group_id, self.members)
 
     def close(self, error: ErrorCode, now_ms: int) -> None:
         """Cancel all timers: the group is deleted, converted or unloaded."""

@@ -8,23 +8,20 @@
     22 StreamsGroupCurrentMemberAssignment     the epoch, state and tasks of a member
     23 StreamsGroupTopology                    the topology
 
-A null value removes what the key names. A change is a key and a value, not encoded: the state in memory
-follows the same records as the log.
+A null value removes what the key names.
 
 Source: Apache Kafka's StreamsCoordinatorRecordHelpers and GroupCoordinatorRecordSerde.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from kafkapy.groups.change import Change, RecordTypes
 from kafkapy.groups.streams.member import Endpoint, MemberState, StreamsMember
 from kafkapy.groups.streams.tasks import MemberTasks, Tasks, TaskSet, TasksWithEpochs, read_tasks
 from kafkapy.groups.streams.topology import Topology
-from kafkapy.protocol.codec import decode_from, encode
-from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages import streams_group_records as stored
 from kafkapy.protocol.messages.streams_group_records import (
     KeyValue,
@@ -57,50 +54,17 @@ StreamsGroupKey: TypeAlias = (
     | StreamsGroupCurrentMemberAssignmentKey
     | StreamsGroupTopologyKey
 )
+StreamsChange: TypeAlias = Change[StreamsGroupKey]
 
 
-class Change(NamedTuple):
-    """A record that is not encoded. The value of a tombstone is None."""
-
-    key: StreamsGroupKey
-    value: Any
-
-
-_TYPES: Final[Mapping[int, tuple[Any, Any]]] = {
-    17: (StreamsGroupMetadataKey, StreamsGroupMetadataValue),
-    19: (StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue),
-    20: (StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue),
-    21: (StreamsGroupTargetAssignmentMemberKey, StreamsGroupTargetAssignmentMemberValue),
-    22: (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue),
-    23: (StreamsGroupTopologyKey, StreamsGroupTopologyValue),
-}
-STREAMS_KEY_TYPES: Final = frozenset(_TYPES)
-_INT16: Final = struct.Struct(">h")
-_VERSION: Final = _INT16.pack(0)
-
-
-# --- bytes --------------------------------------------------------------------------------------------
-
-
-def encode_change(change: Change) -> tuple[bytes, bytes | None]:
-    """The key and value of the record."""
-    key = _INT16.pack(change.key.KEY) + encode(change.key, 0)
-    return key, None if change.value is None else _VERSION + encode(change.value, 0)
-
-
-def decode_streams_key(kind: int, key: bytes) -> StreamsGroupKey:
-    """Decode a key of one of STREAMS_KEY_TYPES; raises DecodeError."""
-    decoded: StreamsGroupKey
-    decoded, _ = decode_from(_TYPES[kind][0], key, _INT16.size, 0)
-    return decoded
-
-
-def decode_streams_change(key: StreamsGroupKey, value: bytes) -> Change:
-    """The change of a decoded key and its value; raises DecodeError."""
-    if len(value) < _INT16.size or value[: _INT16.size] != _VERSION:
-        raise DecodeError("its version is not 0")
-    decoded, _ = decode_from(_TYPES[key.KEY][1], value, _INT16.size, 0)
-    return Change(key, decoded)
+STREAMS_RECORDS: Final = RecordTypes[StreamsGroupKey](
+    (StreamsGroupMetadataKey, StreamsGroupMetadataValue),
+    (StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue),
+    (StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue),
+    (StreamsGroupTargetAssignmentMemberKey, StreamsGroupTargetAssignmentMemberValue),
+    (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue),
+    (StreamsGroupTopologyKey, StreamsGroupTopologyValue),
+)
 
 
 # --- changes ------------------------------------------------------------------------------------------
@@ -108,7 +72,7 @@ def decode_streams_change(key: StreamsGroupKey, value: bytes) -> Change:
 
 def group_epoch(
     group_id: str, epoch: int, metadata_hash: int, validated_topology: int, settings: Mapping[str, str]
-) -> Change:
+) -> StreamsChange:
     """The group has this epoch.
 
     `validated_topology` is the epoch of the topology whose topics are all there, or -1. `settings` are those
@@ -125,12 +89,12 @@ def group_epoch(
     return Change(StreamsGroupMetadataKey(group_id=group_id), value)
 
 
-def topology(group_id: str, found: Topology) -> Change:
+def topology(group_id: str, found: Topology) -> StreamsChange:
     """The group has this topology."""
     return Change(StreamsGroupTopologyKey(group_id=group_id), found.record())
 
 
-def assignment_epoch(group_id: str, epoch: int, timestamp: int) -> Change:
+def assignment_epoch(group_id: str, epoch: int, timestamp: int) -> StreamsChange:
     """The target assignment has this epoch.
 
     It was computed at `timestamp`, in wall clock milliseconds.
@@ -139,7 +103,7 @@ def assignment_epoch(group_id: str, epoch: int, timestamp: int) -> Change:
     return Change(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
-def target_assignment(group_id: str, member_id: str, target: TaskSet) -> Change:
+def target_assignment(group_id: str, member_id: str, target: TaskSet) -> StreamsChange:
     """The member is to get these tasks."""
     value = StreamsGroupTargetAssignmentMemberValue(
         active_tasks=_target_ids(target.active),
@@ -149,7 +113,7 @@ def target_assignment(group_id: str, member_id: str, target: TaskSet) -> Change:
     return Change(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
-def member_metadata(group_id: str, member: StreamsMember) -> Change:
+def member_metadata(group_id: str, member: StreamsMember) -> StreamsChange:
     """The member says this of itself."""
     endpoint = member.endpoint
     value = StreamsGroupMemberMetadataValue(
@@ -166,7 +130,7 @@ def member_metadata(group_id: str, member: StreamsMember) -> Change:
     return Change(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def current_assignment(group_id: str, member: StreamsMember) -> Change:
+def current_assignment(group_id: str, member: StreamsMember) -> StreamsChange:
     """The member has this epoch, state and tasks."""
     value = StreamsGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
@@ -183,7 +147,7 @@ def current_assignment(group_id: str, member: StreamsMember) -> Change:
     return Change(key, value)
 
 
-def member_gone(group_id: str, member_id: str) -> tuple[Change, Change, Change]:
+def member_gone(group_id: str, member_id: str) -> tuple[StreamsChange, StreamsChange, StreamsChange]:
     """The member is gone, in the order in which Kafka expects its tombstones."""
     return (
         Change(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
@@ -192,7 +156,7 @@ def member_gone(group_id: str, member_id: str) -> tuple[Change, Change, Change]:
     )
 
 
-def group_gone(group_id: str, member_ids: Collection[str]) -> Sequence[Change]:
+def group_gone(group_id: str, member_ids: Collection[str]) -> Sequence[StreamsChange]:
     """The group is gone, in the order in which Kafka expects its tombstones."""
     current, targets, metadata = [], [], []
     for member_id in member_ids:

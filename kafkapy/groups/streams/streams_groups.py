@@ -17,20 +17,19 @@ from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue
 from kafkapy.coordination.timers import Timers
-from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
-from kafkapy.groups.consumer.writes import ConsumerGroupWrites
 from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
+from kafkapy.groups.modern_groups import ModernGroups, ignore
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer, Heartbeats
 from kafkapy.groups.streams.member import MemberState, StreamsMember
 from kafkapy.groups.streams.progress import Progress
-from kafkapy.groups.streams.records import Change, encode_change
+from kafkapy.groups.streams.records import StreamsChange, StreamsGroupKey
 from kafkapy.groups.streams.target import TargetRequest
 from kafkapy.groups.streams.transition import Transition
 from kafkapy.metadata.image import MetadataImage
@@ -45,8 +44,11 @@ from kafkapy.protocol.messages.streams_group_heartbeat import (
 logger = logging.getLogger(__name__)
 
 
-class StreamsGroups:
+class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
     """Those groups of a coordinator that are streams groups, among all its groups."""
+
+    group_class = StreamsGroup
+    type_name = "streams group"
 
     def __init__(
         self,
@@ -63,10 +65,8 @@ class StreamsGroups:
 
         `blocking(call, *args)` runs a long call in a worker thread.
         """
-        self._groups = groups
-        self._clock = clock
+        super().__init__(groups, clock, runtime=runtime, deadlines=deadlines)
         self._blocking = blocking
-        self._writes = ConsumerGroupWrites(runtime, deadlines)
         self._progress = Progress(
             config,
             clock,
@@ -79,16 +79,10 @@ class StreamsGroups:
         self._heartbeats = Heartbeats(self._progress)
         self._computing: set[str] = set()
         """The groups whose target assignment is being computed in a worker thread."""
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def configure(self, config: GroupConfig) -> None:
         """Take over the settings that are dynamic."""
         self._progress.config = config
-
-    def stop(self) -> None:
-        """Give up what is being computed."""
-        for task in self._tasks:
-            task.cancel()
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """How often members of a group send heartbeats."""
@@ -113,12 +107,9 @@ class StreamsGroups:
             ):
                 group.topics_changed = True
 
-    def install(self, group_id: str, changes: Iterable[Change]) -> None:
+    def install(self, group_id: str, changes: Iterable[StreamsChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
-        group = StreamsGroup(group_id)
-        for change in changes:
-            group.replay(change)
-        self._groups[group_id] = group
+        group = self._add(group_id, changes)
         for member in group.members.values():
             self._progress.expect_heartbeat(group, member.member_id)
             if member.state is MemberState.UNREVOKED_TASKS:
@@ -186,20 +177,11 @@ class StreamsGroups:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {request.group_id} not found.")
         return self.require_group(request.group_id), ()
 
-    def require_group(self, group_id: str) -> StreamsGroup:
-        """The streams group of this id; raises KafkaError GROUP_ID_NOT_FOUND."""
-        group = self._groups.get(group_id)
-        if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if not isinstance(group, StreamsGroup):
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
-        return group
-
     # --- timers ---------------------------------------------------------------------------------------
 
     def _expired(self, group: StreamsGroup, member_id: str, timeout: Timeout) -> None:
         member = group.members.get(member_id)
-        if self._groups.get(group.group_id) is not group or member is None:
+        if not self._is_current(group) or member is None:
             return
         if timeout is Timeout.REBALANCE and member.state is not MemberState.UNREVOKED_TASKS:
             return
@@ -216,49 +198,18 @@ class StreamsGroups:
 
     def _first_assignment(self, group: StreamsGroup) -> None:
         """Compute the first target assignment: the initial rebalance delay is over."""
-        if self._groups.get(group.group_id) is not group or not group.members or group.configured is None:
+        if not self._is_current(group) or not group.members or group.configured is None:
             return
         transition = Transition(group)
         self._progress.update_target(transition, group.configured)
-        self._commit(transition, _ignore)
-
-    # --- writes ---------------------------------------------------------------------------------------
-
-    def _commit(
-        self,
-        transition: Transition,
-        done: Done,
-        *,
-        first: Sequence[KeyValue] = (),
-        replaced: Group | None = None,
-    ) -> None:
-        """Write the records of `transition` after `first`; the group takes the place of `replaced`."""
-        group = transition.group
-
-        def accepted() -> None:
-            if self._groups.get(group.group_id) is not group:
-                self._groups[group.group_id] = group
-                if replaced is not None:
-                    replaced.close(ErrorCode.REBALANCE_IN_PROGRESS, self._clock.now_ms())
-                    logger.info("Group %s is a streams group now", shortened(group.group_id))
-            transition.accepted()
-
-        self._writes.write(
-            group.group_id,
-            [*first, *map(encode_change, transition.changes)],
-            accepted=accepted,
-            refused=transition.undo,
-            done=done,
-        )
+        self._commit(transition, ignore)
 
     # --- what takes long ------------------------------------------------------------------------------
 
     def _compute_later(self, group: StreamsGroup, request: TargetRequest) -> None:
         if group.group_id not in self._computing:
             self._computing.add(group.group_id)
-            task = asyncio.get_running_loop().create_task(self._compute(group, request))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(self._compute(group, request))
 
     async def _compute(self, group: StreamsGroup, request: TargetRequest) -> None:
         """Compute a target assignment, and take it if the group is still the same."""
@@ -267,14 +218,10 @@ class StreamsGroups:
         finally:
             self._computing.discard(group.group_id)
         if (
-            self._groups.get(group.group_id) is group
+            self._is_current(group)
             and group.epoch == request.epoch > group.assignment_epoch
             and group.members.keys() == request.members.keys()
         ):
             transition = Transition(group)
             self._progress.assign(transition, request, targets)
-            self._commit(transition, _ignore)
-
-
-def _ignore(error: ErrorCode) -> None:
-    """Ignore the error: the next heartbeat does it again."""
+            self._commit(transition, ignore)

@@ -15,7 +15,7 @@ from typing import Final
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
 from kafkapy.groups.streams.group import StreamsGroup
-from kafkapy.groups.streams.records import Change
+from kafkapy.groups.streams.records import StreamsChange
 from kafkapy.groups.streams.sticky_assignor import MemberSpec, StickyAssignor, SubtopologySpec
 from kafkapy.groups.streams.tasks import TaskSet
 
@@ -72,7 +72,7 @@ def target_request(group: StreamsGroup, configured: ConfiguredTopology) -> Targe
     )
 
 
-def target_changes(group: StreamsGroup, targets: Mapping[str, TaskSet]) -> Iterator[Change]:
+def target_changes(group: StreamsGroup, targets: Mapping[str, TaskSet]) -> Iterator[StreamsChange]:
     """The records of those members whose target is a new one."""
     for member_id, target in targets.items():
         if member_id in group.members and group.targets.get(member_id) != target:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kafkapy.groups.streams.group import StreamsGroup
-from kafkapy.groups.streams.records import Change
+from kafkapy.groups.streams.records import StreamsGroupKey
 from kafkapy.groups.transition import EventRecords
 
-Transition: TypeAlias = EventRecords[StreamsGroup, Change]
+Transition: TypeAlias = EventRecords[StreamsGroup, StreamsGroupKey]

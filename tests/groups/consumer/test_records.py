@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kafkapy.groups.change import encode_change
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember
 from kafkapy.groups.consumer.records import (
-    decode_consumer_change,
-    encode_change,
+    CONSUMER_RECORDS,
     member_metadata,
     read_classic,
 )
@@ -23,6 +23,6 @@ def test_a_member_says_whether_it_uses_the_classic_protocol(classic: ClassicProt
     _, value = encode_change(change)
     assert value is not None
     assert value.endswith(NULL_CLASSIC_METADATA) == (classic is None)
-    read = decode_consumer_change(change.key, value).value
+    read = CONSUMER_RECORDS.decode_change(change.key, value).value
     assert isinstance(read, ConsumerGroupMemberMetadataValue)
     assert read_classic(read.classic_member_metadata) == classic

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kafkapy.groups.change import Change, encode_change
 from kafkapy.groups.records import decode_key
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.member import Endpoint, MemberState, StreamsMember
-from kafkapy.groups.streams.records import StreamsGroupKey, decode_streams_change, encode_change
+from kafkapy.groups.streams.records import STREAMS_RECORDS, StreamsGroupKey
 from kafkapy.groups.streams.tasks import MemberTasks, TaskSet
 from kafkapy.groups.streams.topology import Topology
 from kafkapy.protocol.errors import DecodeError
@@ -48,14 +49,14 @@ def test_a_group_is_the_same_after_it_was_stored() -> None:
         assert value is not None
         decoded = decode_key(key)
         assert isinstance(decoded, StreamsGroupKey)
-        group.replay(decode_streams_change(decoded, value))
+        group.replay(STREAMS_RECORDS.decode_change(decoded, value))
     assert group.members == {"m": MEMBER}
     assert (group.epoch, group.metadata_hash, group.validated_topology) == (7, -12, 3)
     assert group.assignment_settings == {"num.standby.replicas": "1"}
     assert (group.assignment_epoch, group.assignment_timestamp) == (6, 1_700_000_000_000)
     assert group.topology == Topology.read(WORD_COUNT)
     for change in CHANGES:
-        again = records.Change(change.key, group.value_of(change.key))
+        again = Change(change.key, group.value_of(change.key))
         assert encode_change(again) == encode_change(change)
 
 
@@ -89,4 +90,4 @@ def test_active_tasks_without_epochs_have_that_of_the_member() -> None:
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x01\x00", b"\x00\x00"])
 def test_a_value_that_cannot_be_read_is_a_decode_error(value: bytes) -> None:
     with pytest.raises(DecodeError):
-        decode_streams_change(CHANGES[0].key, value)
+        STREAMS_RECORDS.decode_change(CHANGES[0].key, value)
