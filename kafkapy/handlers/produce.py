@@ -9,8 +9,9 @@ Behaviour:
 - acks=0 has no answer. An error closes the connection, which is all that the client can notice.
 - acks=all is answered once the records are committed: all in-sync replicas have them, with `durability=fsync`
   on their disks. While fewer replicas are in sync than `min.insync.replicas`, it is NOT_ENOUGH_REPLICAS, or
-  NOT_ENOUGH_REPLICAS_AFTER_APPEND. If the first batch of an idempotent producer was refused so, its later
-  ones are OUT_OF_ORDER_SEQUENCE_NUMBER until it comes again (replicas/refused_batches.py).
+  NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+- If the first batch of an idempotent producer is refused for a while, its later ones that were in flight are
+  OUT_OF_ORDER_SEQUENCE_NUMBER (process/refused_batches.py).
 - acks=1 is answered once this broker has the records, with `durability=fsync` on its disk. If it has the only
   replica, they are committed then: a client that asks for the end of the log, or deletes records, right after
   its acknowledgement does not miss its own records, as aiokafka's default producer would.
@@ -52,10 +53,11 @@ from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.leader_hints import current_leader, endpoints
 from kafkapy.metadata.topic_names import INTERNAL_TOPICS
 from kafkapy.network.answers import Pipelined
+from kafkapy.process.refused_batches import Place, RefusedBatches
 from kafkapy.process.turns import Steps
 from kafkapy.process.validation import TURN_SECONDS
 from kafkapy.protocol.compression import Compression
-from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -67,6 +69,7 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from kafkapy.protocol.records import read_header
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.log.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
@@ -337,9 +340,11 @@ class PartitionWrite:
 
     __slots__ = (
         "_acks",
+        "_connection",
         "_end_offset",
         "_max_decompressed",
         "_partition",
+        "_place",
         "_prepared",
         "_records",
         "_term",
@@ -361,6 +366,8 @@ class PartitionWrite:
     ) -> None:
         self._version = context.api_version
         self._acks = request.acks
+        self._connection = context.connection
+        self._place: Place = topic.name or topic.topic_id, data.index
         self.topic = topic.name
         self._records = data.records
         self.is_message_set = False
@@ -394,7 +401,7 @@ class PartitionWrite:
                         "A transactional record batch needs a transactional id.",
                     )
         except KafkaError as error:
-            self._fail(error)
+            self._refuse(error)
 
     def _find(
         self, context: RequestContext, request: ProduceRequest, topic: TopicProduceData, index: int
@@ -430,9 +437,9 @@ class PartitionWrite:
         except DecompressedTooLargeError as error:
             if limit < self._max_decompressed:
                 return False
-            self._fail(error)
+            self._refuse(error)
         except KafkaError as error:
-            self._fail(error)
+            self._refuse(error)
         return True
 
     def _prepare(self, now_ms: int, max_decompressed: int) -> None:
@@ -492,7 +499,7 @@ class PartitionWrite:
                 now_ms=now_ms,
             )
         except KafkaError as error:
-            self._fail(error)
+            self._refuse(error)
         return self._verification is not None
 
     def begin_verification_again(self, now_ms: int) -> bool:
@@ -508,17 +515,20 @@ class PartitionWrite:
         """Set the error for a batch that is not known to be part of a transaction."""
         if error in CANNOT_VERIFY:
             why = f"The transaction of the partition cannot be verified: {error.name}."
-            self._fail(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, why))
+            self._refuse(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, why))
         elif error is ErrorCode.INVALID_TXN_STATE:
-            self._fail(KafkaError(error, "Partition was not added to the transaction"))
+            self._refuse(KafkaError(error, "Partition was not added to the transaction"))
         else:
-            self._fail(KafkaError(error))
+            self._refuse(KafkaError(error))
 
     def append(self, now_ms: int) -> None:
         """Append the batch, unless it was refused."""
         if self._prepared is None or self._partition is None:
             return
         try:
+            if (refused := self._connection.refused_batches) is not None:
+                header = self._prepared.batches[0].header
+                refused.check(self._place, header, self._partition.log.producers)
             info = self._partition.append(
                 self._prepared,
                 origin=CLIENT,
@@ -527,7 +537,7 @@ class PartitionWrite:
                 verification=self._verification,
             )
         except KafkaError as error:
-            self._fail(error)
+            self._refuse(error)
             return
         self._end_offset, self._term = info.last_offset + 1, self._partition.term
         self.answer.base_offset = info.first_offset
@@ -557,6 +567,19 @@ class PartitionWrite:
 
     def describe(self) -> str:
         return f"{self.topic}-{self.answer.index}: {ErrorCode(self.answer.error_code).name}"
+
+    def _refuse(self, error: KafkaError) -> None:
+        """Set the error of a batch that is not appended.
+
+        The connection remembers the batch if its client sends it again.
+        """
+        self._fail(error)
+        if self._records and error.code.retriable:
+            with contextlib.suppress(DecodeError):
+                header = read_header(self._records)
+                if (refused := self._connection.refused_batches) is None:
+                    refused = self._connection.refused_batches = RefusedBatches()
+                refused.note(self._place, header)
 
     def _fail(self, error: KafkaError) -> None:
         answer = self.answer

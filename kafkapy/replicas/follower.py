@@ -6,14 +6,11 @@ and this broker has them. Damage is cut off: the leader has the records.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kafkapy.metadata.image import PartitionState
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.damage.policy import TRUNCATE_AND_REFETCH, DamagePolicy
-
-if TYPE_CHECKING:
-    from kafkapy.storage.log.validate import PreparedBatches
 
 
 class Follower:
@@ -46,7 +43,7 @@ class Follower:
         """What is ready here, up to the leader's high watermark."""
         return min(ready, self.leader_high_watermark)
 
-    def admit(self, batches: PreparedBatches, acks: int) -> None:
+    def admit(self, acks: int) -> None:
         """Refuse the request: another broker leads."""
         self.require_leader()
 

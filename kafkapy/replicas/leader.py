@@ -31,14 +31,12 @@ from typing import TYPE_CHECKING, Final
 
 from kafkapy.metadata.image import PartitionState
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.remote_replica import NO_BROKER_EPOCH, Attendance, RemoteReplica
 from kafkapy.replicas.replication import ALL_REPLICAS
 from kafkapy.storage.damage.policy import SERVE_AROUND, DamagePolicy
 
 if TYPE_CHECKING:
     from kafkapy.replicas.partition import Partition
-    from kafkapy.storage.log.validate import PreparedBatches
 
 _NOT_APPLIED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 """The controller has this leader's state, and did not apply the change."""
@@ -103,7 +101,6 @@ class Leader:
         "_followers",
         "_maximal_isr",
         "_parts",
-        "_refused",
         "_refused_until",
         "epoch_start_offset",
         "isr",
@@ -127,7 +124,6 @@ class Leader:
         self.proposal: Proposal | None = None
         """The change of the ISR that is under way, or whose outcome is not known."""
         self.epoch_start_offset = partition.log.log_end_offset
-        self._refused = RefusedBatches()
         self._refused_until = 0.0
         """The time until which fetches cause no further proposal, after one was refused."""
         self._parts = parts
@@ -197,21 +193,14 @@ class Leader:
         """How many replicas must be in sync: no more than there are (Partition.effectiveMinIsr)."""
         return min(self.partition.log.config.min_insync_replicas, len(self._followers) + 1)
 
-    def admit(self, batches: PreparedBatches, acks: int) -> None:
+    def admit(self, acks: int) -> None:
         """Let batches be appended; those with acks=all only if enough replicas are in sync.
 
         Raises:
-            KafkaError: NOT_ENOUGH_REPLICAS, too few are in sync; OUT_OF_ORDER_SEQUENCE_NUMBER, an earlier
-                batch of the producer was refused so.
+            KafkaError: NOT_ENOUGH_REPLICAS, too few are in sync.
         """
-        if acks != ALL_REPLICAS:
-            return
-        if len(self.isr) < self._min_insync:
-            for batch in batches.batches:
-                self._refused.note(batch.header, self.partition.log.producers)
+        if acks == ALL_REPLICAS and len(self.isr) < self._min_insync:
             raise self._too_few(ErrorCode.NOT_ENOUGH_REPLICAS, len(self.isr))
-        for batch in batches.batches:
-            self._refused.check(batch.header)
 
     def require_in_sync(self) -> None:
         """Raise KafkaError if too few replicas are in sync: NOT_ENOUGH_REPLICAS_AFTER_APPEND.

@@ -176,7 +176,7 @@ class Partition:
         if self.offline:
             self.require_online()
         replication = self.replication
-        replication.admit(batches, acks)
+        replication.admit(acks)
         info = self.log.append_prepared(
             batches,
             leader_epoch=replication.leader_epoch,

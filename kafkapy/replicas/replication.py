@@ -17,13 +17,10 @@ It answers these questions:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.damage.policy import SERVE_AROUND, DamagePolicy
-
-if TYPE_CHECKING:
-    from kafkapy.storage.log.validate import PreparedBatches
 
 ALL_REPLICAS: Final = -1
 """The acks of a producer that waits for all in-sync replicas."""
@@ -67,13 +64,12 @@ class Replication(Protocol):
     def committed(self, ready: int) -> int:
         """The offset up to which records are committed, if this broker is ready up to `ready`."""
 
-    def admit(self, batches: PreparedBatches, acks: int) -> None:
+    def admit(self, acks: int) -> None:
         """Let batches be appended here.
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER, another broker leads. With acks=all also NOT_ENOUGH_REPLICAS,
-                too few are in sync for the topic; or OUT_OF_ORDER_SEQUENCE_NUMBER, an earlier batch of the
-                producer was refused so.
+            KafkaError: NOT_LEADER_OR_FOLLOWER, another broker leads; with acks=all also NOT_ENOUGH_REPLICAS,
+                too few are in sync for the topic.
         """
 
     def require_in_sync(self) -> None:
@@ -118,7 +114,7 @@ class SoleReplica(_WithoutOthers):
     def require_leader(self) -> None:
         """Do nothing: this broker leads."""
 
-    def admit(self, batches: PreparedBatches, acks: int) -> None:
+    def admit(self, acks: int) -> None:
         """Do nothing, as `require_leader` and `require_in_sync`."""
 
     def committed(self, ready: int) -> int:
@@ -141,7 +137,7 @@ class Unassigned(_WithoutOthers):
         """Refuse the request."""
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def admit(self, batches: PreparedBatches, acks: int) -> None:
+    def admit(self, acks: int) -> None:
         """Refuse the request."""
         self.require_leader()
 

@@ -20,7 +20,6 @@ from kafkapy.protocol.records import Record, build_batch, decode_records, iter_h
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replication import SoleReplica
-from kafkapy.storage.log.validate import PreparedBatches
 from tests.groups.memory_log import run_here
 from tests.storage.log_harness import Logs
 
@@ -51,7 +50,7 @@ class Replicated(SoleReplica):
     def leads(self) -> bool:
         return not self.others.lead
 
-    def admit(self, batches: PreparedBatches, acks: int) -> None:
+    def admit(self, acks: int) -> None:
         self.require_leader()
         if self.others.are_too_few:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)

@@ -236,6 +236,21 @@ def test_a_gap_in_the_sequence_is_refused(client: RawClient) -> None:
     assert produce(client, "orders", late)[0].error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_what_was_in_flight_after_a_refused_first_batch_waits_for_it(client: RawClient) -> None:
+    producer_id = client.ask(InitProducerIdRequest(transactional_id=None), 4).producer_id
+
+    def send(sequence: int) -> ErrorCode:
+        sent = batch(b"%d" % sequence, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+        return ErrorCode(produce(client, "late", sent)[0].error_code)
+
+    assert send(0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    create_topic(client, "late")
+    assert [send(1), send(2)] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2
+    assert [send(0), send(1), send(2)] == [ErrorCode.NONE] * 3
+    (data,) = fetch(client, "late", 0)
+    assert values(data) == [b"0", b"1", b"2"]
+
+
 def test_producer_ids_are_never_given_twice(client: RawClient) -> None:
     ids = [client.ask(InitProducerIdRequest(transactional_id=None), 4).producer_id for _ in range(50)]
     assert len(set(ids)) == len(ids)

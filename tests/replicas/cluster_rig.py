@@ -261,6 +261,16 @@ class Node:
         )
         self.requests = self.replication.requests
         self.isr_changes, self.fetchers = self.replication.isr_changes, self.replication.fetchers
+        self.connection = SimpleNamespace(
+            keep_frame=lambda: None,
+            close=lambda why: None,
+            validation_paid_at=0.0,
+            refused_batches=None,
+            peer_host="test",
+            local_host="here",
+            listener=SimpleNamespace(name=LISTENER),
+        )
+        """The one on which all requests come."""
         self.leaderships: list[tuple[str, int, bool, int]] = []
         self.replicas.on_leadership(lambda *told: self.leaderships.append(told))
         self.replicas.apply(MetadataImage(), rig.image)
@@ -309,15 +319,7 @@ class Node:
     async def answer(self, request: Any, version: int) -> Any:
         """Handle a request as the dispatcher does."""
         self.metadata.image = self.rig.image
-        connection = SimpleNamespace(
-            keep_frame=lambda: None,
-            close=lambda why: None,
-            validation_paid_at=0.0,
-            peer_host="test",
-            local_host="here",
-            listener=SimpleNamespace(name=LISTENER),
-        )
-        context = RequestContext(self, connection, request.KEY, version, 0, "test")  # type: ignore[arg-type]
+        context = RequestContext(self, self.connection, request.KEY, version, 0, "test")  # type: ignore[arg-type]
         response = handlers.endpoint(request.KEY).handle(context, request)
         if hasattr(response, "send") and hasattr(response, "gi_frame"):
             response = await self.turns.finish(response)

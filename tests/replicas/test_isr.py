@@ -308,9 +308,9 @@ async def test_a_batch_does_not_come_before_the_refused_first_batch_of_its_produ
     rigs.append(rig := Rig(tmp_path))
     leader = await rig.lead(configs={"min.insync.replicas": "2"})
     await shrunk(rig)
-    for sequence in (0, 1):
-        refused = await leader.produce(b"refused", producer=(7, 0), sequence=sequence)
-        assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    refused = [await leader.produce(b"refused", producer=(7, 0), sequence=sequence) for sequence in (0, 1)]
+    expected = [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert [each.error_code for each in refused] == expected
     rig.wire.cut.clear()
     await until(lambda: leader.leader.isr == (1, 2))
     in_flight = await leader.produce(b"third", producer=(7, 0), sequence=2)

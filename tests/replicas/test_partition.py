@@ -20,7 +20,7 @@ from kafkapy.storage.damage.damage import DamagedRange
 from kafkapy.storage.damage.policy import SERVE_AROUND, TRUNCATE_AND_REFETCH, DamagePolicy
 from kafkapy.storage.disk.files import StorageError
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_batches
+from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
 from tests.replicas.held_files import HeldFiles, until
 from tests.storage.log_harness import START_MS, Fault, Logs, batch
 
@@ -208,7 +208,7 @@ class Replicated:
     def committed(self, ready: int) -> int:
         return min(ready, self.followers_have)
 
-    def admit(self, batches: PreparedBatches, acks: int) -> None:
+    def admit(self, acks: int) -> None:
         self.require_leader()
 
     def require_in_sync(self) -> None:

@@ -1,0 +1,84 @@
+"""Which batches of a connection have to wait for one that was refused."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafkapy.process.refused_batches import IN_FLIGHT, MOST, RefusedBatches
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.records import (
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    Record,
+    build_batch,
+    read_header,
+)
+
+PLACE = ("orders", 0)
+NOBODY: Any = {}
+
+
+def header(sequence: int, producer_id: int = 7, epoch: int = 0) -> BatchHeader:
+    record = Record(-1, 0, None, b"value", [])
+    return read_header(
+        build_batch([record], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+    )
+
+
+def passes(
+    batches: RefusedBatches, batch: BatchHeader, known: Any = NOBODY, place: tuple[str | bytes, int] = PLACE
+) -> bool:
+    try:
+        batches.check(place, batch, known)
+    except KafkaError as error:
+        return error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return True
+
+
+@pytest.fixture
+def batches() -> RefusedBatches:
+    refused = RefusedBatches()
+    refused.note(PLACE, header(3))
+    return refused
+
+
+def test_later_ones_wait_until_the_first_one_comes_again(batches: RefusedBatches) -> None:
+    batches.note(PLACE, header(4))
+    assert not passes(batches, header(4))
+    assert not passes(batches, header(5))
+    assert passes(batches, header(3))
+    assert passes(batches, header(4))
+
+
+def test_no_more_wait_than_may_have_been_in_flight(batches: RefusedBatches) -> None:
+    later = [passes(batches, header(3 + number)) for number in range(1, IN_FLIGHT + 1)]
+    assert later == [False] * (IN_FLIGHT - 1) + [True]
+
+
+def test_other_producers_epochs_and_partitions_do_not_wait(batches: RefusedBatches) -> None:
+    assert passes(batches, header(5, producer_id=8))
+    assert passes(batches, header(5), place=("orders", 1))
+    assert passes(batches, header(0, epoch=1))
+
+
+def test_a_partition_that_knows_the_producer_checks_its_sequence_numbers(batches: RefusedBatches) -> None:
+    assert not passes(batches, header(5), {7: SimpleNamespace(epoch=1)})
+    assert passes(batches, header(5), {7: SimpleNamespace(epoch=0)})
+
+
+def test_batches_without_sequence_numbers_are_not_remembered() -> None:
+    refused = RefusedBatches()
+    refused.note(PLACE, header(NO_SEQUENCE, NO_PRODUCER_ID, -1))
+    assert len(refused) == 0
+
+
+def test_the_oldest_is_forgotten(batches: RefusedBatches) -> None:
+    for producer_id in range(100, 100 + MOST):
+        batches.note(PLACE, header(0, producer_id))
+    assert len(batches) == MOST
+    assert passes(batches, header(5))
+    assert not passes(batches, header(5, 100))
