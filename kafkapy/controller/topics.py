@@ -112,10 +112,10 @@ class TopicAdmin:
         results: dict[str, Topic | KafkaError] = {}
         if self._policy is not None:
             allowed = await self._allowed(self._policy, groups, results)
-            self._require_controller()
             groups = self._planner.in_groups(allowed)
         collisions: dict[str, str] = {}
         async with self._writer.turn:
+            self._require_controller()
             overtaken: list[list[NewTopic]] = []
             async with asyncio.TaskGroup() as commits:
                 committing = []
@@ -322,10 +322,10 @@ class TopicAdmin:
         Raises:
             KafkaError: NOT_CONTROLLER.
         """
-        self._require_controller()
         results: dict[str, KafkaError | None] = {}
         expected: list[Expectation[TopicPartition]] = []
         async with self._writer.turn:
+            self._require_controller()
             for more in wanted:
 
                 async def grow(more: MorePartitions = more) -> None:
@@ -378,10 +378,10 @@ class TopicAdmin:
         Raises:
             KafkaError: NOT_CONTROLLER.
         """
-        self._require_controller()
         results: dict[Uuid, KafkaError | None] = {}
         marked: list[Topic] = []
         async with self._writer.turn:
+            self._require_controller()
             rest = iter(topic_ids)
             while some := list(islice(rest, DELETED_AT_ONCE)):
                 topics = await self._mark(some, results)

@@ -159,6 +159,25 @@ async def test_a_deletion_goes_on_under_the_next_controller(world: World) -> Non
     assert await two.store.children("/admin/delete_topics") == []
 
 
+async def test_a_request_that_waits_for_its_turn_is_refused_by_a_new_term_of_office(world: World) -> None:
+    one, *_ = await world.start(1, 2)
+    topic = await world.create("t", (2, 1))
+    async with one.admin._writer.turn:
+        waiting = [
+            asyncio.ensure_future(each)
+            for each in (
+                one.admin.topics.delete_topics([topic.id]),
+                one.admin.topics.create_topics([NewTopic("u", 1)]),
+                one.admin.topics.create_partitions([MorePartitions("t", 2)]),
+            )
+        ]
+        await asyncio.sleep(0.01)
+        world.controller.controller.elected()  # it knows no brokers yet
+    errors = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [getattr(each, "code", each) for each in errors] == [ErrorCode.NOT_CONTROLLER] * 3
+    assert await one.store.children("/admin/delete_topics") == []
+
+
 async def test_a_topic_that_another_session_marks_is_deleted(world: World) -> None:
     one, two = await world.start(1, 2)
     await world.create("t", (1, 2))
