@@ -150,7 +150,7 @@ class Registration:
             MetadataStoreError: the store failed, or another broker has the id.
         """
         path = znodes.broker_path(self._broker_id)
-        deadline = asyncio.get_running_loop().time() + self._patience
+        deadline: float | None = None
         while True:
             session = self._store.session_id
             data = znodes.encode_broker(self._info, self._clock.now_ms())
@@ -167,10 +167,15 @@ class Registration:
                 # ZooKeeper may keep nodes of an expired session for long (ZOOKEEPER-2985, KAFKA-7165).
                 await self._delete(path, node.stat)
             elif node.stat.owner != session:
-                await self._wait_for_end(path, node.data, deadline)
+                if deadline is None:
+                    deadline = asyncio.get_running_loop().time() + self._patience
+                if await self._wait_for_end(path, node.data, deadline):
+                    deadline = None  # if ZooKeeper was away, all sessions have their whole time again
 
-    async def _wait_for_end(self, path: str, data: bytes, deadline: float) -> None:
+    async def _wait_for_end(self, path: str, data: bytes, deadline: float) -> bool:
         """Wait until the node is deleted or changed, if it is an old registration of this broker.
+
+        Return whether that may have happened, or the connection was lost.
 
         Raises:
             MetadataStoreError: it is another broker's, or still there at `deadline`.
@@ -190,12 +195,13 @@ class Registration:
         if other != self._info.endpoints or remaining <= 0:
             raise in_use(self._broker_id, other)
         if await self._store.exists(path, hear) is None:
-            return
+            return True
         logger.info("The old registration of this broker is still there; waiting for its session to end")
         try:
             await asyncio.wait_for(heard, remaining)
         except TimeoutError:
-            return
+            return False
+        return True
 
     async def _delete(self, path: str, stat: NodeStat) -> None:
         try:

@@ -12,7 +12,15 @@ from kafkapy.metadata import registration as module
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import Broker, MetadataImage
 from kafkapy.metadata.registration import Registration, require_own_place, require_reachable
-from kafkapy.metadata.store import MetadataStore, MetadataStoreError, OutcomeUnknownError
+from kafkapy.metadata.store import (
+    EventType,
+    MetadataStore,
+    MetadataStoreError,
+    NodeStat,
+    OutcomeUnknownError,
+    Watcher,
+    WatchEvent,
+)
 from kafkapy.metadata.znodes import BrokerInfo, Endpoint
 from kafkapy.process.clock import Clock
 from tests.metadata.test_metadata_store import OpenSession, connect_store, open_session, store
@@ -53,6 +61,33 @@ async def test_the_session_of_the_last_run_is_waited_for(store: MetadataStore, o
     waiting = asyncio.create_task(registration(store).register())
     await _watched(store, "/brokers/ids/1")
     assert not waiting.done()
+    await old.close()
+    assert (await waiting).epoch > before.epoch
+
+
+async def test_the_wait_begins_anew_when_the_connection_was_lost(
+    store: MetadataStore, old: MetadataStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, ahead = asyncio.get_running_loop(), 0.0
+    time, exists = loop.time, store.exists
+    watchers: list[Watcher] = []
+
+    async def watched(path: str, watcher: Watcher | None = None) -> NodeStat | None:
+        if watcher is not None:
+            watchers.append(watcher)
+        return await exists(path, watcher)
+
+    monkeypatch.setattr(loop, "time", lambda: time() + ahead)
+    monkeypatch.setattr(store, "exists", watched)
+    before = await registration(old).register()
+    waiting = asyncio.create_task(registration(store).register())
+    await _watched(store, "/brokers/ids/1")
+    ahead += 50  # of 65 seconds
+    watchers[0](WatchEvent(EventType.CHANGED, "/brokers/ids/1"))
+    await _watched(store, "/brokers/ids/1")
+    ahead += 50
+    await _watched(store, "/brokers/ids/1")
+    assert (len(watchers), waiting.done()) == (2, False)
     await old.close()
     assert (await waiting).epoch > before.epoch
 
