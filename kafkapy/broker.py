@@ -68,6 +68,7 @@ from kafkapy.network.peers import Peers
 from kafkapy.network.server import ListenError, Server
 from kafkapy.process.cold_reads import THREADS, ColdReads
 from kafkapy.process.policy_calls import Policies, PolicyError
+from kafkapy.process.refused_batches import RefusedBatches
 from kafkapy.process.timers import Timers
 from kafkapy.process.turns import Turns
 from kafkapy.process.validation import Validation, validation_threads
@@ -179,6 +180,7 @@ class BrokerCore:
         """Set when no log directory is left: the broker cannot serve requests and must be stopped."""
         # The parts, in the order in which the start makes them.
         self.validation: Validation
+        self.refused_batches: RefusedBatches
         self.turns: Turns
         self.timers: Timers
         self.waiters: Waiters
@@ -280,6 +282,7 @@ class BrokerCore:
         threads = validation_threads()
         self.validation = Validation(self._machine.running_pool(threads, "kafkapy-validation"), threads)
         self._started.callback(self.validation.close)
+        self.refused_batches = RefusedBatches(loop.time)
         self.turns = Turns(loop)
         self.timers = Timers(loop)
         self._started.callback(self.timers.close)

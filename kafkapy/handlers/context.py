@@ -39,6 +39,7 @@ from kafkapy.metadata.cache import MetadataCache
 from kafkapy.network.connection import Connection
 from kafkapy.network.inter_broker import InterBroker
 from kafkapy.process.clock import Clock
+from kafkapy.process.refused_batches import RefusedBatches
 from kafkapy.process.validation import Validation
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.log_mover import LogMover
@@ -76,6 +77,7 @@ class BrokerParts(FetchParts, Protocol):
     zookeeper_offsets: ZooKeeperOffsets | None
     """The offsets of consumers of Kafka 0.8; None without a cluster."""
     validation: Validation
+    refused_batches: RefusedBatches
 
     @property
     def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:

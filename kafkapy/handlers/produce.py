@@ -53,7 +53,7 @@ from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.leader_hints import current_leader, endpoints
 from kafkapy.metadata.topic_names import INTERNAL_TOPICS
 from kafkapy.network.answers import Pipelined
-from kafkapy.process.refused_batches import Place, RefusedBatches
+from kafkapy.process.refused_batches import Place
 from kafkapy.process.turns import Steps
 from kafkapy.process.validation import TURN_SECONDS
 from kafkapy.protocol.compression import Compression
@@ -340,13 +340,13 @@ class PartitionWrite:
 
     __slots__ = (
         "_acks",
-        "_connection",
         "_end_offset",
         "_max_decompressed",
         "_partition",
         "_place",
         "_prepared",
         "_records",
+        "_refused",
         "_term",
         "_verification",
         "_version",
@@ -366,7 +366,7 @@ class PartitionWrite:
     ) -> None:
         self._version = context.api_version
         self._acks = request.acks
-        self._connection = context.connection
+        self._refused = context.broker.refused_batches
         self._place: Place = topic.name or topic.topic_id, data.index
         self.topic = topic.name
         self._records = data.records
@@ -526,9 +526,7 @@ class PartitionWrite:
         if self._prepared is None or self._partition is None:
             return
         try:
-            if (refused := self._connection.refused_batches) is not None:
-                header = self._prepared.batches[0].header
-                refused.check(self._place, header, self._partition.log.producers)
+            self._refused.check(self._place, self._prepared.batches[0].header, self._partition.log.producers)
             info = self._partition.append(
                 self._prepared,
                 origin=CLIENT,
@@ -569,17 +567,11 @@ class PartitionWrite:
         return f"{self.topic}-{self.answer.index}: {ErrorCode(self.answer.error_code).name}"
 
     def _refuse(self, error: KafkaError) -> None:
-        """Set the error of a batch that is not appended.
-
-        The connection remembers the batch if its client sends it again.
-        """
+        """Set the error of a batch that is not appended; remember it if it comes again."""
         self._fail(error)
         if self._records and error.code.retriable:
             with contextlib.suppress(DecodeError):
-                header = read_header(self._records)
-                if (refused := self._connection.refused_batches) is None:
-                    refused = self._connection.refused_batches = RefusedBatches()
-                refused.note(self._place, header)
+                self._refused.note(self._place, read_header(self._records))
 
     def _fail(self, error: KafkaError) -> None:
         answer = self.answer

@@ -32,7 +32,6 @@ from kafkapy.protocol.frames import RequestHeader, response_parts
 
 if TYPE_CHECKING:
     from kafkapy.configs.listeners import Listener
-    from kafkapy.process.refused_batches import RefusedBatches
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of an unauthenticated client, as Apache Kafka names it."""
@@ -89,7 +88,6 @@ class Connection:
         "peer_port",
         "principal",
         "receiving_since",
-        "refused_batches",
         "unsent_since",
         "validation_paid_at",
     )
@@ -119,8 +117,6 @@ class Connection:
         """The time from which the client has not read all its answers, while some are unsent."""
         self.validation_paid_at = 0.0
         """The time at which its debt for validation is paid (process/validation.py)."""
-        self.refused_batches: RefusedBatches | None = None
-        """The batches of idempotent producers that were refused; None as long as there were none."""
         self.is_incomplete = False
         """Whether a request is partly received. The sweep watches its progress."""
         self._shared = shared

@@ -1,4 +1,4 @@
-"""Which batches of a connection have to wait for one that was refused."""
+"""Which batches have to wait for one that was refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkapy.process.refused_batches import IN_FLIGHT, MOST, RefusedBatches
+from kafkapy.process.refused_batches import MOST, SECONDS, RefusedBatches
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import (
     NO_PRODUCER_ID,
@@ -39,9 +39,24 @@ def passes(
     return True
 
 
+class Clock:
+    """Seconds that the test lets pass."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
 @pytest.fixture
-def batches() -> RefusedBatches:
-    refused = RefusedBatches()
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def batches(clock: Clock) -> RefusedBatches:
+    refused = RefusedBatches(clock)
     refused.note(PLACE, header(3))
     return refused
 
@@ -54,9 +69,18 @@ def test_later_ones_wait_until_the_first_one_comes_again(batches: RefusedBatches
     assert passes(batches, header(4))
 
 
-def test_no_more_wait_than_may_have_been_in_flight(batches: RefusedBatches) -> None:
-    later = [passes(batches, header(3 + number)) for number in range(1, IN_FLIGHT + 1)]
-    assert later == [False] * (IN_FLIGHT - 1) + [True]
+def test_one_that_does_not_come_again_is_forgotten(batches: RefusedBatches, clock: Clock) -> None:
+    clock.seconds += SECONDS - 1
+    assert not passes(batches, header(4))
+    clock.seconds += 1
+    assert passes(batches, header(5))
+    assert len(batches) == 0
+
+
+def test_a_batch_of_an_earlier_epoch_changes_nothing(batches: RefusedBatches) -> None:
+    batches.note(PLACE, header(0, epoch=1))
+    assert passes(batches, header(4))
+    assert not passes(batches, header(1, epoch=1))
 
 
 def test_other_producers_epochs_and_partitions_do_not_wait(batches: RefusedBatches) -> None:
@@ -71,7 +95,7 @@ def test_a_partition_that_knows_the_producer_checks_its_sequence_numbers(batches
 
 
 def test_batches_without_sequence_numbers_are_not_remembered() -> None:
-    refused = RefusedBatches()
+    refused = RefusedBatches(lambda: 0.0)
     refused.note(PLACE, header(NO_SEQUENCE, NO_PRODUCER_ID, -1))
     assert len(refused) == 0
 

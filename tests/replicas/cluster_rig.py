@@ -27,6 +27,7 @@ from kafkapy.network.answers import Pipelined
 from kafkapy.network.peers import PeerAddress, PeerError
 from kafkapy.process.clock import Clock
 from kafkapy.process.cold_reads import ColdReads
+from kafkapy.process.refused_batches import RefusedBatches
 from kafkapy.process.timers import Timers
 from kafkapy.process.turns import Turns
 from kafkapy.process.validation import Validation
@@ -230,6 +231,7 @@ class Node:
         self.cold_reads = ColdReads(loop, self._pools[1])
         self.validation = Validation(self._pools[2], 2)
         self.conversions = asyncio.Semaphore(2)
+        self.refused_batches = RefusedBatches(rig.now)
         self.fetch_sessions = FetchSessionCache(
             100, now_ms=self.clock.now_ms, wake=self.waiters.wake, rng=random.Random(self.node_id)
         )
@@ -261,16 +263,6 @@ class Node:
         )
         self.requests = self.replication.requests
         self.isr_changes, self.fetchers = self.replication.isr_changes, self.replication.fetchers
-        self.connection = SimpleNamespace(
-            keep_frame=lambda: None,
-            close=lambda why: None,
-            validation_paid_at=0.0,
-            refused_batches=None,
-            peer_host="test",
-            local_host="here",
-            listener=SimpleNamespace(name=LISTENER),
-        )
-        """The one on which all requests come."""
         self.leaderships: list[tuple[str, int, bool, int]] = []
         self.replicas.on_leadership(lambda *told: self.leaderships.append(told))
         self.replicas.apply(MetadataImage(), rig.image)
@@ -319,7 +311,15 @@ class Node:
     async def answer(self, request: Any, version: int) -> Any:
         """Handle a request as the dispatcher does."""
         self.metadata.image = self.rig.image
-        context = RequestContext(self, self.connection, request.KEY, version, 0, "test")  # type: ignore[arg-type]
+        connection = SimpleNamespace(
+            keep_frame=lambda: None,
+            close=lambda why: None,
+            validation_paid_at=0.0,
+            peer_host="test",
+            local_host="here",
+            listener=SimpleNamespace(name=LISTENER),
+        )
+        context = RequestContext(self, connection, request.KEY, version, 0, "test")  # type: ignore[arg-type]
         response = handlers.endpoint(request.KEY).handle(context, request)
         if hasattr(response, "send") and hasattr(response, "gi_frame"):
             response = await self.turns.finish(response)
