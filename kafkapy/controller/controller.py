@@ -519,6 +519,10 @@ class Controller:
         """The brokers that are live and not shutting down."""
         return [broker for broker in self.context.brokers if self.context.is_live(broker)]
 
+    def has_led(self, partition: TopicPartition) -> bool:
+        """Whether the partition has had a state in this term of office."""
+        return self.context.partitions.get(partition) in (PartitionStatus.ONLINE, PartitionStatus.OFFLINE)
+
     def expect_led(self, topics: Iterable[Topic], first: int = 0) -> Expectation[TopicPartition]:
         """Begin to wait until the leaders of new partitions know that they lead."""
         return self._led.expect(

@@ -478,7 +478,8 @@ class TopicAdmin:
     async def finish_topics(self) -> None:
         """Add the missing ids, partitions and leaders of topics whose nodes others have written.
 
-        The caller holds the turn.
+        What a partition has had, somebody is deleting: node by node, those of the topic last. The caller
+        holds the turn.
 
         Raises:
             KafkaError, MetadataStoreError: some could not be completed.
@@ -498,16 +499,21 @@ class TopicAdmin:
             operations.append(
                 SetData(path, znodes.encode_topic(random_uuid(), assignment), node.stat.version)
             )
-        if znodes.partitions_path(name) not in below:
+        missing = [
+            index
+            for index, partition in enumerate(assignment)
+            if partition != GAP
+            and not (self._controller and self._controller.has_led(TopicPartition(name, index)))
+        ]
+        if missing and znodes.partitions_path(name) not in below:
             operations.append(Create(znodes.partitions_path(name)))
-        for index, partition in enumerate(assignment):
-            if partition == GAP:
-                continue
+        for index in missing:
             if znodes.partition_path(name, index) not in below:
                 operations.append(Create(znodes.partition_path(name, index)))
             if self._controller is not None:
                 continue  # which elects the leaders
-            alive = tuple(each for each in partition.replicas if each in self._writer.image.brokers)
+            replicas = assignment[index].replicas
+            alive = tuple(each for each in replicas if each in self._writer.image.brokers)
             state_path = znodes.partition_state_path(name, index)
             if state_path not in below and alive:
                 state = LeaderAndIsr(alive[0], 0, alive, self._writer.controller_epoch)

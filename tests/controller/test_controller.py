@@ -197,6 +197,18 @@ async def test_replicas_of_a_topic_whose_nodes_somebody_deletes_are_deleted_too(
     await world.until(lambda: one.replicas.stopped == {T0: True} == two.replicas.stopped)
 
 
+async def test_the_nodes_of_a_topic_may_be_deleted_one_by_one_and_slowly(world: World) -> None:
+    one, two = await world.start(1, 2)
+    await world.create("t", (1, 2), (2, 1))
+    await world.settled()
+    for path in [*reversed(await two.store.subtree("/brokers/topics/t")), "/brokers/topics/t"]:
+        await two.store.delete(path)
+        await asyncio.sleep(0.02)  # the controller acts on it
+    t1 = TopicPartition("t", 1)
+    await world.until(lambda: one.replicas.stopped == {T0: True, t1: True} == two.replicas.stopped)
+    assert await two.store.children("/brokers/topics") == []
+
+
 # --- brokers ---------------------------------------------------------------------------------------
 
 
