@@ -47,6 +47,9 @@ def check_cluster_settings(config: Mapping[str, Any], listeners: Collection[str]
 
 def _check_ids(config: Mapping[str, Any]) -> None:
     broker_id, node_id, highest = config["broker.id"], config["node.id"], config["reserved.broker.max.id"]
+    for setting in ("broker.id", "node.id"):
+        if config[setting] < -1:
+            raise ConfigError(f"{setting}={config[setting]}: must be 0 or more; -1 has an id generated")
     if -1 not in (broker_id, node_id) and broker_id != node_id:
         raise ConfigError(f"broker.id={broker_id}: must be the same as node.id ({node_id}); set one of them")
     own = max(broker_id, node_id)

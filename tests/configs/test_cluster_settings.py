@@ -63,6 +63,7 @@ def test_a_malformed_address_is_refused(connect: str) -> None:
         ({"zookeeper.ssl.keystore.password": "hunter2"}, r"password=\[hidden\]: connections to ZooKeeper"),
         ({"zookeeper.clientCnxnSocket": "a.B"}, "zookeeper.clientCnxnSocket=a.B: this broker loads no Java"),
         ({"zookeeper.metadata.migration.enable": "true"}, "there is no KRaft to migrate to"),
+        ({"broker.id": "-5"}, "broker.id=-5: must be 0 or more; -1 has an id generated"),
         ({"broker.id": "1001"}, r"broker.id=1001: ids above 1000 \(reserved.broker.max.id\) are generated"),
         ({"broker.id": "1", "node.id": "2"}, r"broker.id=1: must be the same as node.id \(2\)"),
         ({"inter.broker.protocol.version": "4.0-IV1"}, "4.0-IV1: no release of Kafka with ZooKeeper has it"),
