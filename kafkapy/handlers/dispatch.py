@@ -1,7 +1,7 @@
 """Leads requests to their handlers: two gates, the call, and the answer to a failure.
 
-The first gate (`endpoint`) comes before the request is decoded. It has the connection and the header, and
-passes only requests in the table of APIs. The second gate (`call`) comes before the handler, and has the
+The first gate (`endpoint`) comes before the request is decoded. It has the header, and passes only requests
+in the table of APIs. The second gate (`call`) comes before the handler, and has the connection and the
 decoded request too.
 
 The failure of a handler is logged, and its client gets UNKNOWN_SERVER_ERROR if the response has an error
