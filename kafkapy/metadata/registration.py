@@ -69,21 +69,12 @@ async def require_reachable(image: MetadataImage, broker_id: int, own: Endpoint 
     """See that brokers on other machines can reach this one.
 
     `own` is this broker's endpoint of the listener for other brokers. If it is an address of the loopback
-    interface, the others have to be on this machine. Apache Kafka does not check that. A name that cannot be
-    resolved is a warning only: it may be known elsewhere, or only once this broker is up.
+    interface, the others have to be on this machine. Apache Kafka does not check that.
 
     Raises:
         MetadataStoreError: another broker is on another machine.
     """
-    if own is None:
-        return
-    if not _is_loopback(own.host):
-        if not await _addresses(own.host):
-            logger.warning(
-                "The name in %s cannot be resolved here: if other brokers cannot either, they do not reach"
-                " this broker. Set advertised.listeners to a name or address that all of them know",
-                own,
-            )
+    if own is None or not _is_loopback(own.host):
         return
     for broker in image.brokers.values():
         other = broker.endpoints.get(own.listener)
@@ -103,16 +94,13 @@ def _is_loopback(host: str) -> bool:
 
 async def _is_here(host: str) -> bool:
     """Whether a host is this machine, as far as that can be found out."""
-    return _is_loopback(host) or any(_is_own(*found) for found in await _addresses(host))
-
-
-async def _addresses(host: str) -> list[tuple[int, tuple[Any, ...]]]:
-    """The families and addresses of a host; none if its name cannot be resolved."""
+    if _is_loopback(host):
+        return True
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
     except OSError:
-        return []
-    return [(family, address) for family, _, _, _, address in found]
+        return False
+    return any(_is_own(family, address) for family, _, _, _, address in found)
 
 
 def _is_own(family: int, address: tuple[Any, ...]) -> bool:

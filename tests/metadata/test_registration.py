@@ -165,15 +165,6 @@ async def test_a_broker_that_brokers_on_other_machines_cannot_reach_is_refused(o
     await require_reachable(image, 1, there._replace(port=9093))
 
 
-async def test_a_name_that_cannot_be_resolved_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    unknown = Endpoint("PLAINTEXT", "no.such.host.invalid", 9092, "PLAINTEXT")
-    await require_reachable(MetadataImage(), 1, unknown)
-    (message,) = caplog.messages
-    assert message.startswith(f"The name in {unknown} cannot be resolved here")
-    await require_reachable(MetadataImage(), 1, unknown._replace(host="192.0.2.1"))
-    assert len(caplog.messages) == 1
-
-
 @pytest.mark.parametrize("other", ["127.0.0.1", "localhost", "0.0.0.0", socket.gethostname()])
 async def test_brokers_of_one_machine_may_have_its_own_addresses(other: str) -> None:
     endpoint = Endpoint("PLAINTEXT", other, 9092, "PLAINTEXT")

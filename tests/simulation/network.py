@@ -43,8 +43,8 @@ DOUBLED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LEADER_AND_ISR,
 """The requests that may arrive a second time, by another connection and later than they were sent.
 
 A sender that gets no answer sends its request again by another connection; this is what the receiver sees if
-the first one was not lost but late. StopReplica is not among them: it names no topic id, so a late one would
-stop the next topic of that name, as in Apache Kafka.
+the first one was not lost but late. One of several requests in flight does not come alone, since a connection
+brings them in order.
 """
 _START_OF_REQUEST: Final = struct.Struct(">ih")
 """The size without itself, and the API key."""
@@ -71,6 +71,8 @@ class End:
         """What was sent to this end and has not arrived."""
         self.asks = False
         """Whether this is the end that sends requests."""
+        self.in_flight = 0
+        """About how many requests of this end are not answered."""
         self._moving = False
 
     def send(self, data: bytes) -> None:
@@ -81,6 +83,7 @@ class End:
             self.other.on_the_way.append(data)
             self.other.move()
             if self.asks:
+                self.in_flight += 1
                 self.network.sent(self, data)
 
     def close(self) -> None:
@@ -112,6 +115,7 @@ class End:
             return
         data = self.on_the_way.popleft()
         self.received.append(data)
+        self.in_flight = max(0, self.in_flight - 1)
         way = f"{self.other.host}->{self.host}"
         world = self.network.world
         # An error message for a client may name a file.
@@ -388,7 +392,8 @@ class Network:
                 return
             for heard in self.heard:
                 heard(end.host, end.other.host, key)
-            if self.doubled and key in DOUBLED and self.world.chance.random() < self.doubled:
+            may_be_doubled = key in DOUBLED and end.in_flight == 1
+            if may_be_doubled and self.doubled and self.world.chance.random() < self.doubled:
                 after = 3 * self.world.chance.random() ** 3
                 self.world.later(after, self._double, end.host, end.other.host, PORT, data)
 
