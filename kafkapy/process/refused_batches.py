@@ -66,7 +66,8 @@ class RefusedBatches:
     def check(self, place: Place, header: BatchHeader, known: ProducerStates) -> None:
         """Let a batch pass, unless a refused one has to come before it.
 
-        `known` are the producers that the partition knows, whose sequence numbers it checks itself.
+        `known` are the producers that the partition knows, whose sequence numbers it checks itself. A follower
+        may know one no more when it leads: it truncates what its leader does not have.
 
         Raises:
             KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER.
@@ -77,9 +78,11 @@ class RefusedBatches:
         first = self._first.get(key)
         if first is None or first.epoch != epoch:
             return
-        state, is_over = known.get(header.producer_id), first.until <= self._now()
-        if header.base_sequence == first.sequence or is_over or (state is not None and state.epoch == epoch):
+        if header.base_sequence == first.sequence or first.until <= self._now():
             del self._first[key]
+            return
+        state = known.get(header.producer_id)
+        if state is not None and state.epoch == epoch:
             return
         raise KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

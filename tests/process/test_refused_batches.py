@@ -92,6 +92,9 @@ def test_other_producers_epochs_and_partitions_do_not_wait(batches: RefusedBatch
 def test_a_partition_that_knows_the_producer_checks_its_sequence_numbers(batches: RefusedBatches) -> None:
     assert not passes(batches, header(5), {7: SimpleNamespace(epoch=1)})
     assert passes(batches, header(5), {7: SimpleNamespace(epoch=0)})
+    batches.note(PLACE, header(5))  # the partition has refused it
+    assert not passes(batches, header(5))
+    assert passes(batches, header(3))
 
 
 def test_batches_without_sequence_numbers_are_not_remembered() -> None:
