@@ -66,8 +66,8 @@ class RefusedBatches:
     def check(self, place: Place, header: BatchHeader, known: ProducerStates) -> None:
         """Let a batch pass, unless a refused one has to come before it.
 
-        `known` are the producers that the partition knows, whose sequence numbers it checks itself. A follower
-        may know one no more when it leads: it truncates what its leader does not have.
+        `known` are the producers that the partition knows, whose sequence numbers it checks itself. A
+        follower may know one no more when it leads: it truncates what its leader does not have.
 
         Raises:
             KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER.
