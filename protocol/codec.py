@@ -36,14 +36,13 @@ M = TypeVar("M", bound=TopMessage)
 
 Encoder: TypeAlias = Callable[[TopMessage, list[Any], list[Part] | None], None]
 Decoder: TypeAlias = Callable[[bytes | memoryview, int, int, int, memoryview | None], tuple[Any, int]]
+Counter: TypeAlias = Callable[[TopMessage, int], int]
+"""What is left of a budget after the arrays of a message, or of the first of them that exceed it."""
 
 _encoders: dict[tuple[type[TopMessage], int], Encoder] = {}
 _decoders: dict[tuple[type[TopMessage], int, bool], Decoder] = {}
 _has_records: dict[type[TopMessage], bool] = {}
-_arrays: dict[type[TopMessage], "Arrays"] = {}
-
-Arrays: TypeAlias = tuple[tuple[str, int, "Arrays"], ...]
-"""The arrays of a struct: each with its name, the cost of an element, and the arrays in an element."""
+_counters: dict[type[TopMessage], Counter] = {}
 
 _ENCODE_MISTAKES = (struct.error, TypeError, AttributeError, UnicodeEncodeError, OverflowError)
 
@@ -63,21 +62,26 @@ def encode(message: TopMessage, version: int) -> bytes:
         raise EncodeError(f"{type(message).__name__} v{version}: {error}") from error
 
 
-def encode_parts(message: TopMessage, version: int) -> list[Part]:
+def encode_parts(message: TopMessage, version: int) -> tuple[bytes, list[Part]]:
     """Encode as `encode` does, but do not copy records: each is a separate part.
 
-    The first part is always bytes.
+    Returns the bytes before the first of them, and the other parts.
     """
     out: list[bytes] = []
     parts: list[Part] = []
     try:
         encoder = _encoders.get((message.__class__, version)) or _compile_encoder(message.__class__, version)
         encoder(message, out, parts)
-        if out:
-            parts.append(b"".join(out))
+        rest = b"".join(out)
+        if not parts:
+            return rest, parts
+        if rest:
+            parts.append(rest)
+        first = parts.pop(0)
+        assert isinstance(first, bytes)
+        return first, parts
     except _ENCODE_MISTAKES as error:
         raise EncodeError(f"{type(message).__name__} v{version}: {error}") from error
-    return parts
 
 
 def decode(
@@ -133,34 +137,8 @@ def decode_from(
 
 def holds_more(message: TopMessage, values: int) -> bool:
     """Whether the arrays of `message` hold more than `values` values, counted as for a budget."""
-    arrays = _arrays.get(message.__class__)
-    if arrays is None:
-        struct, last = schema_of(message.__class__).root, schema_of(message.__class__).versions.last
-        arrays = _arrays[message.__class__] = _find_arrays(struct, last)
-    return _left_of(values, message, arrays) < 0
-
-
-def _left_of(budget: int, struct: Any, arrays: Arrays) -> int:
-    for name, cost, within in arrays:
-        elements = getattr(struct, name)
-        if elements:
-            budget -= len(elements) * cost
-            if within:
-                for element in elements:
-                    if budget < 0:
-                        return budget
-                    budget = _left_of(budget, element, within)
-    return budget
-
-
-def _find_arrays(struct: schema.Struct, version: int) -> Arrays:
-    return tuple(
-        (field.name, 1, ())
-        if field.struct is None
-        else (field.name, value_count(field.struct, version), _find_arrays(field.struct, version))
-        for field in struct.fields
-        if field.is_array
-    )
+    counter = _counters.get(message.__class__) or _compile_counter(message.__class__)
+    return counter(message, values) < 0
 
 
 def schema_of(message_class: type[TopMessage]) -> schema.MessageSchema:
@@ -208,6 +186,34 @@ def _compile_decoder(message_class: type[TopMessage], version: int, from_bytes: 
     decoder: Decoder = names["decode"]
     _decoders[message_class, version, from_bytes] = decoder
     return decoder
+
+
+def _compile_counter(message_class: type[TopMessage]) -> Counter:
+    message_schema = schema_of(message_class)
+    lines = ["def left(o0, budget):"]
+    _count_arrays(message_schema.root, message_schema.versions.last, 0, lines)
+    lines.append("    return budget")
+    names: dict[str, Any] = {}
+    _execute("\n".join(lines), f"<count {message_class.__name__}>", names)
+    counter: Counter = names["left"]
+    _counters[message_class] = counter
+    return counter
+
+
+def _count_arrays(struct: schema.Struct, version: int, depth: int, lines: list[str]) -> None:
+    """Add the lines that charge the arrays of the struct in variable o<depth>."""
+    indent = "    " * (2 * depth + 1)
+    for field in struct.fields:
+        if field.is_array:
+            cost = 1 if field.struct is None else value_count(field.struct, version)
+            lines.append(f"{indent}a{depth} = o{depth}.{field.name}")
+            lines.append(f"{indent}if a{depth}:")
+            lines.append(f"{indent}    budget -= len(a{depth}) * {cost}")
+            if field.struct is not None and any(each.is_array for each in field.struct.fields):
+                lines.append(f"{indent}    for o{depth + 1} in a{depth}:")
+                lines.append(f"{indent}        if budget < 0:")
+                lines.append(f"{indent}            return budget")
+                _count_arrays(field.struct, version, depth + 1, lines)
 
 
 def _execute(text: str, filename: str, names: dict[str, Any]) -> None:

@@ -23,6 +23,8 @@ from typing import Any
 from kafkapy.protocol.primitives import SHORT_ARRAY, array_unpackers
 from kafkapy.protocol.schema import FIXED, SIZES, Field, MessageSchema, Struct, element_size
 
+_EMPTY = {"string": "''", "bytes": "b''", "records": "view[pos:pos]"}
+
 
 def value_count(struct: Struct, version: int) -> int:
     """Return how many objects an element costs: itself and each value in it outside of arrays."""
@@ -165,7 +167,7 @@ class DecoderSource:
 
     def _sized(self, kind: str, target: str, path: str, *, flexible: bool, nullable: bool) -> None:
         self._length(kind, path, flexible=flexible)
-        with self._block("if n:" if flexible else "if n >= 0:"):
+        with self._block("if n > 1:" if flexible else "if n > 0:"):
             self._emit("stop = pos + n - 1" if flexible else "stop = pos + n")
             with self._block("if stop > end:"):
                 self._emit(f"raise DecodeError('{path}: longer than the message')")
@@ -177,6 +179,8 @@ class DecoderSource:
                 value = "data[pos:stop].decode()" if self.from_bytes else "str(data[pos:stop], 'utf-8')"
             self._emit(f"{target} = {value}")
             self._emit("pos = stop")
+        with self._block("elif n:" if flexible else "elif not n:"):  # many strings are empty
+            self._emit(f"{target} = {_EMPTY[kind]}")
         self._null(target, path, flexible=flexible, nullable=nullable)
 
     def _array(self, field: Field, target: str, path: str, *, flexible: bool, nullable: bool) -> None:
@@ -227,6 +231,12 @@ class DecoderSource:
         tagged = struct.tagged(self.version)
         for field in tagged:
             self._default(field, f"{variable}.{field.name}")
+        if not tagged and not self._run:
+            with self._block("if data[pos]:"):
+                self._emit("pos, budget = skip_tags(data, pos, end, budget)")
+            with self._block("else:"):
+                self._emit("pos += 1")
+            return
         self._run.append(("n", "B"))
         self._flush()
         with self._block("if n:"):

@@ -90,18 +90,15 @@ def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 def response_parts(api_key: int, api_version: int, correlation_id: int, response: TopMessage) -> list[Part]:
     """Return the complete frame, which starts with its size; records are separate parts."""
-    parts = codec.encode_parts(response, api_version)
-    first = parts[0] if parts else b""
-    assert isinstance(first, bytes)
+    first, parts = codec.encode_parts(response, api_version)
     size = len(first)
-    if len(parts) > 1:
-        size += sum(len(part) if isinstance(part, bytes) else part.nbytes for part in parts[1:])
+    if parts:
+        size += sum(len(part) if isinstance(part, bytes) else part.nbytes for part in parts)
     if api_version >= _FLEXIBLE_FROM[api_key] and api_key != _API_VERSIONS:
         head = _SIZE_CORRELATION_ID_AND_NO_TAGS.pack(size + 5, correlation_id)
     else:
         head = _SIZE_AND_CORRELATION_ID.pack(size + 4, correlation_id)
-    parts[:1] = [head + first]
-    return parts
+    return [head + first, *parts]
 
 
 def encode_request(

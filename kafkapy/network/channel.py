@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from kafkapy.protocol.types import Part
@@ -63,13 +63,15 @@ class PlainChannel:
     Bytes are sent as they are, and file slices with os.sendfile from the page cache.
     """
 
-    __slots__ = ("_socket", "fileno")
+    __slots__ = ("_socket", "fileno", "receive_into", "send")
 
     handshake_pending = False
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self.fileno = sock.fileno()
+        self.receive_into: Callable[[memoryview], int] = sock.recv_into
+        self.send: Callable[[bytes], int] = sock.send
 
     @property
     def local_host(self) -> str:
@@ -79,14 +81,6 @@ class PlainChannel:
 
     def handshake(self) -> None:
         """Does nothing: TCP has no handshake of its own here."""
-
-    def receive_into(self, room: memoryview) -> int:
-        """Receive bytes; how many, 0 when the client sends no more."""
-        return self._socket.recv_into(room)
-
-    def send(self, data: bytes) -> int:
-        """Send bytes; how many were taken."""
-        return self._socket.send(data)
 
     def send_gathered(self, parts: Sequence[Part], *, more: bool) -> int:
         """Send bytes from several places; how many were taken.

@@ -246,7 +246,8 @@ class Connection:
         Return the position of the first unhandled byte.
         """
         shared, stop_at = self._shared, self._loop.time() + TIME_SLICE
-        while end - start >= 4 and not self._is_muted():
+        may_handle, outbound = self._requests.may_handle, self._outbound
+        while end - start >= 4 and outbound.nbytes <= OUTBOUND_MARK and may_handle():
             (size,) = _SIZE.unpack_from(view, start)
             if not 0 <= size <= shared.max_frame_bytes:
                 self.close(f"a request of {size} bytes (socket.request.max.bytes={shared.max_frame_bytes})")

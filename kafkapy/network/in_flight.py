@@ -155,7 +155,14 @@ class RequestsInFlight:
             if endpoint is None:
                 self._refuse(header)
                 return
-            response = self._read_and_call(header, endpoint, frame, body)
+            version = header.api_version
+            try:
+                request, _ = decode_from(endpoint.request_class, frame, body, version, budget=VALUES_AT_ONCE)
+            except OverBudgetError:
+                connection.keep_frame()
+                response = self._handle_long(header, endpoint, frame, body)
+            else:
+                response = self._shared.dispatcher.call(connection, header, endpoint, request)
         except DecodeError as error:
             connection.close(f"a request that cannot be read: {error}")
             return
@@ -170,16 +177,6 @@ class RequestsInFlight:
                 self._shared.buffered_bytes += len(frame)
             self._requests.append(waiting)
             self._await(waiting, response)
-
-    def _read_and_call(self, header: RequestHeader, endpoint: Endpoint, frame: memoryview, body: int) -> Any:
-        """Return the handler's result; for a long request, a coroutine that decodes it first."""
-        version = header.api_version
-        try:
-            request, _ = decode_from(endpoint.request_class, frame, body, version, budget=VALUES_AT_ONCE)
-        except OverBudgetError:
-            self._connection.keep_frame()
-            return self._handle_long(header, endpoint, frame, body)
-        return self._shared.dispatcher.call(self._connection, header, endpoint, request)
 
     async def _handle_long(
         self, header: RequestHeader, endpoint: Endpoint, frame: memoryview, body: int

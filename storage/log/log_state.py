@@ -164,7 +164,8 @@ class LogState:
 
     def advance_high_watermark(self, offset: int) -> None:
         """Raise the high watermark to `offset`, at most to the log end offset. It never falls."""
-        offset = min(offset, self.log_end_offset)
+        if offset > self.log_end_offset:
+            offset = self.log_end_offset
         if offset > self.high_watermark:
             self.high_watermark = offset
             self.producers.high_watermark_moved(offset)
