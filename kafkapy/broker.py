@@ -453,7 +453,6 @@ class BrokerCore:
     def _internal_log(self, topic: str) -> LocalTopicLog:
         return LocalTopicLog(
             topic,
-            clock=self.clock,
             metadata=self.metadata,
             replicas=self.replicas,
             blocking=self.blocking,

@@ -1,6 +1,6 @@
 /* The compiled twin of PureWalker in record_walker.py, with the same constructor, methods and verdicts. After it come
- * the twins of read_plain_batch in plain_batch.py, of follow_lengths in pipeline/log_source/record_starts.py and of
- * find_time in record_times.py.
+ * the twins of read_plain_batch and lay_out_plain_batch in plain_batch.py, of follow_lengths in
+ * pipeline/log_source/record_starts.py and of find_time in record_times.py.
  *
  * A walker is fed the decompressed records of one batch in pieces of any size. Between pieces it keeps only its
  * state: the stage within a record, a varint that spans pieces, the bytes still to skip. Every read is bounded
@@ -425,6 +425,136 @@ not_plain:
     Py_RETURN_NONE;
 }
 
+static void put_number(uint8_t *p, unsigned size, uint64_t value)
+{
+    while (size--) {
+        p[size] = (uint8_t)value;
+        value >>= 8;
+    }
+}
+
+/* The bytes of a zigzag varint. */
+static unsigned varint_size(int64_t value)
+{
+    uint64_t raw = (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+    unsigned size = 1;
+    for (; raw > 0x7F; raw >>= 7)
+        size++;
+    return size;
+}
+
+static uint8_t *put_varint(uint8_t *p, int64_t value)
+{
+    uint64_t raw = (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+    for (; raw > 0x7F; raw >>= 7)
+        *p++ = (uint8_t)(raw | 0x80);
+    *p++ = (uint8_t)raw;
+    return p;
+}
+
+/* The key and the value of a record, borrowed from its pair. */
+typedef struct {
+    char *key, *value;
+    Py_ssize_t key_size, value_size; /* the value's is -1 if it is null */
+} Pair;
+
+static int read_pair(PyObject *pairs, Py_ssize_t at, Pair *pair)
+{
+    PyObject *item = PyList_GetItem(pairs, at), *value;
+    if (item == NULL)
+        return -1;
+    if (!PyTuple_Check(item) || PyTuple_Size(item) != 2) {
+        PyErr_SetString(PyExc_TypeError, "a record is a pair of key and value");
+        return -1;
+    }
+    if (PyBytes_AsStringAndSize(PyTuple_GetItem(item, 0), &pair->key, &pair->key_size) < 0)
+        return -1;
+    value = PyTuple_GetItem(item, 1);
+    pair->value = NULL;
+    pair->value_size = -1;
+    return value == Py_None ? 0 : PyBytes_AsStringAndSize(value, &pair->value, &pair->value_size);
+}
+
+/* The bytes of a plain record after its length. */
+static Py_ssize_t body_size(Py_ssize_t delta, const Pair *pair)
+{
+    Py_ssize_t fixed = 3; /* attributes, timestamp delta, header count */
+    return fixed + varint_size(delta) + varint_size(pair->key_size) + pair->key_size + varint_size(pair->value_size)
+           + (pair->value_size > 0 ? pair->value_size : 0);
+}
+
+PyDoc_STRVAR(lay_out_plain_batch_doc,
+             "lay_out_plain_batch(pairs, timestamp, producer id, producer epoch, attributes) -> the batch, its CRC 0.\n\n"
+             "The twin of plain_batch.lay_out_plain_batch_purely.");
+
+static PyObject *lay_out_plain_batch(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 5 || !PyList_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "lay_out_plain_batch takes a list of pairs and four numbers");
+        return NULL;
+    }
+    PyObject *pairs = args[0];
+    Py_ssize_t count = PyList_Size(pairs), size = HEADER_SIZE;
+    long long timestamp = PyLong_AsLongLong(args[1]);
+    long long producer_id = PyLong_AsLongLong(args[2]);
+    long producer_epoch = PyLong_AsLong(args[3]);
+    long attributes = PyLong_AsLong(args[4]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (count == 0) {
+        PyErr_SetString(PyExc_ValueError, "a batch needs a record");
+        return NULL;
+    }
+    Pair pair;
+    for (Py_ssize_t delta = 0; delta < count; delta++) {
+        if (read_pair(pairs, delta, &pair) < 0)
+            return NULL;
+        Py_ssize_t body = body_size(delta, &pair);
+        size += varint_size(body) + body;
+    }
+    if (size > INT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "a batch has at most 2 GiB");
+        return NULL;
+    }
+    PyObject *batch = PyByteArray_FromStringAndSize(NULL, size);
+    if (batch == NULL)
+        return NULL;
+    uint8_t *p = (uint8_t *)PyByteArray_AsString(batch);
+    put_number(p, 8, 0);
+    put_number(p + 8, 4, (uint64_t)(size - LOG_OVERHEAD));
+    put_number(p + 12, 4, UINT32_MAX); /* no leader epoch */
+    p[16] = MAGIC;
+    put_number(p + 17, 4, 0);
+    put_number(p + 21, 2, (uint64_t)attributes);
+    put_number(p + 23, 4, (uint64_t)(count - 1));
+    put_number(p + 27, 8, (uint64_t)timestamp);
+    put_number(p + 35, 8, (uint64_t)timestamp);
+    put_number(p + 43, 8, (uint64_t)producer_id);
+    put_number(p + 51, 2, (uint64_t)producer_epoch);
+    put_number(p + 53, 4, UINT32_MAX); /* no sequence */
+    put_number(p + 57, 4, (uint64_t)count);
+    p += HEADER_SIZE;
+    for (Py_ssize_t delta = 0; delta < count; delta++) {
+        if (read_pair(pairs, delta, &pair) < 0) { /* it could be read before: no Python code ran since */
+            Py_DECREF(batch);
+            return NULL;
+        }
+        p = put_varint(p, body_size(delta, &pair));
+        *p++ = 0; /* attributes */
+        *p++ = 0; /* timestamp delta */
+        p = put_varint(p, delta);
+        p = put_varint(p, pair.key_size);
+        memcpy(p, pair.key, (size_t)pair.key_size);
+        p = put_varint(p + pair.key_size, pair.value_size);
+        if (pair.value_size > 0) {
+            memcpy(p, pair.value, (size_t)pair.value_size);
+            p += pair.value_size;
+        }
+        *p++ = 0; /* header count */
+    }
+    return batch;
+}
+
 /* --- where records begin ------------------------------------------------------------------------------------ */
 
 /* Follow the lengths of `count` records from p; return whether they end exactly at stop. */
@@ -588,6 +718,7 @@ static PyObject *find_time(PyObject *Py_UNUSED(module), PyObject *args)
 static PyMethodDef module_methods[] = {
     {"find_time", find_time, METH_VARARGS, find_time_doc},
     {"follow_lengths", follow_lengths, METH_VARARGS, follow_lengths_doc},
+    {"lay_out_plain_batch", (PyCFunction)(void (*)(void))lay_out_plain_batch, METH_FASTCALL, lay_out_plain_batch_doc},
     {"read_plain_batch", read_plain_batch, METH_O, read_plain_batch_doc},
     {NULL, NULL, 0, NULL},
 };
@@ -610,7 +741,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_walker",
-    .m_doc = "The compiled twins of the record walker, of read_plain_batch, of follow_lengths and of find_time.",
+    .m_doc = "The compiled twins of the record walker, of plain batches, of follow_lengths and of find_time.",
     .m_methods = module_methods,
     .m_slots = module_slots,
 };

@@ -18,3 +18,13 @@ def find_time(
 
 def read_plain_batch(data: bytes | bytearray | memoryview, /) -> tuple[tuple[int, ...], int, int] | None:
     """The compiled twin of `plain_batch.read_plain_batch_purely`."""
+
+def lay_out_plain_batch(
+    pairs: list[tuple[bytes, bytes | None]],
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    attributes: int,
+    /,
+) -> bytearray:
+    """The compiled twin of `plain_batch.lay_out_plain_batch_purely`."""

@@ -40,8 +40,8 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache, partial
-from typing import Final, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -60,8 +60,8 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_PARTITION_LEADER_EPOCH = -1
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-assert _HEADER.size == HEADER_SIZE
+HEADER = struct.Struct(">qiibIhiqqqhii")
+assert HEADER.size == HEADER_SIZE
 _LEGACY_HEADER = struct.Struct(">qiIb")
 _LEGACY_MIN_SIZE = 26
 """The bytes of a message of magic 0 with a null key and a null value."""
@@ -191,7 +191,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     left = len(buffer) - position
     if left >= HEADER_SIZE and buffer[position + _MAGIC_AT] == MAGIC:
-        header = header_of(_HEADER.unpack_from(buffer, position))
+        header = header_of(HEADER.unpack_from(buffer, position))
         if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise DecodeError(f"a batch of {header.size} bytes is smaller than its header")
         return header
@@ -255,10 +255,11 @@ def set_max_timestamp(
         return
     _INT16.pack_into(buffer, position + CRC_FROM, attributes)
     _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
-    _write_crc(buffer, position, header.size)
+    write_crc(buffer, position, header.size)
 
 
-def _write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
+def write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
+    """Set the CRC of the batch at `position`, which has `size` bytes."""
     crc = crc32c(memoryview(buffer)[position + CRC_FROM : position + size])
     _UINT32.pack_into(buffer, position + _CRC_AT, crc)
 
@@ -317,45 +318,12 @@ def build_batch(
     )
     body = compress(compression, payload, level) if compression else payload
     batch = bytearray(HEADER_SIZE)
-    _HEADER.pack_into(
+    HEADER.pack_into(
         batch, 0, base_offset, HEADER_SIZE - LOG_OVERHEAD + len(body), leader_epoch, MAGIC, 0, attributes,
         delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
     )  # fmt: skip
     batch += body
-    _write_crc(batch, 0, len(batch))
-    return batch
-
-
-def build_plain_batch(
-    pairs: Iterable[tuple[bytes, bytes | None]],
-    timestamp: int,
-    *,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    transactional: bool = False,
-) -> bytearray:
-    """Build a batch of keys and values as `build_batch` does, several times as fast.
-
-    There is at least one record. The records have no headers, and all have the same timestamp.
-    """
-    parts = [_ROOM_FOR_HEADER]
-    delta = -1
-    for delta, (key, value) in enumerate(pairs):
-        if value is None:
-            before, between = _plain_framing(delta, len(key), -1)
-            parts += before, key, between, _NO_HEADERS
-        else:
-            before, between = _plain_framing(delta, len(key), len(value))
-            parts += before, key, between, value, _NO_HEADERS
-    if delta < 0:
-        raise ValueError("a batch needs a record")
-    batch = bytearray().join(parts)
-    _HEADER.pack_into(
-        batch, 0, 0, len(batch) - LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH, MAGIC, 0,
-        TRANSACTIONAL if transactional else 0, delta, timestamp, timestamp, producer_id, producer_epoch,
-        NO_SEQUENCE, delta + 1,
-    )  # fmt: skip
-    _write_crc(batch, 0, len(batch))
+    write_crc(batch, 0, len(batch))
     return batch
 
 
@@ -378,23 +346,23 @@ def recompress_batch(
     batch = bytearray(HEADER_SIZE)
     length = HEADER_SIZE - LOG_OVERHEAD + len(body)
     attributes = header.attributes & ~_CODEC_MASK | compression
-    _HEADER.pack_into(batch, 0, *header._replace(batch_length=length, attributes=attributes))
+    HEADER.pack_into(batch, 0, *header._replace(batch_length=length, attributes=attributes))
     batch += body
-    _write_crc(batch, 0, len(batch))
+    write_crc(batch, 0, len(batch))
     return batch
 
 
 def _append_record(payload: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
     body = bytearray(1)
-    _append_varint(body, timestamp_delta)
-    _append_varint(body, offset_delta)
+    append_varint(body, timestamp_delta)
+    append_varint(body, offset_delta)
     _append_bytes(body, record.key)
     _append_bytes(body, record.value)
-    _append_varint(body, len(record.headers))
+    append_varint(body, len(record.headers))
     for name, value in record.headers:
         _append_bytes(body, name.encode())
         _append_bytes(body, value)
-    _append_varint(payload, len(body))
+    append_varint(payload, len(body))
     payload += body
 
 
@@ -402,35 +370,17 @@ def _append_bytes(out: bytearray, value: bytes | None) -> None:
     if value is None:
         out.append(1)
     else:
-        _append_varint(out, len(value))
+        append_varint(out, len(value))
         out += value
 
 
-def _append_varint(out: bytearray, value: int) -> None:
+def append_varint(out: bytearray, value: int) -> None:
+    """Append a zigzag varint."""
     value = value << 1 if value >= 0 else ~value << 1 | 1
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
-
-
-_ROOM_FOR_HEADER: Final = bytes(HEADER_SIZE)
-_NO_HEADERS: Final = b"\0"
-
-
-@lru_cache(maxsize=4096)
-def _plain_framing(delta: int, key_length: int, value_length: int) -> tuple[bytes, bytes]:
-    """What is before the key of a plain record, and between key and value.
-
-    The length of null is -1.
-    """
-    head, between = bytearray(2), bytearray()  # without attributes and timestamp delta
-    _append_varint(head, delta)
-    _append_varint(head, key_length)
-    _append_varint(between, value_length)
-    before = bytearray()
-    _append_varint(before, len(head) + key_length + len(between) + max(value_length, 0) + len(_NO_HEADERS))
-    return bytes(before + head), bytes(between)
 
 
 # --- decoding -----------------------------------------------------------------------------------------------

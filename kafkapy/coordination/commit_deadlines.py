@@ -6,9 +6,14 @@ the client has a limit. Without a cluster there is none: a commit waits for this
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+from kafkapy.coordination.pending_write import PendingWrite
 from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done
 from kafkapy.protocol.errors import ErrorCode
+
+P = TypeVar("P")
 
 
 class CommitDeadlines:
@@ -18,6 +23,16 @@ class CommitDeadlines:
         """`seconds` is the limit, or None for no limit."""
         self._timers = timers
         self._seconds = seconds
+
+    def report(self, outcome: ErrorCode | PendingWrite[P], done: Done) -> None:
+        """Call `done` with the outcome of a write, now or later.
+
+        If it is not known in time, `done` is called with REQUEST_TIMED_OUT.
+        """
+        if isinstance(outcome, PendingWrite):
+            outcome.when_done(self.limit(done))
+        else:
+            done(outcome)
 
     def limit(self, done: Done) -> Done:
         """`done`, called with REQUEST_TIMED_OUT if the result is not known in time.

@@ -7,14 +7,16 @@ the event is undone. If it fails later, or takes a part of them, the partition i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.errors import LOST, coordinator_error
-from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue
+from kafkapy.coordination.pending_write import PendingWrite
+from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.topic_log import Done
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.plain_batch import KeyValue
 
 T = TypeVar("T")
 
@@ -29,7 +31,7 @@ class EventWrites(Generic[T]):
     def write(
         self,
         key: str,
-        records: Sequence[KeyValue],
+        records: list[KeyValue],
         *,
         accepted: Callable[[], object],
         refused: Callable[[], object],
@@ -44,9 +46,6 @@ class EventWrites(Generic[T]):
             accepted()
             done(ErrorCode.NONE)
             return
-        answer = self._deadlines.limit(lambda error: done(coordinator_error(error)))
-        outcome: ErrorCode | None = None
-        is_returned = False
         is_partly_committed = False
 
         def committed(start: int, stop: int) -> None:
@@ -54,21 +53,17 @@ class EventWrites(Generic[T]):
             is_partly_committed = True
 
         def finished(error: ErrorCode) -> None:
-            nonlocal outcome
-            if not is_returned:
-                outcome = error
-                return
             if error is not ErrorCode.NONE and error not in LOST:
                 self._runtime.reload(key)
-            answer(error)
 
-        self._runtime.write(key, records, finished, committed=committed)
-        is_returned = True
-        if outcome in (None, ErrorCode.NONE):
+        outcome = self._runtime.write(key, records, committed=committed)
+        if isinstance(outcome, PendingWrite):
+            outcome.when_done(finished)
+            accepted()
+        elif outcome is ErrorCode.NONE:
             accepted()
         else:
             refused()
             if is_partly_committed:
                 self._runtime.reload(key)
-        if outcome is not None:
-            answer(outcome)
+        self._deadlines.report(outcome, lambda error: done(coordinator_error(error)))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.coordination.topic_log import Done
 from kafkapy.metadata.cache import MetadataCache
-from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.records import BatchHeader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.damage.damage import DamagedOffsetsError
@@ -47,7 +47,6 @@ class LocalTopicLog:
         self,
         topic: str,
         *,
-        clock: Clock,
         metadata: MetadataCache,
         replicas: ReplicaManager,
         blocking: Callable[..., Awaitable[Any]],
@@ -58,7 +57,6 @@ class LocalTopicLog:
         `blocking` runs a call in a worker thread. `create` creates the internal topic if it is missing.
         """
         self.topic = topic
-        self._clock = clock
         self._metadata = metadata
         self._replicas = replicas
         self._blocking = blocking
@@ -111,56 +109,62 @@ class LocalTopicLog:
         return self._replicas.partition(self.topic, partition).log.config.max_message_bytes
 
     def append(
-        self, partition: int, batch: bytearray, done: Done, *, verification: Verification | None = None
-    ) -> None:
-        """Append a batch; `done` is called once, possibly before this returns.
+        self,
+        partition: int,
+        header: BatchHeader,
+        batch: bytearray,
+        *,
+        verification: Verification | None = None,
+    ) -> ErrorCode | None:
+        """Append a batch that was built now, and has the time as its timestamp.
 
-        It is called when the batch is committed or has failed.
+        Returns NONE if it is committed at once, the error if it is refused, and otherwise None: see
+        `when_committed`.
         """
-        now_ms = self._clock.now_ms()
-        self._append(partition, partial(prepare_built, batch, now_ms=now_ms), done, now_ms, verification)
+        now_ms = header.max_timestamp
+        try:
+            target = self._replicas.partition(self.topic, partition)
+            prepared = prepare_built(header, batch, config=target.log.config, now_ms=now_ms)
+            return self._append(partition, target, prepared, now_ms, verification)
+        except (KafkaError, MemoryError) as error:
+            return _refusal(error)
 
     def append_marker(
-        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done
-    ) -> None:
-        """Append the marker of a transaction; `done` is called as by `append`."""
-        prepared = prepare_marker(producer_id, producer_epoch, marker)
-        self._append(partition, lambda config: prepared, done, marker.timestamp)
+        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker
+    ) -> ErrorCode | None:
+        """Append the marker of a transaction; the result is that of `append`."""
+        try:
+            target = self._replicas.partition(self.topic, partition)
+            prepared = prepare_marker(producer_id, producer_epoch, marker)
+            return self._append(partition, target, prepared, marker.timestamp, None)
+        except (KafkaError, MemoryError) as error:
+            return _refusal(error)
 
     def _append(
         self,
         partition: int,
-        prepare: Callable[..., PreparedBatches],
-        done: Done,
+        target: Partition,
+        prepared: PreparedBatches,
         now_ms: int,
-        verification: Verification | None = None,
-    ) -> None:
-        """Append what `prepare(config=…)` makes for the settings of the partition."""
-        try:
-            target = self._replicas.partition(self.topic, partition)
-            info = target.append(
-                prepare(config=target.log.config),
-                origin=AppendOrigin.COORDINATOR,
-                now_ms=now_ms,
-                verification=verification,
-            )
-            end_offset = info.last_offset + 1
-            waiting = self._waiting.get(partition)
-            if waiting is not None:
-                waiting.append((end_offset, done))
-                return
-            if not target.is_committed(end_offset):
-                self._waiting[partition] = deque([(end_offset, done)])
-                self._watch(partition, target)
-                return
-        except (TransientStorageError, MemoryError):
-            # The partition has not changed, and can be written again when there is space, or a descriptor.
-            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
-        except KafkaError as error:
-            done(error.code)
-            return
-        done(ErrorCode.NONE)
+        verification: Verification | None,
+    ) -> ErrorCode | None:
+        info = target.append(
+            prepared, origin=AppendOrigin.COORDINATOR, now_ms=now_ms, verification=verification
+        )
+        if partition not in self._waiting and target.is_committed(info.last_offset + 1):
+            return ErrorCode.NONE
+        return None
+
+    def when_committed(self, partition: int, done: Done) -> None:
+        """Call `done` later: when the append that was just made is committed, or has failed."""
+        target = self._replicas.partition(self.topic, partition)
+        end_offset = target.log.log_end_offset
+        waiting = self._waiting.get(partition)
+        if waiting is None:
+            self._waiting[partition] = deque([(end_offset, done)])
+            self._watch(partition, target)
+        else:
+            waiting.append((end_offset, done))
 
     def _watch(self, partition: int, target: Partition) -> None:
         """Check the appends again when the partition's high watermark moves."""
@@ -247,3 +251,11 @@ class LocalTopicLog:
                 found.slice.release()
             offset = found.end_offset
             yield data
+
+
+def _refusal(error: KafkaError | MemoryError) -> ErrorCode:
+    """The outcome of an append that raised an error."""
+    if isinstance(error, (TransientStorageError, MemoryError)):
+        # The partition has not changed, and can be written again when there is space, or a descriptor.
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error.code

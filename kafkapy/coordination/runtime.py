@@ -36,23 +36,21 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from kafkapy.coordination.errors import LOST, describe
 from kafkapy.coordination.partitioning import partition_of
+from kafkapy.coordination.pending_write import PendingWrite
 from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.coordination.topic_log import Done, TopicLog
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
-from kafkapy.protocol.records import HEADER_SIZE, build_plain_batch
+from kafkapy.protocol.plain_batch import KeyValue, build_plain_batch
+from kafkapy.protocol.records import HEADER_SIZE, BatchHeader
 from kafkapy.storage.disk.files import is_exhausted
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.verification import Verification
-
-KeyValue = tuple[bytes, bytes | None]
-"""The key and value of a record. The value of a tombstone is None."""
 
 MAX_BATCH_BYTES: Final = 512 * 1024
 """The most bytes of a batch, well below the default max.message.bytes. Longer writes have several batches."""
@@ -302,11 +300,16 @@ class CoordinatorRuntime(Generic[T]):
 
     def is_active(self, key: str) -> bool:
         """Whether the partition of a key is loaded."""
-        return self._state_of(key) is PartitionState.ACTIVE
+        partitions = self._partitions
+        return bool(partitions) and partitions[self.partition_of(key)].state is PartitionState.ACTIVE
 
     def require_active(self, key: str) -> None:
         """Raise KafkaError COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR unless it is active."""
-        state = self._state_of(key)
+        partitions = self._partitions
+        if partitions:
+            state = partitions[partition_of(key, len(partitions))].state
+        else:
+            state = PartitionState.FAILED
         if state is not PartitionState.ACTIVE:
             loading = state is PartitionState.LOADING
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
@@ -315,11 +318,6 @@ class CoordinatorRuntime(Generic[T]):
     def is_loading(self) -> bool:
         """Whether a partition has not been read yet."""
         return any(partition.state is PartitionState.LOADING for partition in self._partitions)
-
-    def _state_of(self, key: str) -> PartitionState:
-        if not self._partitions:
-            return PartitionState.FAILED
-        return self._partitions[partition_of(key, len(self._partitions))].state
 
     def _name(self, partition: _Partition) -> str:
         return f"{self._log.topic}-{partition.index}"
@@ -410,84 +408,101 @@ class CoordinatorRuntime(Generic[T]):
     def write(
         self,
         key: str,
-        records: Sequence[KeyValue],
-        done: Done,
+        records: list[KeyValue],
         *,
         committed: Callable[[int, int], None] | None = None,
         undone: Callable[[], object] | None = None,
         producer: TransactionalProducer | None = None,
-    ) -> None:
+    ) -> ErrorCode | PendingWrite[_Partition]:
         """Write records, at least one, to the partition of `key`.
 
         They are in the transaction of `producer`, if one is given.
-        `done` is called once: with NONE when all records are committed, and otherwise with the error. Before
-        that, unless the partition was unloaded meanwhile, `committed(start, stop)` is called for each range
-        of records that is committed, and `undone` if not all of them are.
+        Returns NONE if all records are committed at once, the error if they are refused at once, and
+        otherwise what tells the outcome later. Before that, unless the partition was unloaded meanwhile,
+        `committed(start, stop)` is called for each range of records that is committed, and `undone` if not
+        all of them are.
 
         If one of the records is too large for the log, none is written: clients decide how large records are,
         and half a write would have to be read back, with all else in the partition.
         """
         partition = self._partitions[partition_of(key, len(self._partitions))]
-        waiting = 1
-        failed = ErrorCode.NONE
-
-        def finished(start: int, stop: int, error: ErrorCode) -> None:
-            nonlocal waiting, failed
-            waiting -= 1
-            if error:
-                failed = error
-                if error in LOST:
-                    self._lose(partition)
-            elif committed is not None and not partition.is_unloaded:
-                committed(start, stop)
-            if waiting:
-                return
-            if failed and undone is not None and not partition.is_unloaded:
-                undone()
-            done(failed)
-
-        try:
-            largest = self._log.max_batch_bytes(partition.index)
-        except KafkaError as error:
-            finished(0, 0, error.code)
-            return
-        batches = self._batches(records, largest, producer)
-        if not batches:
-            finished(0, 0, ErrorCode.MESSAGE_TOO_LARGE)
-            return
-        waiting = len(batches)
-        for start, stop, batch in batches:
-            self._log.append(
-                partition.index,
-                batch,
-                partial(finished, start, stop),
-                verification=None if producer is None else producer.verification,
-            )
-
-    def _batches(
-        self, records: Sequence[KeyValue], largest: int, producer: TransactionalProducer | None
-    ) -> Sequence[tuple[int, int, bytearray]]:
-        """Build batches of up to `largest` bytes, each with the range of its records.
-
-        There are none if a record is too large for a batch.
-        """
-        options: dict[str, Any] = {}
-        if producer is not None:
-            options = {
-                "producer_id": producer.producer_id,
-                "producer_epoch": producer.producer_epoch,
-                "transactional": True,
-            }
         now = self._clock.now_ms()
-        batch = build_plain_batch(records, now, **options)
-        limit = min(MAX_BATCH_BYTES, largest)
-        if len(batch) <= limit:
-            return ((0, len(records), batch),)
+        if producer is None:
+            (header, batch), verification = build_plain_batch(records, now), None
+        else:
+            (header, batch), verification = _build(records, now, producer), producer.verification
+        if len(batch) > MAX_BATCH_BYTES:
+            outcome: ErrorCode | None = ErrorCode.MESSAGE_TOO_LARGE
+        else:
+            outcome = self._log.append(partition.index, header, batch, verification=verification)
+        if outcome is ErrorCode.NONE:
+            if committed is not None and not partition.is_unloaded:
+                committed(0, len(records))
+            return outcome
+        write = PendingWrite(partition, 1, committed, undone)
+        if outcome is ErrorCode.MESSAGE_TOO_LARGE:
+            self._write_in_parts(write, records, now, producer)
+        elif outcome is None:
+            self._batch_waits(write, 0, len(records))
+        else:
+            self._batch_ended(write, 0, 0, outcome)
+        return write if write.batches else write.failed
+
+    def _write_in_parts(
+        self,
+        write: PendingWrite[_Partition],
+        records: list[KeyValue],
+        now: int,
+        producer: TransactionalProducer | None,
+    ) -> None:
+        """Write records in batches of as many bytes as the log takes.
+
+        None is written if a record is too large.
+        """
+        index = write.partition.index
+        try:
+            largest = self._log.max_batch_bytes(index)
+        except KafkaError as error:
+            self._batch_ended(write, 0, 0, error.code)
+            return
+        verification = None if producer is None else producer.verification
         batches = [
-            (start, stop, build_plain_batch(records[start:stop], now, **options))
-            for start, stop in _parts(records, limit - HEADER_SIZE)
+            (start, stop, *_build(records[start:stop], now, producer))
+            for start, stop in _parts(records, min(MAX_BATCH_BYTES, largest) - HEADER_SIZE)
         ]
-        return () if any(len(batch) > largest for _, _, batch in batches) else batches
+        if any(len(batch) > largest for *_, batch in batches):
+            self._batch_ended(write, 0, 0, ErrorCode.MESSAGE_TOO_LARGE)
+            return
+        write.batches = len(batches)
+        for start, stop, header, batch in batches:
+            outcome = self._log.append(index, header, batch, verification=verification)
+            if outcome is None:
+                self._batch_waits(write, start, stop)
+            else:
+                self._batch_ended(write, start, stop, outcome)
+
+    def _batch_waits(self, write: PendingWrite[_Partition], start: int, stop: int) -> None:
+        """Act later on a batch with the records from `start` to `stop`."""
+
+        def ended(error: ErrorCode) -> None:
+            self._batch_ended(write, start, stop, error)
+            if not write.batches:
+                write.end()
+
+        self._log.when_committed(write.partition.index, ended)
+
+    def _batch_ended(self, write: PendingWrite[_Partition], start: int, stop: int, error: ErrorCode) -> None:
+        """Act on a batch with the records from `start` to `stop` that is committed or has failed."""
+        partition = write.partition
+        write.batches -= 1
+        if error:
+            write.failed = error
+            if error in LOST:
+                self._lose(partition)
+        elif write.committed is not None and not partition.is_unloaded:
+            write.committed(start, stop)
+        if write.failed and not write.batches and write.undone is not None and not partition.is_unloaded:
+            write.undone()
 
     def write_marker(
         self,
@@ -518,7 +533,11 @@ class CoordinatorRuntime(Generic[T]):
                 committed()
             done(error)
 
-        self._log.append_marker(index, producer_id, producer_epoch, marker, finished)
+        outcome = self._log.append_marker(index, producer_id, producer_epoch, marker)
+        if outcome is None:
+            self._log.when_committed(index, finished)
+        else:
+            finished(outcome)
 
     def reload(self, key: str) -> None:
         """Read the partition of a key again, because the state in memory may differ from the log."""
@@ -528,6 +547,21 @@ class CoordinatorRuntime(Generic[T]):
         """The partition cannot be written any more."""
         if partition.state in (PartitionState.LOADING, PartitionState.ACTIVE) and not partition.is_unloaded:
             self._fail(partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it could not be written"))
+
+
+def _build(
+    records: list[KeyValue], now: int, producer: TransactionalProducer | None
+) -> tuple[BatchHeader, bytearray]:
+    """Build a batch, which is in the transaction of `producer` if one is given."""
+    if producer is None:
+        return build_plain_batch(records, now)
+    return build_plain_batch(
+        records,
+        now,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        transactional=True,
+    )
 
 
 def _parts(records: Sequence[KeyValue], limit: int) -> Iterator[tuple[int, int]]:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.records import BatchHeader
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.verification import Verification
 
@@ -59,19 +60,32 @@ class TopicLog(Protocol):
         ...
 
     def append(
-        self, partition: int, batch: bytearray, done: Done, *, verification: Verification | None = None
-    ) -> None:
-        """Append a batch of `build_batch`; `done` is called once, possibly before this returns.
+        self,
+        partition: int,
+        header: BatchHeader,
+        batch: bytearray,
+        *,
+        verification: Verification | None = None,
+    ) -> ErrorCode | None:
+        """Append a batch that was built now, and has the time as its timestamp.
 
-        It is called when the batch is committed or has failed. Appends to one partition are reported in their
-        order. A batch that begins a transaction needs a `verification`.
+        Returns NONE if it is committed at once, the error if it is refused, and otherwise None: see
+        `when_committed`. A batch that begins a transaction needs a `verification`.
         """
         ...
 
     def append_marker(
-        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done
-    ) -> None:
-        """Append the marker of a transaction; `done` is called as by `append`."""
+        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker
+    ) -> ErrorCode | None:
+        """Append the marker of a transaction; the result is that of `append`."""
+        ...
+
+    def when_committed(self, partition: int, done: Done) -> None:
+        """Call `done` later: when the append that was just made is committed, or has failed.
+
+        It must be called for each append that returned None, before anything else is appended. Appends to
+        one partition are reported in their order.
+        """
         ...
 
     def leadership_lost(self, partition: int) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from kafkapy.coordination.runtime import KeyValue
 from kafkapy.protocol.codec import decode_from, encode
 from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.plain_batch import KeyValue
 
 K = TypeVar("K")
 

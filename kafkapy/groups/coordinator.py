@@ -562,8 +562,8 @@ class GroupCoordinator:
 
         `done` is called once, with the error for the client.
         """
-        in_time = self._deadlines.limit(lambda error: done(error and _commit_error(error)))
-        self._writes.commit(group_id, commits, in_time)
+        outcome = self._writes.commit(group_id, commits)
+        self._deadlines.report(outcome, lambda error: done(error and _commit_error(error)))
 
     def commit_offsets_in_transaction(
         self,
@@ -576,8 +576,8 @@ class GroupCoordinator:
 
         They count once the transaction commits. `done` is called once, with the error for the client.
         """
-        in_time = self._deadlines.limit(lambda error: done(error and _commit_error(error)))
-        self._writes.commit_in_transaction(group_id, producer, commits, in_time)
+        outcome = self._writes.commit_in_transaction(group_id, producer, commits)
+        self._deadlines.report(outcome, lambda error: done(error and _commit_error(error)))
 
     def end_transaction(
         self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done

@@ -25,11 +25,8 @@ class GroupWrites:
     def store_group(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
         """Write the group as it is now, its members with these assignments."""
         value = encode_group_value(group_metadata(group, assignments))
-        self._runtime.write(
-            group.group_id,
-            [(encode_group_key(group.group_id), value)],
-            self._deadlines.limit(lambda error: done(_store_error(error))),
-        )
+        outcome = self._runtime.write(group.group_id, [(encode_group_key(group.group_id), value)])
+        self._deadlines.report(outcome, lambda error: done(_store_error(error)))
 
 
 def _store_error(error: ErrorCode) -> ErrorCode:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.event_writes import EventWrites
-from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue
+from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.change import Change, encode_change
 from kafkapy.groups.group import Group
@@ -23,6 +23,7 @@ from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.plain_batch import KeyValue
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
-from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue, TransactionalProducer
+from kafkapy.coordination.pending_write import PendingWrite, report
+from kafkapy.coordination.runtime import CoordinatorRuntime, TransactionalProducer
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.committed_offset import EncodedOffset
 from kafkapy.groups.group import Group
@@ -20,6 +21,7 @@ from kafkapy.groups.offsets import Offsets
 from kafkapy.groups.records import encode_offset_keys
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.plain_batch import KeyValue
 from kafkapy.protocol.types import TopicPartition
 
 OFFSETS_AT_ONCE: Final = 500
@@ -35,52 +37,50 @@ class OffsetWrites:
         self._offsets = offsets
         self._runtime = runtime
 
-    def commit(self, group_id: str, commits: Mapping[TopicPartition, EncodedOffset], done: Done) -> None:
-        """Store offsets.
-
-        `done` is called when they are committed, or with the error.
-        """
+    def commit(
+        self, group_id: str, commits: Mapping[TopicPartition, EncodedOffset]
+    ) -> ErrorCode | PendingWrite[Any]:
+        """Store offsets; return the outcome, or what tells it later."""
         offsets = self._offsets
 
         def committed(start: int, stop: int) -> None:
             offsets.put(group_id, commits if stop - start == len(commits) else _part(commits, start, stop))
 
-        self._write_commits(group_id, commits, done, committed, None)
+        return self._write_commits(group_id, commits, committed, None)
 
     def commit_in_transaction(
         self,
         group_id: str,
         producer: TransactionalProducer,
         commits: Mapping[TopicPartition, EncodedOffset],
-        done: Done,
-    ) -> None:
-        """Store offsets as pending, until the transaction's marker comes."""
+    ) -> ErrorCode | PendingWrite[Any]:
+        """Store offsets as pending, until the transaction's marker comes.
+
+        Returns the outcome, or what tells it later.
+        """
         pending = self._offsets.pending
 
         def committed(start: int, stop: int) -> None:
             for key, offset in _part(commits, start, stop).items():
                 pending.put(group_id, key, producer.producer_id, offset)
 
-        self._write_commits(group_id, commits, done, committed, producer)
+        return self._write_commits(group_id, commits, committed, producer)
 
     def _write_commits(
         self,
         group_id: str,
         commits: Mapping[TopicPartition, EncodedOffset],
-        done: Done,
         committed: Callable[[int, int], None],
         producer: TransactionalProducer | None,
-    ) -> None:
-        offsets = self._offsets
+    ) -> ErrorCode | PendingWrite[Any]:
         keys = commits.keys()
-        offsets.begin_write(group_id, keys)
-
-        def finished(error: ErrorCode) -> None:
-            offsets.end_write(group_id, keys)
-            done(error)
-
-        records = list(zip(encode_offset_keys(group_id, keys), commits.values(), strict=True))
-        self._runtime.write(group_id, records, finished, committed=committed, producer=producer)
+        records: list[KeyValue] = list(zip(encode_offset_keys(group_id, keys), commits.values(), strict=True))
+        outcome = self._runtime.write(group_id, records, committed=committed, producer=producer)
+        if isinstance(outcome, PendingWrite):
+            offsets = self._offsets
+            offsets.begin_write(group_id, keys)
+            outcome.when_done(lambda _: offsets.end_write(group_id, keys))
+        return outcome
 
     def remove(self, group_id: str, keys: Sequence[TopicPartition], done: Done) -> None:
         """Write tombstones for offsets."""
@@ -119,7 +119,7 @@ class OffsetWrites:
                 logger.warning("Group %s: offsets could not be removed: %s", shortened(group_id), error.name)
             done(error)
 
-        self._runtime.write(group_id, records, finished, committed=committed, undone=undone)
+        report(self._runtime.write(group_id, records, committed=committed, undone=undone), finished)
 
 
 def _part(

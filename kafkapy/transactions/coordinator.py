@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.errors import coordinator_error
+from kafkapy.coordination.pending_write import report
 from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.coordination.topic_log import Done, TopicLog
@@ -205,13 +206,8 @@ class TransactionCoordinator:
             if machine.metadata.producer_epoch == NO_PRODUCER_EPOCH:
                 self._forget(transactional_id)  # nothing of it is in the log
 
-        self.runtime.write(
-            transactional_id,
-            [(encode_key(transactional_id), encode_value(to, self.version))],
-            done,
-            committed=committed,
-            undone=undone,
-        )
+        record = (encode_key(transactional_id), encode_value(to, self.version))
+        report(self.runtime.write(transactional_id, [record], committed=committed, undone=undone), done)
 
     def _in_time(self, done: Done) -> Done:
         """`done` with the error for the client, called once, however long a write takes."""
@@ -489,12 +485,9 @@ class TransactionCoordinator:
                     machine.not_written()
 
         logger.info("%d transactional ids have expired", len(names))
+        # Whatever becomes of it: the next check tries again.
         self.runtime.write(
-            names[0],
-            [(encode_key(name), None) for name in names],
-            _ignore,
-            committed=committed,
-            undone=undone,
+            names[0], [(encode_key(name), None) for name in names], committed=committed, undone=undone
         )
 
 

@@ -24,7 +24,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from kafkapy.protocol.records import BatchHeader
+from kafkapy.protocol.records import LOG_OVERHEAD, BatchHeader
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import starts_at
 from kafkapy.storage.disk.file_names import (
@@ -197,8 +197,9 @@ class Segment:
         try:
             end, is_indexed = position, False
             for header in headers:
-                is_indexed |= self.index_batch(end, header.last_offset, header.max_timestamp)
-                end += header.size
+                last_offset = header.base_offset + header.last_offset_delta
+                is_indexed |= self.index_batch(end, last_offset, header.max_timestamp)
+                end += header.batch_length + LOG_OVERHEAD
             if is_indexed:
                 self.offset_index.write()
                 self.time_index.write()

@@ -278,23 +278,26 @@ def _prepare_plain(data: memoryview, config: LogConfig, now_ms: int) -> Prepared
     return PreparedBatches([PreparedBatch(header, data, None)], size, header.record_count)
 
 
-def prepare_built(batch: bytearray, *, config: LogConfig, now_ms: int) -> PreparedBatches:
-    """Prepare a batch that this broker has just built (`build_batch`), of records with keys.
+def prepare_built(
+    header: BatchHeader, batch: bytearray, *, config: LogConfig, now_ms: int
+) -> PreparedBatches:
+    """Prepare a batch that this broker has just built, of records with keys.
 
     Only its size is checked. Topics that want another codec take the way of `prepare_batches`, whose result
-    is the same.
+    is the same. See `build_plain_batch`.
 
     Raises:
         KafkaError: it is too large.
     """
-    if _CODECS.get(config.compression_type, Compression.NONE) is not Compression.NONE:
+    if config.compression_type not in _LEAVES_PLAIN:
         origin = COORDINATOR
         return prepare_batches(memoryview(batch), config=config, origin=origin, now_ms=now_ms)
-    header = read_header(batch)
-    if header.size > config.max_message_bytes:
-        raise too_large(header.size, config)
-    _check_segment_size(header.size, config)
-    return PreparedBatches([PreparedBatch(header, memoryview(batch), None)], header.size, header.record_count)
+    size = len(batch)
+    if size > config.max_message_bytes:
+        raise too_large(size, config)
+    if size > config.segment_bytes:
+        _check_segment_size(size, config)
+    return PreparedBatches([PreparedBatch(header, memoryview(batch), None)], size, header.record_count)
 
 
 def prepare_converted(

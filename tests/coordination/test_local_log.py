@@ -12,11 +12,11 @@ import pytest
 
 from kafkapy.coordination import local_log
 from kafkapy.coordination.local_log import LocalTopicLog
-from kafkapy.process.clock import Clock
 from kafkapy.process.timers import Timers
 from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.records import Record, build_batch, decode_records, iter_headers
+from kafkapy.protocol.plain_batch import build_plain_batch
+from kafkapy.protocol.records import decode_records, iter_headers
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replication import SoleReplica
@@ -86,7 +86,6 @@ class World:
         replicas = SimpleNamespace(partition=lambda topic, index: self.partition)
         self.log = LocalTopicLog(
             TOPIC,
-            clock=Clock(),
             metadata=cast("Any", None),
             replicas=cast("Any", replicas),
             blocking=run_here,
@@ -95,8 +94,12 @@ class World:
         self.said: list[tuple[str, ErrorCode]] = []
 
     def append(self, key: str) -> None:
-        batch = build_batch([Record(-1, 0, key.encode(), b"", [])])
-        self.log.append(0, batch, lambda error: self.said.append((key, error)))
+        header, batch = build_plain_batch([(key.encode(), b"")], 0)
+        outcome = self.log.append(0, header, batch)
+        if outcome is None:
+            self.log.when_committed(0, lambda error: self.said.append((key, error)))
+        else:
+            self.said.append((key, outcome))
 
     async def fetched(self, end_offset: int) -> None:
         """The followers have the records below this offset."""

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from kafkapy.coordination.partitioning import partition_of
-from kafkapy.coordination.runtime import MAX_BATCH_BYTES, CoordinatorRuntime, KeyValue
+from kafkapy.coordination.pending_write import PendingWrite, report
+from kafkapy.coordination.runtime import MAX_BATCH_BYTES, CoordinatorRuntime
+from kafkapy.coordination.topic_log import Done
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.plain_batch import KeyValue
 from kafkapy.protocol.records import decode_records, iter_headers
 from tests.groups.group_world import TurnedClock, TurnedTimers
 from tests.groups.memory_log import MemoryLog
@@ -95,8 +98,12 @@ class Counting:
         def committed(start: int, stop: int) -> None:
             self.counts[key] += stop - start
 
-        self.runtime.write(key, [(key.encode(), b"")], answers.append, committed=committed)
+        self.write_records(key, [(key.encode(), b"")], answers.append, committed=committed)
         return answers
+
+    def write_records(self, key: str, records: list[KeyValue], done: Done, **options: Any) -> None:
+        """Write records, and call `done` with the outcome."""
+        report(self.runtime.write(key, records, **options), done)
 
     def error_of(self, key: str) -> ErrorCode:
         try:
@@ -212,17 +219,32 @@ async def test_writes_are_reported_in_their_order_when_they_are_committed(counti
     counting.log.hold = True
     said: list[str] = []
     for name in ("first", "second"):
-        counting.runtime.write(
+        counting.write_records(
             KEYS[0],
             [(name.encode(), b"")],
             lambda error, name=name: said.append(f"{name} is done"),  # type: ignore[misc]
-            committed=lambda start, stop, name=name: said.append(f"{name} counts"),  # type: ignore[misc]
+            committed=lambda start, stop, name=name: said.append(f"{name} counts"),
         )
     assert not said
     counting.log.release()
     assert said == ["first counts", "first is done"]
     counting.log.release()
     assert said[2:] == ["second counts", "second is done"]
+
+
+async def test_the_outcome_of_a_write_is_returned_if_it_is_known_at_once(counting: Counting) -> None:
+    records: list[KeyValue] = [(b"k", b"")]
+    assert counting.runtime.write(KEYS[0], records) is ErrorCode.NONE
+    counting.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert counting.runtime.write(KEYS[0], records) is ErrorCode.NOT_ENOUGH_REPLICAS
+    counting.log.error, counting.log.hold = ErrorCode.NONE, True
+    pending = counting.runtime.write(KEYS[0], records)
+    assert isinstance(pending, PendingWrite)
+    said: list[str] = []
+    pending.when_done(lambda error: said.append(f"first {error.name}"))
+    pending.when_done(lambda error: said.append(f"second {error.name}"))
+    counting.log.release(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert said == ["first NOT_ENOUGH_REPLICAS", "second NOT_ENOUGH_REPLICAS"]
 
 
 @pytest.mark.parametrize("fails", [0, 1])
@@ -232,7 +254,7 @@ async def test_a_write_of_which_a_part_fails_counts_as_far_as_it_is_in_the_log(
     counting.log.hold = True
     parts: list[tuple[int, int]] = []
     said: list[str] = []
-    counting.runtime.write(
+    counting.write_records(
         KEYS[0],
         BIG,
         lambda error: said.append(error.name),
@@ -251,7 +273,7 @@ async def test_a_write_with_a_record_that_the_log_does_not_take_leaves_nothing_i
     """Half of it would have to be read back; meanwhile no key of the partition would be available."""
     said: list[str] = []
     counting.log.hold = True
-    counting.runtime.write(
+    counting.write_records(
         KEYS[0],
         [*BIG, (b"three", b"x" * counting.log.largest)],
         lambda error: said.append(error.name),
@@ -265,7 +287,7 @@ async def test_a_write_with_a_record_that_the_log_does_not_take_leaves_nothing_i
 async def test_batches_are_as_large_as_the_log_takes(counting: Counting) -> None:
     said: list[str] = []
     counting.log.largest = 1000
-    counting.runtime.write(KEYS[0], [(b"k", b"x" * 100)] * 50, lambda error: said.append(error.name))
+    counting.write_records(KEYS[0], [(b"k", b"x" * 100)] * 50, lambda error: said.append(error.name))
     assert said == ["NONE"]
     assert len(counting.log.batches[0]) > 5
     assert max(map(len, counting.log.batches[0])) <= 1000
@@ -273,7 +295,7 @@ async def test_batches_are_as_large_as_the_log_takes(counting: Counting) -> None
 
 async def test_a_write_that_succeeds_is_not_undone(counting: Counting) -> None:
     said: list[str] = []
-    counting.runtime.write(
+    counting.write_records(
         KEYS[0], BIG, lambda error: said.append(error.name), undone=lambda: said.append("undone")
     )
     assert said == ["NONE"]
@@ -286,7 +308,7 @@ async def test_a_write_from_before_a_partition_was_unloaded_leaves_memory_alone(
     counting.log.hold = True
     answers = counting.write(KEYS[0])
     undone: list[str] = []
-    counting.runtime.write(KEYS[0], [(b"k", b"")], answers.append, undone=lambda: undone.append("undone"))
+    counting.write_records(KEYS[0], [(b"k", b"")], answers.append, undone=lambda: undone.append("undone"))
     counting.disappears()
     await counting.log.create()
     counting.log.release(end)
@@ -385,7 +407,7 @@ class TestInACluster:
         counting.log.hold = True
         answers = counting.write(KEYS[0])
         undone: list[str] = []
-        counting.runtime.write(KEYS[0], [(b"k", b"")], answers.append, undone=lambda: undone.append("undone"))
+        counting.write_records(KEYS[0], [(b"k", b"")], answers.append, undone=lambda: undone.append("undone"))
         counting.follows(0, 6)
         counting.timers.advance(0)
         assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2

@@ -12,7 +12,7 @@ from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.records import read_header, stamp_batch
+from kafkapy.protocol.records import BatchHeader, read_header, stamp_batch
 from kafkapy.protocol.types import random_uuid
 from kafkapy.storage.log.marker_batch import prepare_marker
 from kafkapy.storage.log.markers import TransactionMarker
@@ -39,6 +39,8 @@ class MemoryLog:
         """How often a partition was read."""
         self.reaches_next_leader = False
         """Whether the next leader commits the appends that wait when the leadership is lost."""
+        self._appended = b""
+        """The batch that was appended last, and is held."""
         self._held: list[tuple[int, bytes, Done]] = []
 
     def partition_count(self) -> int:
@@ -69,24 +71,33 @@ class MemoryLog:
         return self.largest
 
     def append(
-        self, partition: int, batch: bytearray, done: Done, *, verification: Verification | None = None
-    ) -> None:
+        self,
+        partition: int,
+        header: BatchHeader,
+        batch: bytearray,
+        *,
+        verification: Verification | None = None,
+    ) -> ErrorCode | None:
         if self.error is not ErrorCode.NONE:
-            done(self.error)
-            return
-        header = stamp_batch(batch, read_header(batch), self.ends[partition], leader_epoch=0)
+            return self.error
+        if len(batch) > self.largest:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        header = stamp_batch(batch, header, self.ends[partition], leader_epoch=0)
         self.ends[partition] = header.next_offset
         if self.hold:
-            self._held.append((partition, bytes(batch), done))
-        else:
-            self.batches[partition].append(bytes(batch))
-            done(ErrorCode.NONE)
+            self._appended = bytes(batch)
+            return None
+        self.batches[partition].append(bytes(batch))
+        return ErrorCode.NONE
 
     def append_marker(
-        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done
-    ) -> None:
+        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker
+    ) -> ErrorCode | None:
         (prepared,) = prepare_marker(producer_id, producer_epoch, marker).batches
-        self.append(partition, bytearray(prepared.buffer), done)
+        return self.append(partition, prepared.header, bytearray(prepared.buffer))
+
+    def when_committed(self, partition: int, done: Done) -> None:
+        self._held.append((partition, self._appended, done))
 
     def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
         """Commit the oldest append that is held, or let it fail."""

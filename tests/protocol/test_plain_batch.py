@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkapy.protocol.compression import Compression
-from kafkapy.protocol.plain_batch import PlainBatch, read_plain_batch_purely
+from kafkapy.protocol.plain_batch import (
+    KeyValue,
+    PlainBatch,
+    build_plain_batch,
+    lay_out_plain_batch_purely,
+    read_plain_batch_purely,
+)
 from kafkapy.protocol.record_walker import walk_batch
 from kafkapy.protocol.records import (
     Record,
@@ -25,7 +31,8 @@ from kafkapy.protocol.records import (
 from tests.protocol.record_strategies import raw_batch, raw_record, records, varint
 
 BUILT = find_spec("kafkapy.protocol._walker") is not None
-COMPILED: Any = import_module("kafkapy.protocol._walker").read_plain_batch if BUILT else None
+WALKER: Any = import_module("kafkapy.protocol._walker") if BUILT else None
+COMPILED: Any = WALKER.read_plain_batch if BUILT else None
 compiled = pytest.mark.skipif(not BUILT, reason="the twin was not compiled: no compiler?")
 
 Read = Callable[[bytes | bytearray | memoryview], PlainBatch | None]
@@ -118,3 +125,49 @@ def test_a_large_batch_is_read_without_the_gil() -> None:
     result = COMPILED(batch)
     assert result is not None
     assert result == read_plain_batch_purely(batch)
+
+
+PAIRS = st.lists(
+    st.tuples(
+        st.binary(max_size=300) | st.just(bytes(10_000)),
+        st.none() | st.binary(max_size=300) | st.just(bytes(9000)),
+    ),
+    min_size=1,
+    max_size=200,
+)
+
+
+@given(PAIRS, st.integers(0, 2**50), st.booleans())
+def test_a_plain_batch_is_what_any_batch_of_its_records_is(
+    pairs: list[KeyValue], timestamp: int, transactional: bool
+) -> None:
+    producer: dict[str, Any] = {"transactional": True, "producer_id": 2**40, "producer_epoch": 3}
+    options = producer if transactional else {}
+    expected = build_batch([Record(-1, timestamp, key, value, []) for key, value in pairs], **options)
+    assert build_plain_batch(pairs, timestamp, **options) == (read_header(expected), expected)
+
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+@compiled
+@given(PAIRS, st.tuples(INT64, INT64, st.integers(-(2**15), 2**15 - 1), st.sampled_from([0, 0x10])))
+def test_the_twins_lay_out_the_same_batch(pairs: list[KeyValue], numbers: tuple[int, int, int, int]) -> None:
+    assert WALKER.lay_out_plain_batch(pairs, *numbers) == lay_out_plain_batch_purely(pairs, *numbers)
+
+
+@pytest.mark.parametrize(
+    "lay_out",
+    [lay_out_plain_batch_purely, pytest.param(BUILT and WALKER.lay_out_plain_batch, marks=compiled)],
+    ids=["pure", "compiled"],
+)
+def test_a_plain_batch_needs_a_record(lay_out: Callable[..., bytearray]) -> None:
+    with pytest.raises(ValueError, match="needs a record"):
+        lay_out([], 0, -1, -1, 0)
+
+
+@compiled
+@pytest.mark.parametrize("pairs", [[None], [(b"k",)], [("k", b"v")], [(b"k", "v")], [(b"k", b"v", b"w")], ()])
+def test_what_is_no_record_is_refused(pairs: Any) -> None:
+    with pytest.raises(TypeError):
+        WALKER.lay_out_plain_batch(pairs, 0, -1, -1, 0)

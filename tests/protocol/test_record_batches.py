@@ -32,7 +32,6 @@ from kafkapy.protocol.records import (
     Record,
     TimestampType,
     build_batch,
-    build_plain_batch,
     crc_is_valid,
     decode_records,
     iter_headers,
@@ -419,24 +418,3 @@ def test_a_broken_control_key_is_refused(key: bytes | None) -> None:
 def test_a_broken_end_transaction_marker_is_refused(value: bytes | None) -> None:
     with pytest.raises(DecodeError):
         parse_end_txn_marker_value(value)
-
-
-@given(
-    st.lists(
-        st.tuples(st.binary(max_size=300), st.none() | st.binary(max_size=300)), min_size=1, max_size=200
-    ),
-    st.integers(0, 2**50),
-    st.booleans(),
-)
-def test_a_plain_batch_is_what_any_batch_of_its_records_is(
-    pairs: list[tuple[bytes, bytes | None]], timestamp: int, transactional: bool
-) -> None:
-    producer: dict[str, Any] = {"transactional": True, "producer_id": 2**40, "producer_epoch": 3}
-    options = producer if transactional else {}
-    expected = build_batch([Record(-1, timestamp, key, value, []) for key, value in pairs], **options)
-    assert build_plain_batch(pairs, timestamp, **options) == expected
-
-
-def test_a_plain_batch_needs_a_record() -> None:
-    with pytest.raises(ValueError, match="needs a record"):
-        build_plain_batch([], 0)

@@ -25,7 +25,6 @@ from kafkapy.metadata.image import NO_LEADER, Broker, MetadataImage, PartitionSt
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.answers import Pipelined
 from kafkapy.network.peers import PeerAddress, PeerError
-from kafkapy.process.clock import Clock
 from kafkapy.process.cold_reads import ColdReads
 from kafkapy.process.refused_batches import RefusedBatches
 from kafkapy.process.timers import Timers
@@ -211,7 +210,6 @@ class Node:
 
         return LocalTopicLog(
             topic,
-            clock=Clock(),
             metadata=cast("Any", Cache()),
             replicas=self.replicas,
             blocking=self.blocking,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.records import Record, build_batch
+from kafkapy.protocol.records import Record, build_batch, read_header
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_batches, prepare_built
 
@@ -43,7 +43,7 @@ def test_a_built_batch_is_prepared_as_a_checked_one(
     config = LogConfig(cleanup_policy=frozenset({"compact"}), compression_type=codec)
     origin = AppendOrigin.COORDINATOR
     checked = prepare_batches(memoryview(bytearray(built)), config=config, origin=origin, now_ms=NOW_MS)
-    assert seen(prepare_built(built, config=config, now_ms=NOW_MS)) == seen(checked)
+    assert seen(prepare_built(read_header(built), built, config=config, now_ms=NOW_MS)) == seen(checked)
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,5 @@ def test_a_built_batch_is_prepared_as_a_checked_one(
 def test_a_built_batch_that_is_too_large_is_refused(config: LogConfig, error: ErrorCode) -> None:
     batch = build_batch([Record(-1, NOW_MS, b"k", bytes(200), [])])
     with pytest.raises(KafkaError) as caught:
-        prepare_built(batch, config=config, now_ms=NOW_MS)
+        prepare_built(read_header(batch), batch, config=config, now_ms=NOW_MS)
     assert caught.value.code is error

@@ -239,7 +239,7 @@ async def test_old_clients_keep_their_epoch(old_world: TransactionWorld) -> None
 async def test_a_producer_id_is_replaced_when_its_epochs_are_used_up(world: TransactionWorld) -> None:
     producer = await world.init()
     metadata = world.coordinator.describe("x")._replace(producer_epoch=LAST_EPOCH)
-    world.coordinator.runtime.write("x", [(encode_key("x"), encode_value(metadata, 2))], lambda error: None)
+    world.coordinator.runtime.write("x", [(encode_key("x"), encode_value(metadata, 2))])
     await world.restart()
     last = Producer(producer.id, LAST_EPOCH)
     await world.add(last, T0)

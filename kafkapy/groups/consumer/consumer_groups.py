@@ -18,7 +18,7 @@ from typing import Any
 from kafkapy.assignors import AssignorError
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
-from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue
+from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.change import encode_change
@@ -57,6 +57,7 @@ from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafkapy.protocol.plain_batch import KeyValue
 from kafkapy.protocol.types import random_uuid, uuid_to_text
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from typing import Any
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
-from kafkapy.coordination.runtime import CoordinatorRuntime, KeyValue
+from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Timers
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.config import GroupConfig
@@ -40,6 +40,7 @@ from kafkapy.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
+from kafkapy.protocol.plain_batch import KeyValue
 
 logger = logging.getLogger(__name__)
 
