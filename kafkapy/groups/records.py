@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kafkapy.groups.consumer.records import CONSUMER_RECORDS, ConsumerGroupKey
@@ -51,16 +52,16 @@ class GroupKey(NamedTuple):
 
 def encode_offset_keys(group_id: str, keys: Iterable[TopicPartition]) -> list[bytes]:
     """`int16 1, OffsetCommitKey` of each partition."""
-    encoded = []
     group = group_id.encode()
-    start, topic = b"", None
-    for each in keys:
-        if each.topic is not topic:
-            topic = each.topic
-            name = topic.encode()
-            start = b"".join((_TYPE_AND_LENGTH.pack(1, len(group)), group, _INT16.pack(len(name)), name))
-        encoded.append(start + _INT32.pack(each.partition))
-    return encoded
+    start = _TYPE_AND_LENGTH.pack(1, len(group)) + group
+    return [start + _encode_partition(key) for key in keys]
+
+
+@lru_cache(maxsize=10_000)
+def _encode_partition(key: TopicPartition) -> bytes:
+    """The end of an OffsetCommitKey, the same for all groups."""
+    name = key.topic.encode()
+    return b"".join((_INT16.pack(len(name)), name, _INT32.pack(key.partition)))
 
 
 def encode_group_key(group_id: str) -> bytes:

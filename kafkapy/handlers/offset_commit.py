@@ -33,12 +33,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Iterable, Mapping
-from functools import lru_cache
 from itertools import islice
 from typing import Final
 
 from kafkapy.coordination.answer import Answer
-from kafkapy.groups.committed_offset import NO_EXPIRY, EncodedOffset, encode_offset
+from kafkapy.groups.committed_offset import (
+    NO_EXPIRY,
+    EncodedOffset,
+    encode_head,
+    encode_offset,
+    encode_tail,
+)
 from kafkapy.groups.offsets import partition_named
 from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
@@ -60,6 +65,20 @@ OFFSETS_AT_ONCE: Final = 500
 """The offsets that are written in one turn."""
 CHECKED_AT_ONCE: Final = 100
 """The offsets that are looked at before other requests may be served: they take a tenth of a millisecond."""
+
+
+class _Accepted(dict[int, OffsetCommitResponsePartition]):
+    """The results of accepted partitions by number, which answers share: nobody changes them.
+
+    There are at most as many as a topic has partitions, since only offsets of these are accepted.
+    """
+
+    def __missing__(self, index: int) -> OffsetCommitResponsePartition:
+        self[index] = result = OffsetCommitResponsePartition(partition_index=index)
+        return result
+
+
+_ACCEPTED: Final = _Accepted()
 
 Commits = dict[TopicPartition, EncodedOffset]
 Refused = dict[tuple[int, int], ErrorCode]
@@ -129,7 +148,8 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
     max_metadata = groups.config.offset_metadata_max_bytes
     now = context.broker.clock.now_ms()
     retention = request.retention_time_ms
-    expire_timestamp = NO_EXPIRY if retention == UNSET else now + retention
+    is_timed = retention != UNSET
+    expire_timestamp = now + retention if is_timed else NO_EXPIRY
     commits: Commits = {}
     refused: Refused = {}
     for place, asked in enumerate(request.topics):
@@ -140,25 +160,29 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             refused.update(((place, number), unknown) for number in range(len(asked.partitions)))
             continue
-        states = topic.partitions
-        for number, each in enumerate(asked.partitions):
-            if number and number % CHECKED_AT_ONCE == 0:
+        name, topic_id, states, partitions = topic.name, topic.id, topic.partitions, asked.partitions
+        tail, count = encode_tail("", now, topic_id), len(states)
+        for start in range(0, len(partitions), CHECKED_AT_ONCE):
+            if start:
                 yield
-            index = each.partition_index
-            metadata = each.committed_metadata or ""
-            if not 0 <= index < len(states) or not states[index].exists:
-                refused[place, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif len(metadata) > max_metadata:
-                refused[place, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                commits[partition_named(topic.name, index)] = encode_offset(
-                    each.committed_offset,
-                    each.committed_leader_epoch,
-                    metadata,
-                    now if each.commit_timestamp == UNSET else each.commit_timestamp,
-                    expire_timestamp,
-                    topic.id,
-                )
+            for number, each in enumerate(partitions[start : start + CHECKED_AT_ONCE], start):
+                index, metadata = each.partition_index, each.committed_metadata
+                if not 0 <= index < count or not states[index].replicas:  # there is no such partition
+                    refused[place, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif metadata and len(metadata) > max_metadata:
+                    refused[place, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                elif metadata or is_timed or each.commit_timestamp != UNSET:
+                    commits[partition_named(name, index)] = encode_offset(
+                        each.committed_offset,
+                        each.committed_leader_epoch,
+                        metadata or "",
+                        now if each.commit_timestamp == UNSET else each.commit_timestamp,
+                        expire_timestamp,
+                        topic_id,
+                    )
+                else:
+                    head = encode_head(each.committed_offset, each.committed_leader_epoch)
+                    commits[partition_named(name, index)] = head + tail
     if len(commits) > OFFSETS_AT_ONCE:
         return (yield from _commit_in_parts(context, request, image, commits, refused))
     if not commits and ErrorCode.OFFSET_METADATA_TOO_LARGE not in refused.values():
@@ -244,23 +268,19 @@ def _response(
     """The answer, with `error` for the partitions that are not refused."""
     response = OffsetCommitResponse()
     for place, asked in enumerate(request.topics):
-        if refused:
+        if refused or error:
             results = [
-                _result(each.partition_index, refused.get((place, number), error))
+                OffsetCommitResponsePartition(
+                    partition_index=each.partition_index, error_code=refused.get((place, number), error)
+                )
                 for number, each in enumerate(asked.partitions)
             ]
         else:
-            results = [_result(each.partition_index, error) for each in asked.partitions]
+            results = [_ACCEPTED[each.partition_index] for each in asked.partitions]
         response.topics.append(
             OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=results)
         )
     return response
-
-
-@lru_cache(maxsize=10_000)
-def _result(index: int, error: ErrorCode) -> OffsetCommitResponsePartition:
-    """The result of a partition, which answers share: nobody changes it."""
-    return OffsetCommitResponsePartition(partition_index=index, error_code=error)
 
 
 def _refusal(
