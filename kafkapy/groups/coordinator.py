@@ -563,7 +563,10 @@ class GroupCoordinator:
         `done` is called once, with the error for the client.
         """
         outcome = self._writes.commit(group_id, commits)
-        self._deadlines.report(outcome, lambda error: done(error and _commit_error(error)))
+        if outcome is ErrorCode.NONE:
+            done(outcome)
+        else:
+            self._deadlines.report(outcome, lambda error: done(error and _commit_error(error)))
 
     def commit_offsets_in_transaction(
         self,

@@ -143,7 +143,8 @@ def _write(
     """
     segment = log.segments.active
     try:
-        log.make_files()
+        if log.new_files is not None:
+            log.make_files()
         if segment.should_roll(log.config, nbytes, last_offset, max_timestamp, now_ms):
             segment = roll(log, _base_of_next(log, headers[0].base_offset, last_offset))
         if aborts and segment.txn_index.make():

@@ -127,7 +127,8 @@ class PartitionLog(LogState):
             KafkaError: the batches do not fit the state of their producers.
             StorageError: the disk is full, or failed.
         """
-        self._require_complete()
+        if self.log_directory.error is not None or self.unfinished_truncation is not None:
+            self._require_complete()
         log_append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
         end_offset = prepared.assign(
             self.log_end_offset, leader_epoch=leader_epoch, log_append_time=log_append_time
