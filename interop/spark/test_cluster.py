@@ -90,7 +90,6 @@ def test_a_pipeline_runs_on_a_cluster(
         **SMALL,
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": SHORT_LIFE,
-        "spark.databricks.delta.snapshotPartitions": "2",
     }
     definition = {
         "bootstrap": bootstrap_servers,
