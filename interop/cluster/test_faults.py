@@ -28,8 +28,8 @@ from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import RELEASE
 from tests.crash.results import note
 
-RUNS: Final = int(os.environ.get("KAFKAPY_FAULT_RUNS", "3"))
-SECONDS: Final = float(os.environ.get("KAFKAPY_FAULT_SECONDS", "45"))
+RUNS: Final = int(os.environ.get("KAFKAPY_FAULT_RUNS", "6"))
+SECONDS: Final = float(os.environ.get("KAFKAPY_FAULT_SECONDS", "60"))
 SEED: Final = int(os.environ.get("KAFKAPY_SEED", "2026"))
 QUIET_SECONDS: Final = 10.0
 """At the end of a run, without faults: every partition is written to."""
