@@ -143,7 +143,7 @@ class _Partition:
     is_unloaded: bool = False
 
     def close(self) -> None:
-        """Stop reading the partition, now and later: its state is dropped."""
+        """Stop reading the partition, now and later, because its state is dropped."""
         self.is_unloaded = True
         if self.load is not None:
             self.load.cancel()
@@ -397,7 +397,7 @@ class CoordinatorRuntime(Generic[T]):
     def _give_up(self, partition: _Partition) -> None:
         failure = partition.failure
         assert failure is not None
-        partition.is_unloaded = True
+        partition.close()
         self._machine.unload((partition.index,))
         again = _Partition(partition.index, PartitionState.FAILED, failure)
         self._partitions[partition.index] = again

@@ -333,6 +333,26 @@ async def test_a_partition_that_stays_unreadable_is_tried_ever_more_seldom(count
     assert counting.counts == {KEYS[0]: 1}
 
 
+async def test_a_load_that_was_given_up_adds_nothing_later(counting: Counting) -> None:
+    """It would add what it has read to what was written since."""
+    counting.write(KEYS[0])
+    counting.runtime.close_topic()
+    pause = counting.pause = asyncio.Event()
+    counting.runtime.open_topic()
+    await counting.time_passes_on_the_loop()
+    counting.runtime.reload(KEYS[0])
+    counting.timers.advance(0)
+    await counting.time_passes_on_the_loop()
+    counting.pause = None
+    counting.timers.advance(1)
+    await counting.time_passes_on_the_loop()
+    assert counting.runtime.is_active(KEYS[0])
+    counting.write(KEYS[0])
+    pause.set()
+    await counting.time_passes_on_the_loop()
+    assert counting.counts == {KEYS[0]: 2}
+
+
 async def test_stopping_keeps_no_timer_and_no_task(counting: Counting) -> None:
     counting.write(KEYS[0])
     counting.log.error = ErrorCode.KAFKA_STORAGE_ERROR
