@@ -88,13 +88,19 @@ class LocalTopicLog:
         """The offset of the next record of a partition, which this broker leads."""
         return self._replicas.partition(self.topic, partition).log.log_end_offset
 
-    def delete_before(self, partition: int, offset: int) -> None:
-        """Delete the records below an offset that are committed: nobody needs them.
+    def is_committed(self, partition: int, offset: int) -> bool:
+        """Whether everything below an offset is committed.
 
         Raises KafkaError if this broker does not lead the partition.
         """
-        target = self._replicas.partition(self.topic, partition)
-        target.delete_records(min(offset, target.log.high_watermark))
+        return self._replicas.partition(self.topic, partition).is_committed(offset)
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        """Delete the records below an offset, which are committed: nobody needs them.
+
+        Raises KafkaError if this broker does not lead the partition.
+        """
+        self._replicas.partition(self.topic, partition).delete_records(offset)
 
     def leader_epoch(self, partition: int) -> int:
         """The leader epoch of a partition, which this broker leads."""

@@ -40,8 +40,15 @@ class TopicLog(Protocol):
         """The offset of the next record of a partition, which this broker leads."""
         ...
 
+    def is_committed(self, partition: int, offset: int) -> bool:
+        """Whether everything below an offset is committed.
+
+        Raises KafkaError if this broker does not lead the partition.
+        """
+        ...
+
     def delete_before(self, partition: int, offset: int) -> None:
-        """Delete the records below an offset that are committed: nobody needs them.
+        """Delete the records below an offset, which are committed: nobody needs them.
 
         Raises KafkaError if this broker does not lead the partition.
         """

@@ -5,7 +5,8 @@ This broker coordinates the share partitions of every partition of the topic tha
 and the next one builds on it; the client is answered when it is committed.
 
 The records before the oldest snapshot that counts are deleted at intervals. A state that is not written for
-long gets a new snapshot then, so that it does not keep the records of all others.
+long gets a new snapshot then, so that it does not keep the records of all others. If none of a partition has
+changed there is nothing to delete, and no snapshot is written.
 
 Source: Apache Kafka's ShareCoordinatorService, ShareCoordinatorShard, ShareCoordinatorOffsetsManager.
 """
@@ -16,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.errors import describe
@@ -61,6 +62,18 @@ class ShareCoordinatorConfig:
         )
 
 
+class _Redundant(NamedTuple):
+    """The records of a partition that no state in memory needs."""
+
+    end_offset: int
+    """The offset after them."""
+    needs: int
+    """Everything below this offset must be committed before they are deleted.
+
+    Otherwise the snapshots that replace them may be lost, and nothing would be left of their states.
+    """
+
+
 class ShareCoordinator:
     """The share partitions of this broker (`kafkapy.coordination.runtime.StateMachine`)."""
 
@@ -88,6 +101,10 @@ class ShareCoordinator:
         seconds = config.write_timeout_ms / 1000 if clustered else None
         self._writes = EventWrites(self.runtime, CommitDeadlines(timers, seconds))
         self._states: dict[ShareKey, ShareState] = {}
+        self._redundant: dict[int, _Redundant] = {}
+        """By partition: what is to be deleted next."""
+        self._maybe_cold: dict[int, list[ShareKey]] = {}
+        """By partition: the states that may need a snapshot, because they were not written for long."""
         self._pruning: Cancellable | None = None
 
     # --- the topic ------------------------------------------------------------------------------------
@@ -137,6 +154,8 @@ class ShareCoordinator:
 
     def unload(self, partitions: Collection[int]) -> None:
         """Drop the states of these partitions."""
+        for partition in partitions:
+            self._redundant.pop(partition, None)
         for key in tuple(self._states):
             if self.runtime.partition_of(key.coordinator_key) in partitions:
                 del self._states[key]
@@ -239,33 +258,46 @@ class ShareCoordinator:
         self._pruning = self._timers.call_later(PRUNE_SECONDS, self._prune)
 
     def _prune(self) -> None:
-        """Delete the records that no state needs."""
-        self._schedule_pruning()
-        now = self._clock.now_ms()
-        needed: dict[int, int] = {}
-        for key, state in tuple(self._states.items()):
-            partition = self.runtime.partition_of(key.coordinator_key)
-            needed[partition] = min(needed.get(partition, state.snapshot_offset), state.snapshot_offset)
-            is_busy = state.updates or state.create_timestamp == state.write_timestamp
-            if (
-                is_busy
-                and now - state.write_timestamp >= COLD_MS
-                and self.runtime.is_active(key.coordinator_key)
-            ):
-                self._write(key, states.cold_snapshot(state, now_ms=now), _ignore)
+        """Delete the records that were found redundant before, and find those for the next time."""
+        for key in self._states:
+            self._maybe_cold.setdefault(self.runtime.partition_of(key.coordinator_key), []).append(key)
         for partition in self.runtime.active_partitions:
-            offset = needed.get(partition)
-            if offset is None or offset < 0:
-                continue
             try:
-                self._log.delete_before(partition, offset)
+                self._delete_redundant(partition)
+                if keys := self._maybe_cold.get(partition):
+                    needed = min(self._states[key].snapshot_offset for key in keys)
+                    self._redundant[partition] = _Redundant(needed, self._log.end_offset(partition))
             except KafkaError as error:
                 logger.info(
                     "Old records of %s-%d are not deleted now: %s",
-                    self._log.topic,
-                    partition,
-                    describe(error),
+                    *(self._log.topic, partition, describe(error)),
                 )
+        self._snapshot_cold()
+
+    def _delete_redundant(self, partition: int) -> None:
+        found = self._redundant.pop(partition, None)
+        if found is not None and found.end_offset > 0 and self._log.is_committed(partition, found.needs):
+            self._log.delete_before(partition, found.end_offset)
+
+    def _snapshot_cold(self) -> None:
+        """Write snapshots of the states that have been without one for long.
+
+        It is done for one partition after another, with other events in between.
+        """
+        if not self._maybe_cold:
+            self._schedule_pruning()
+            return
+        self._pruning = self._timers.call_later(0, self._snapshot_cold)
+        partition, keys = self._maybe_cold.popitem()
+        if partition not in self.runtime.active_partitions:
+            return
+        found = [(key, self._states[key]) for key in keys if key in self._states]
+        if not any(state.updates or state.create_timestamp == state.write_timestamp for _, state in found):
+            return  # nothing has happened since all of them got one
+        now = self._clock.now_ms()
+        for key, state in found:
+            if now - state.write_timestamp >= COLD_MS:
+                self._write(key, states.cold_snapshot(state, now_ms=now), _ignore)
 
 
 def _ignore(error: ErrorCode) -> None:

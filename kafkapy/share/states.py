@@ -42,6 +42,8 @@ def replayed(state: ShareState | None, record: Record, offset: int) -> ShareStat
 def initialization(state: ShareState | None, request: InitialState, *, now_ms: int) -> Record:
     """Begin at an offset.
 
+    The record keeps the epochs that fence: those before it are deleted.
+
     Raises:
         KafkaError: FENCED_STATE_EPOCH.
     """
@@ -49,7 +51,8 @@ def initialization(state: ShareState | None, request: InitialState, *, now_ms: i
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
     return ShareState(
         snapshot_epoch=0 if state is None else state.snapshot_epoch + 1,
-        state_epoch=request.state_epoch,
+        state_epoch=request.state_epoch if state is None else max(request.state_epoch, state.state_epoch),
+        leader_epoch=0 if state is None else state.leader_epoch,
         start_offset=request.start_offset,
         delivery_complete_count=UNKNOWN if request.start_offset == UNKNOWN else 0,
         create_timestamp=now_ms,

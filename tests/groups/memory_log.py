@@ -60,6 +60,11 @@ class MemoryLog:
     def end_offset(self, partition: int) -> int:
         return self.ends[partition]
 
+    def is_committed(self, partition: int, offset: int) -> bool:
+        return all(
+            read_header(batch).base_offset >= offset for held, batch, _ in self._held if held == partition
+        )
+
     def delete_before(self, partition: int, offset: int) -> None:
         kept = [batch for batch in self.batches[partition] if read_header(batch).next_offset > offset]
         self.batches[partition] = kept
@@ -98,6 +103,11 @@ class MemoryLog:
 
     def when_committed(self, partition: int, done: Done) -> None:
         self._held.append((partition, self._appended, done))
+
+    @property
+    def holds(self) -> int:
+        """How many appends are held."""
+        return len(self._held)
 
     def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
         """Commit the oldest append that is held, or let it fail."""

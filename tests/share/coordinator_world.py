@@ -1,0 +1,137 @@
+"""A share coordinator whose log, clock and timers are in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.initialize_share_group_state import PartitionData as InitialState
+from kafkapy.protocol.messages.share_state_records import ShareSnapshotValue, ShareUpdateValue
+from kafkapy.protocol.messages.write_share_group_state import PartitionData as WrittenState
+from kafkapy.protocol.messages.write_share_group_state import StateBatch
+from kafkapy.protocol.records import decode_records, iter_headers
+from kafkapy.protocol.types import Uuid
+from kafkapy.share.share_coordinator import ShareCoordinator, ShareCoordinatorConfig
+from kafkapy.share.share_partition import StoredBatch
+from kafkapy.share.state import UNKNOWN, ShareState
+from kafkapy.share.state_records import ShareKey, decode_record
+from kafkapy.share.state_replay import ShareStateReplay
+from tests.groups.group_world import TurnedClock, TurnedTimers
+from tests.groups.memory_log import MemoryLog, run_here
+
+MAX_UPDATES: Final = 3
+PARTITIONS_OF_TOPIC: Final = 4
+
+StoredRecord = tuple[int, ShareKey, ShareSnapshotValue | ShareUpdateValue | None]
+"""The offset of a record, its key and its value."""
+
+
+def initial(start_offset: int = 0, *, state_epoch: int = 1) -> InitialState:
+    """What a group coordinator asks for."""
+    return InitialState(partition=0, state_epoch=state_epoch, start_offset=start_offset)
+
+
+def written(
+    *batches: StoredBatch,
+    start_offset: int = UNKNOWN,
+    leader_epoch: int = UNKNOWN,
+    state_epoch: int = UNKNOWN,
+    delivery_complete_count: int = 0,
+) -> WrittenState:
+    """What the leader of a partition asks for."""
+    return WrittenState(
+        partition=0,
+        state_epoch=state_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=start_offset,
+        delivery_complete_count=delivery_complete_count,
+        state_batches=[
+            StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
+            for first, last, state, count in batches
+        ],
+    )
+
+
+class CoordinatorWorld:
+    """A coordinator and its surroundings."""
+
+    def __init__(self, log: MemoryLog, *, clustered: bool = False) -> None:
+        """If `clustered`, the broker leads the partitions of `log` of which the test says so."""
+        self.clock = TurnedClock()
+        self.clock.seconds = 1000.0
+        self.timers = TurnedTimers(self.clock)
+        self.log = log
+        self.image = MetadataImage()
+        self._clustered = clustered
+        self.coordinator = self._coordinator()
+        log.created = lambda: self.publish(self.image.with_topics([log.entry()]))
+
+    def _coordinator(self) -> ShareCoordinator:
+        config = ShareCoordinatorConfig(max_updates=MAX_UPDATES)
+        arguments = self.clock, self.timers, self.log
+        return ShareCoordinator(config, *arguments, blocking=run_here, clustered=self._clustered)
+
+    async def start(self) -> None:
+        self.coordinator.start(self.image)
+        await self.coordinator.runtime.ensure_topic()
+
+    async def restart(self) -> None:
+        """Another coordinator takes over from the log."""
+        await self.coordinator.stop()
+        self.coordinator = self._coordinator()
+        self.coordinator.start(self.image)
+
+    def publish(self, image: MetadataImage) -> None:
+        old, self.image = self.image, image
+        self.coordinator.metadata_changed(old, image)
+
+    def topic(self, name: str, topic_id: Uuid) -> Uuid:
+        """Create a topic of which groups share the records."""
+        states = tuple(PartitionState(1, 0, (1,), (1,)) for _ in range(PARTITIONS_OF_TOPIC))
+        topic = Topic(name, topic_id, states)
+        self.publish(self.image.with_topics([topic]))
+        return topic_id
+
+    async def settle(self) -> None:
+        """Let work in the background end."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def advance(self, seconds: float) -> None:
+        self.timers.advance(seconds)
+        await self.settle()
+        self.timers.advance(0)
+
+    async def error_of(self, request: Coroutine[Any, Any, object]) -> ErrorCode:
+        """The error of a request."""
+        try:
+            await request
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    def records(self, partition: int = 0) -> Sequence[StoredRecord]:
+        """What is in a partition of the log."""
+        return [record for batch in self.log.batches[partition] for record in records_of(batch)]
+
+    def stored(self, partition: int = 0) -> dict[ShareKey, ShareState]:
+        """What a coordinator that starts now would load."""
+        replay = ShareStateReplay("test")
+        for batch in self.log.batches[partition]:
+            replay.add(batch)
+        return replay.result()
+
+
+def records_of(batch: bytes | bytearray) -> Sequence[StoredRecord]:
+    """The records of a batch."""
+    found = []
+    view = memoryview(batch)
+    for position, header in iter_headers(view):
+        for record in decode_records(view, position, header):
+            decoded = decode_record(record.key or b"", record.value)
+            assert decoded is not None
+            found.append((record.offset, *decoded))
+    return found
