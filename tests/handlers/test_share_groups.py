@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -37,6 +38,11 @@ from kafkapy.protocol.messages.incremental_alter_configs import (
 )
 from kafkapy.protocol.messages.list_groups import ListGroupsRequest
 from kafkapy.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kafkapy.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from kafkapy.protocol.types import uuid_to_text
 from tests.handlers.produce_client import batch, create_topic, produce_request
 from tests.handlers.share_client import ShareMember
@@ -45,6 +51,8 @@ from tests.network.raw_client import RawClient, eventually
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 GROUP_RESOURCE = 32
 AT_ONCE = {"group.share.assignment.interval.ms": 0}
+UNVERIFIED = {**AT_ONCE, "transaction.partition.verification.enable": False}
+"""The broker takes transactions of which no coordinator knows."""
 
 
 def configure(client: RawClient, group: str, settings: Mapping[str, str]) -> None:
@@ -74,6 +82,48 @@ def client(broker: kafkapy.Broker) -> Iterator[RawClient]:
 def other(broker: kafkapy.Broker) -> Iterator[RawClient]:
     with RawClient(broker.bootstrap_servers) as connected:
         yield connected
+
+
+@pytest.fixture
+def unverified() -> Iterator[RawClient]:
+    with kafkapy.Broker(config=UNVERIFIED) as broker, RawClient(broker.bootstrap_servers) as connected:
+        connected.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+        configure(connected, "g", {"share.auto.offset.reset": "earliest"})
+        yield connected
+
+
+@pytest.fixture
+def member(unverified: RawClient) -> ShareMember:
+    """A member of a group that reads what is committed."""
+    configure(unverified, "g", {"share.isolation.level": "read_committed"})
+    member = ShareMember(unverified, "t", create_topic(unverified, "t"))
+    member.join()
+    return member
+
+
+class Transaction:
+    """The transaction of a producer, which no coordinator knows."""
+
+    def __init__(self, client: RawClient, producer_id: int) -> None:
+        self._client = client
+        self._producer_id = producer_id
+        self._sequence = 0
+
+    def write(self, *values: bytes) -> None:
+        producer = {"producer_id": self._producer_id, "producer_epoch": 0, "transactional": True}
+        request = produce_request("t", batch(*values, base_sequence=self._sequence, **producer))
+        request.transactional_id = f"x{self._producer_id}"
+        (answer,) = self._client.ask(request, 9).responses[0].partition_responses
+        assert answer.error_code == 0, answer
+        self._sequence += len(values)
+
+    def end(self, *, commit: bool) -> None:
+        topic = WritableTxnMarkerTopic(name="t", partition_indexes=[0])
+        marker = WritableTxnMarker(
+            producer_id=self._producer_id, producer_epoch=0, transaction_result=commit, topics=[topic]
+        )
+        (answer,) = self._client.ask(WriteTxnMarkersRequest(markers=[marker]), 1).markers
+        assert answer.topics[0].partitions[0].error_code == 0, answer
 
 
 def produce(client: RawClient, topic: str, *values: bytes) -> None:
@@ -249,6 +299,83 @@ def test_a_group_without_settings_begins_at_the_end(client: RawClient) -> None:
     assert member.fetch().ranges == [(3, 3, 1)]
 
 
+def test_a_group_begins_with_the_records_of_the_last_hour(client: RawClient) -> None:
+    topic_id = create_topic(client, "t")
+    now_ms = int(time.time() * 1000)
+    for minutes, value in ((120, b"old"), (70, b"older than an hour"), (30, b"recent"), (5, b"new")):
+        written = batch(value, timestamp=now_ms - minutes * 60_000)
+        (answer,) = client.ask(produce_request("t", written), 9).responses[0].partition_responses
+        assert answer.error_code == 0
+
+    def first(duration: str) -> list[tuple[int, int, int]]:
+        group = duration.lower()
+        configure(client, group, {"share.auto.offset.reset": f"by_duration:{duration}"})
+        member = ShareMember(client, "t", topic_id, group=group)
+        member.join()
+        return member.fetch(max_wait_ms=100).ranges
+
+    assert first("PT1H") == [(2, 3, 1)]
+    assert first("PT1H30M") == [(1, 3, 1)]
+    assert first("P1D") == [(0, 3, 1)]
+    assert first("PT1M") == [], "there are none, and it begins at the end"
+    produce(client, "t", b"newest")
+    late = ShareMember(client, "t", topic_id, group="pt1m", member="late")
+    late.join()
+    assert late.fetch().ranges == [(4, 4, 1)]
+
+
+def test_an_open_transaction_is_not_delivered_to_who_reads_committed(
+    unverified: RawClient, member: ShareMember
+) -> None:
+    produce(unverified, "t", b"before")
+    transaction = Transaction(unverified, 7)
+    transaction.write(b"open", b"as well")
+    produce(unverified, "t", b"after")
+    assert member.fetch().ranges == [(0, 0, 1)]
+    assert member.fetch(max_wait_ms=100).ranges == []
+    transaction.end(commit=True)
+    assert member.fetch().values == [b"open", b"as well", b"after"]
+
+
+def test_an_aborted_transaction_is_not_delivered_to_who_reads_committed(
+    unverified: RawClient, member: ShareMember
+) -> None:
+    aborted, committed = Transaction(unverified, 7), Transaction(unverified, 8)
+    aborted.write(b"aborted 0", b"aborted 1")
+    committed.write(b"committed 2")
+    produce(unverified, "t", b"plain 3")
+    aborted.write(b"aborted 4")
+    aborted.end(commit=False)  # at 5
+    committed.write(b"committed 6")
+    aborted.write(b"of the next transaction 7")
+    committed.end(commit=True)  # at 8
+    aborted.end(commit=True)  # at 9
+    produce(unverified, "t", b"plain 10")
+    values: list[bytes] = []
+    while (given := member.fetch(max_wait_ms=100)).ranges:
+        values += given.values
+        for first, last, _ in given.ranges:
+            assert {0, 1, 4}.isdisjoint(range(first, last + 1)), "it is not delivered"
+            assert member.acknowledge((first, last, [ACCEPT])) == ErrorCode.NONE
+    later = [b"committed 6", b"of the next transaction 7", b"plain 10"]
+    assert values == [b"committed 2", b"plain 3", *later]
+    assert start_offset(unverified)[1] == 0, "the aborted ones need no acknowledgement"
+
+
+def test_what_was_given_back_is_checked_for_aborted_transactions_again(
+    unverified: RawClient, member: ShareMember
+) -> None:
+    configure(unverified, "g", {"share.isolation.level": "read_uncommitted"})
+    transaction = Transaction(unverified, 7)
+    transaction.write(b"open")
+    produce(unverified, "t", b"after")
+    assert member.fetch().values == [b"open", b"after"]
+    transaction.end(commit=False)
+    configure(unverified, "g", {"share.isolation.level": "read_committed"})
+    assert member.acknowledge((0, 1, [RELEASE])) == ErrorCode.NONE
+    assert member.fetch().values == [b"after"]
+
+
 def test_what_is_deleted_from_the_log_is_not_delivered(client: RawClient) -> None:
     member = ShareMember(client, "t", create_topic(client, "t"))
     member.join()
@@ -277,6 +404,26 @@ def test_sessions_are_checked(client: RawClient) -> None:
     request = member.request()
     request.member_id = ""
     assert client.ask(request, 2).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_no_more_members_than_allowed_have_a_session() -> None:
+    limits = {"group.share.max.size": 10, "group.share.max.share.sessions": 10}
+    with (
+        kafkapy.Broker(config={**AT_ONCE, **limits}) as broker,
+        RawClient(broker.bootstrap_servers) as client,
+    ):
+        client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+        topic_id = create_topic(client, "t")
+        members = [ShareMember(client, "t", topic_id, member=f"m{number}") for number in range(11)]
+        for member in members[:10]:
+            member.fetch(max_wait_ms=0)
+        late, request = members[10], members[10].request(max_wait_ms=200)
+        before = time.monotonic()
+        assert client.ask(request, 2).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        assert time.monotonic() - before >= 0.2, "a member that asks again at once would gain nothing"
+        members[0].session_epoch = -1
+        members[0].fetch(max_wait_ms=0)
+        late.fetch(max_wait_ms=0)
 
 
 def test_acknowledgements_that_make_no_sense_are_refused(client: RawClient) -> None:
