@@ -130,6 +130,22 @@ async def world(tmp_path: Path) -> Any:
     world.close()
 
 
+async def test_records_that_nobody_needs_are_deleted_when_they_are_committed(world: World) -> None:
+    for key in "abc":
+        world.append(key)
+    await world.fetched(2)
+    assert world.log.is_committed(0, 2)
+    assert not world.log.is_committed(0, 3)
+    world.log.delete_before(0, 2)
+    await world.fetched(3)
+    assert await world.read() == ["c"]
+    world.append("d")
+    world.others.lead = True
+    for call in (world.log.is_committed, world.log.delete_before):
+        with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
+            call(0, 4)
+
+
 async def test_appends_are_reported_in_order_when_the_followers_have_them(world: World) -> None:
     for key in "abc":
         world.append(key)
