@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.network.peers import Peer, PeerAddress, PeerError, TcpPeers
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.create_topics import (
@@ -505,11 +506,16 @@ class SimulatedCommitter(GroupClient):
             self._promises.commit_acknowledged(self.name, offset)
 
     async def fetch(self) -> None:
-        """Ask for the committed offset until there is an answer."""
+        """Ask for the committed offset until the latest coordinator answers.
+
+        One that was paused, and does not know yet that another has taken over, may tell an earlier offset, as
+        in Apache Kafka: an OffsetFetch has no epoch of the coordinator.
+        """
         topic, index = self._partition
         while True:
             coordinator = await self.find()
             await self.leader_of(self._partition)
+            by_leader = self._promises.is_led_by(coordinator, (GROUP_METADATA_TOPIC, 0))
             wanted = OffsetFetchRequestTopics(
                 name=topic, topic_id=self.id_of(topic), partition_indexes=[index]
             )
@@ -520,7 +526,7 @@ class SimulatedCommitter(GroupClient):
                 self.coordinator = None
                 continue
             told = answer.groups[0]
-            if not told.error_code and not told.topics[0].partitions[0].error_code:
+            if by_leader and not told.error_code and not told.topics[0].partitions[0].error_code:
                 offset = told.topics[0].partitions[0].committed_offset
                 self._promises.commit_fetched(self.name, offset)
                 return
