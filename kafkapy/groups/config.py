@@ -1,8 +1,8 @@
 """The settings of group coordination.
 
-Those that are dynamic are taken over by `GroupCoordinator.configure`: `consumer_assignment_interval_ms` and
-`streams_assignment_interval_ms`. The others are read once, at start. Those of single consumer groups and
-streams groups are in the metadata image, and are looked up when they are needed.
+Those that are dynamic are taken over by `GroupCoordinator.configure`: `consumer_assignment_interval_ms`,
+`share_assignment_interval_ms` and `streams_assignment_interval_ms`. The others are read once, at start.
+Single groups may have settings of their own (`kafkapy.groups.settings`).
 """
 
 from __future__ import annotations
@@ -48,19 +48,9 @@ class GroupConfig:
     downgrades: bool = True
     """Whether a consumer group with members may become a classic group."""
 
-    def consumer_setting(self, name: str) -> int:
-        """A setting that single consumer groups may override, such as session.timeout.ms."""
-        value: int = getattr(self, f"consumer_{name.replace('.', '_')}")
-        return value
-
-    def share_setting(self, name: str) -> int:
-        """A setting that single share groups may override, such as session.timeout.ms."""
-        value: int = getattr(self, f"share_{name.replace('.', '_')}")
-        return value
-
-    def streams_setting(self, name: str) -> int:
-        """A setting that single streams groups may override, such as session.timeout.ms."""
-        value: int = getattr(self, f"streams_{name.replace('.', '_')}")
+    def of_groups(self, group_type: str, name: str) -> int:
+        """A setting that single groups may override, such as session.timeout.ms of consumer groups."""
+        value: int = getattr(self, f"{group_type}_{name.replace('.', '_')}")
         return value
 
     @classmethod

@@ -198,8 +198,8 @@ class GroupCoordinator:
 
     def configure(self, config: GroupConfig) -> None:
         """Take over the settings that are dynamic."""
-        self.consumers.configure(config)
-        self.streams.configure(config)
+        for groups in (self.consumers, self.shares, self.streams):
+            groups.configure(config)
 
     async def stop(self) -> None:
         """Unload all groups, and cancel all timers and tasks."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -16,9 +17,12 @@ from kafkapy.coordination.event_writes import EventWrites
 from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.change import Change, encode_change
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_group import ModernGroup
+from kafkapy.groups.settings import GroupSettings
 from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -31,16 +35,22 @@ G = TypeVar("G", bound=ModernGroup[Any, Any])
 K = TypeVar("K")
 
 
-class ModernGroups(Generic[G, K]):
+class ModernGroups(ABC, Generic[G, K]):
     """The groups of type G, whose records have keys of type K."""
 
     group_class: type[G]
-    type_name: ClassVar[str]
-    """What messages call a group of this type."""
+    group_type: ClassVar[str]
+    """With it begin the names of the settings that groups have."""
+
+    @property
+    def type_name(self) -> str:
+        """What messages call a group of this type."""
+        return f"{self.group_type} group"
 
     def __init__(
         self,
         groups: dict[str, Group],
+        config: GroupConfig,
         clock: Clock,
         *,
         runtime: CoordinatorRuntime[LoadedPartition],
@@ -48,9 +58,19 @@ class ModernGroups(Generic[G, K]):
     ) -> None:
         """`groups` are all groups of the coordinator."""
         self._groups = groups
+        self._settings = GroupSettings(self.group_type, config, lambda: self.topics.image)
         self._clock = clock
         self._writes = EventWrites(runtime, deadlines)
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    @abstractmethod
+    def topics(self) -> TopicsView:
+        """The topics, as of the last change of the metadata."""
+
+    def configure(self, config: GroupConfig) -> None:
+        """Take over the settings that are dynamic."""
+        self._settings.config = config
 
     def stop(self) -> None:
         """Give up what goes on in the background."""

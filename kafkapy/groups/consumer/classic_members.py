@@ -42,7 +42,7 @@ class ClassicMembers:
 
     def require_joinable(self, group: ConsumerGroup, joining: Joining) -> None:
         """Raise KafkaError if the member cannot join, whatever the group does."""
-        size = self._progress.config.consumer_max_size
+        size = self._progress.settings.config.consumer_max_size
         if len(group.members) >= size and joining.member_id not in group.members:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not group.supports_classic(joining.protocol_type, [name for name, _ in joining.protocols]):

@@ -71,7 +71,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
     """Those groups of a coordinator that are consumer groups, among all its groups."""
 
     group_class = ConsumerGroup
-    type_name = "consumer group"
+    group_type = "consumer"
 
     def __init__(
         self,
@@ -94,13 +94,12 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         Raises:
             ValueError: an assignor cannot be loaded.
         """
-        super().__init__(groups, clock, runtime=runtime, deadlines=deadlines)
-        self._config = config
+        super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
         self._rebalances = rebalances
         self._blocking = blocking
         self._new_id = new_id
         self._progress = Progress(
-            config,
+            self._settings,
             clock,
             timers,
             load_assignors(config.consumer_assignors),
@@ -121,12 +120,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
 
     @property
     def topics(self) -> TopicsView:
-        """The topics, as of the last change of the metadata."""
         return self._progress.topics
-
-    def configure(self, config: GroupConfig) -> None:
-        """Take over the settings that are dynamic."""
-        self._progress.assignment_interval_ms = config.consumer_assignment_interval_ms
 
     # --- the metadata and the log ---------------------------------------------------------------------
 
@@ -218,7 +212,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             raise self._of_another_type(group_id)
         if found.state is GroupState.EMPTY:
             return ConsumerGroup(group_id), tombstones
-        require_upgrade(found, self._config)
+        require_upgrade(found, self._settings.config)
         group, changes = consumer_group_of(found, self.topics)
         return group, (*tombstones, *map(encode_change, changes))
 
@@ -259,7 +253,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         Raises:
             KafkaError: it is refused.
         """
-        if not (self._config.upgrades or self._config.downgrades):
+        config = self._settings.config
+        if not (config.upgrades or config.downgrades):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         self._classic.require_joinable(group, joining)
         member_id = joining.member_id or self._new_id()
@@ -270,7 +265,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             existing is not None
             and existing.classic is None
             and joining.member_id == NO_MEMBER_ID
-            and may_downgrade(group, self._config, without=(existing.member_id,), more=1)
+            and may_downgrade(group, config, without=(existing.member_id,), more=1)
         )
         transition = Transition(group)
         classic: ClassicGroup | None = None
@@ -342,7 +337,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
 
     def _remove(self, group: ConsumerGroup, member_ids: Collection[str], done: Done) -> None:
         """Remove members, at least one."""
-        if may_downgrade(group, self._config, without=member_ids):
+        if may_downgrade(group, self._settings.config, without=member_ids):
             now = self._clock.now_ms()
             try:
                 classic = classic_group_of(group, self.topics, without=member_ids, now_ms=now)

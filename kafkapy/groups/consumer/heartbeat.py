@@ -19,6 +19,7 @@ from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.transition import Transition
+from kafkapy.groups.settings import HEARTBEAT_INTERVAL
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -125,7 +126,7 @@ class Heartbeats:
         response = ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=updated.epoch,
-            heartbeat_interval_ms=progress.setting(group.group_id, "heartbeat.interval.ms"),
+            heartbeat_interval_ms=progress.settings.of(group.group_id, HEARTBEAT_INTERVAL),
         )
         if request.member_epoch == JOIN_EPOCH or _is_full(request) or not updated.has_same_partitions(before):
             response.assignment = Assignment(
@@ -154,11 +155,11 @@ class Heartbeats:
     def _find(self, transition: Transition, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
         """The member that the request speaks for; a new one is not added yet."""
         group, member_id, joins = transition.group, request.member_id, request.member_epoch == JOIN_EPOCH
-        if len(group.members) >= self._progress.config.consumer_max_size and member_id not in group.members:
+        size = self._progress.settings.config.consumer_max_size
+        if len(group.members) >= size and member_id not in group.members:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                "The consumer group has reached its maximum capacity of "
-                f"{self._progress.config.consumer_max_size} members.",
+                f"The consumer group has reached its maximum capacity of {size} members.",
             )
         if request.instance_id is None:
             known = group.members.get(member_id)

@@ -17,7 +17,6 @@ from typing import Final
 
 from kafkapy.assignors import Assignor, AssignorError
 from kafkapy.coordination.timers import Timers
-from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember, MemberState
@@ -27,6 +26,7 @@ from kafkapy.groups.consumer.target import TargetRequest, target_changes, target
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.transition import Transition
+from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -46,7 +46,7 @@ class Progress:
 
     def __init__(
         self,
-        config: GroupConfig,
+        settings: GroupSettings,
         clock: Clock,
         timers: Timers,
         assignors: Mapping[str, Assignor],
@@ -55,33 +55,13 @@ class Progress:
         compute_later: Callable[[ConsumerGroup, TargetRequest], None],
     ) -> None:
         """`compute_later` computes a target in a worker thread, and calls `assign` with it."""
-        self.config = config
+        self.settings = settings
         self.clock = clock
         self.assignors = assignors
         self.topics: TopicsView
-        self.assignment_interval_ms = config.consumer_assignment_interval_ms
-        """The time between two assignments of a group that has no such setting of its own. It may change."""
         self._timers = timers
         self._expired = expired
         self._compute_later = compute_later
-
-    # --- settings -------------------------------------------------------------------------------------
-
-    def setting(self, group_id: str, name: str) -> int:
-        """A setting of the group, such as session.timeout.ms.
-
-        Where the group has none, it is the broker's.
-        """
-        own = self._own_setting(group_id, name)
-        return self.config.consumer_setting(name) if own is None else own
-
-    def _assignment_interval_ms(self, group_id: str) -> int:
-        own = self._own_setting(group_id, "assignment.interval.ms")
-        return self.assignment_interval_ms if own is None else own
-
-    def _own_setting(self, group_id: str, name: str) -> int | None:
-        own = self.topics.image.group_configs.get(group_id, {}).get(f"consumer.{name}")
-        return None if own is None else int(own)
 
     # --- epochs ---------------------------------------------------------------------------------------
 
@@ -109,7 +89,7 @@ class Progress:
         group, now = transition.group, self.clock.now_ms()
         if group.epoch <= group.assignment_epoch:
             return
-        interval = self._assignment_interval_ms(group.group_id)
+        interval = self.settings.of(group.group_id, ASSIGNMENT_INTERVAL)
         if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
             return
         request = target_request(group, self.topics, self.assignors)
@@ -181,7 +161,7 @@ class Progress:
     def expect_heartbeat(self, group: ConsumerGroup, member: ConsumerMember) -> None:
         """Expect a member's next heartbeat within its session timeout."""
         if member.classic is None:
-            ms = self.setting(group.group_id, "session.timeout.ms")
+            ms = self.settings.of(group.group_id, SESSION_TIMEOUT)
         else:
             ms = member.classic.session_timeout_ms
         self.expect(group, member.member_id, Timeout.SESSION, ms)

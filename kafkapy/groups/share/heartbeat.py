@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from kafkapy.coordination.timers import Timers
-from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, GroupSettings
 from kafkapy.groups.share import records, simple_assignor
 from kafkapy.groups.share.group import ShareGroup, topics_without
 from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
@@ -51,7 +51,7 @@ class ShareHeartbeats:
 
     def __init__(
         self,
-        config: GroupConfig,
+        settings: GroupSettings,
         clock: Clock,
         timers: Timers,
         *,
@@ -59,7 +59,7 @@ class ShareHeartbeats:
         expired: Callable[[ShareGroup, str], object],
     ) -> None:
         """`expired` is called when a member's session is over."""
-        self._config = config
+        self._settings = settings
         self._clock = clock
         self._timers = timers
         self._topics = topics
@@ -79,14 +79,6 @@ class ShareHeartbeats:
                 raise _invalid("SubscribedTopicNames must be set in first request.")
         elif request.member_epoch < LEAVE_EPOCH:
             raise _invalid("MemberEpoch is invalid.")
-
-    def setting(self, group_id: str, name: str) -> int:
-        """A setting of the group, such as session.timeout.ms.
-
-        Where the group has none, it is the broker's.
-        """
-        own = self._topics().image.group_configs.get(group_id, {}).get(f"share.{name}")
-        return self._config.share_setting(name) if own is None else int(own)
 
     # --- events ---------------------------------------------------------------------------------------
 
@@ -119,7 +111,7 @@ class ShareHeartbeats:
         response = ShareGroupHeartbeatResponse(
             member_id=updated.member_id,
             member_epoch=updated.epoch,
-            heartbeat_interval_ms=self.setting(group.group_id, "heartbeat.interval.ms"),
+            heartbeat_interval_ms=self._settings.of(group.group_id, HEARTBEAT_INTERVAL),
         )
         if request.member_epoch == JOIN_EPOCH or names is not None or updated.assigned != before.assigned:
             response.assignment = Assignment(
@@ -143,7 +135,7 @@ class ShareHeartbeats:
         group.timers.set(
             member_id,
             Timeout.SESSION,
-            self.setting(group.group_id, "session.timeout.ms"),
+            self._settings.of(group.group_id, SESSION_TIMEOUT),
             lambda: self._expired(group, member_id),
             clock=self._clock,
             timers=self._timers,
@@ -155,10 +147,11 @@ class ShareHeartbeats:
         """The member that the request speaks for; a new one is not added yet."""
         member_id, epoch = request.member_id, request.member_epoch
         known = group.members.get(member_id)
-        if known is None and len(group.members) >= self._config.share_max_size:
+        size = self._settings.config.share_max_size
+        if known is None and len(group.members) >= size:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The share group has reached its maximum capacity of {self._config.share_max_size} members.",
+                f"The share group has reached its maximum capacity of {size} members.",
             )
         if known is None and epoch == JOIN_EPOCH:
             logger.info("Group %s: member %s joins", shortened(group.group_id), shortened(member_id))
@@ -198,7 +191,7 @@ class ShareHeartbeats:
         group, now = transition.group, self._clock.now_ms()
         if group.epoch <= group.assignment_epoch:
             return
-        interval = self.setting(group.group_id, "assignment.interval.ms")
+        interval = self._settings.of(group.group_id, ASSIGNMENT_INTERVAL)
         if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
             return
         topics = self._topics()

@@ -48,7 +48,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
     """Those groups of a coordinator that are share groups, among all its groups."""
 
     group_class = ShareGroup
-    type_name = "share group"
+    group_type = "share"
 
     default_assignor = simple_assignor.NAME
 
@@ -69,12 +69,12 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         `topics` returns the topics, as of the last change of the metadata. `state` keeps the states of share
         partitions; without it there are no share groups.
         """
-        super().__init__(groups, clock, runtime=runtime, deadlines=deadlines)
+        super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
         self._state = state
         self._topics = topics
         self._runtime = runtime
         self._heartbeats = ShareHeartbeats(
-            config, clock, timers, topics=topics, expired=self._session_expired
+            self._settings, clock, timers, topics=topics, expired=self._session_expired
         )
 
     @property
@@ -89,7 +89,6 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
 
     @property
     def topics(self) -> TopicsView:
-        """The topics, as of the last change of the metadata."""
         return self._topics()
 
     # --- the metadata and the log ---------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, UNSET, Client
 from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH
+from kafkapy.groups.settings import HEARTBEAT_INTERVAL
 from kafkapy.groups.streams import records, topology
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology, Status
 from kafkapy.groups.streams.group import StreamsGroup
@@ -116,7 +117,7 @@ class Heartbeats:
         response = StreamsGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=updated.epoch,
-            heartbeat_interval_ms=progress.setting(group.group_id, "heartbeat.interval.ms"),
+            heartbeat_interval_ms=progress.settings.of(group.group_id, HEARTBEAT_INTERVAL),
             status=_status(group, updated, configured, delay),
         )
         if request.member_epoch == JOIN_EPOCH or updated.assigned != before.assigned:
@@ -145,11 +146,11 @@ class Heartbeats:
     ) -> StreamsMember:
         """The member that the request speaks for; a new one is not added yet."""
         if request.member_epoch == JOIN_EPOCH:
-            if len(group.members) >= self._progress.config.streams_max_size:
+            size = self._progress.settings.config.streams_max_size
+            if len(group.members) >= size:
                 raise KafkaError(
                     ErrorCode.GROUP_MAX_SIZE_REACHED,
-                    "The streams group has reached its maximum capacity of "
-                    f"{self._progress.config.streams_max_size} members.",
+                    f"The streams group has reached its maximum capacity of {size} members.",
                 )
             return group.members.get(request.member_id) or StreamsMember(request.member_id)
         member = group.member(request.member_id)

@@ -15,10 +15,10 @@ import logging
 from collections.abc import Callable, Mapping
 
 from kafkapy.coordination.timers import Timers
-from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.modern_group import NO_EPOCH
+from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology, configure
 from kafkapy.groups.streams.group import StreamsGroup
@@ -48,7 +48,7 @@ class Progress:
 
     def __init__(
         self,
-        config: GroupConfig,
+        settings: GroupSettings,
         clock: Clock,
         timers: Timers,
         topics: TopicsView,
@@ -63,7 +63,7 @@ class Progress:
         rebalance delay of a group is over. `compute_later` computes a target in a worker thread, and calls
         `assign` with it.
         """
-        self.config = config
+        self.settings = settings
         self.clock = clock
         self.topics = topics
         self._timers = timers
@@ -73,17 +73,9 @@ class Progress:
 
     # --- settings and topics --------------------------------------------------------------------------
 
-    def setting(self, group_id: str, name: str) -> int:
-        """A setting of the group, such as session.timeout.ms.
-
-        Where the group has none, it is the broker's.
-        """
-        own = self.topics.image.group_configs.get(group_id, {}).get(f"streams.{name}")
-        return self.config.streams_setting(name) if own is None else int(own)
-
     def assignment_settings(self, group_id: str) -> Mapping[str, str]:
         """The settings by which targets are computed now."""
-        return {NUM_STANDBY_REPLICAS: str(self.setting(group_id, NUM_STANDBY_REPLICAS))}
+        return {NUM_STANDBY_REPLICAS: str(self.settings.of(group_id, NUM_STANDBY_REPLICAS))}
 
     def partition_count(self, topic: str) -> int | None:
         """The number of partitions of a topic; None if it does not exist."""
@@ -140,7 +132,7 @@ class Progress:
         group = transition.group
         if group.first_assignment is not None:
             return True
-        delay_ms = self.setting(group.group_id, "initial.rebalance.delay.ms")
+        delay_ms = self.settings.of(group.group_id, "initial.rebalance.delay.ms")
         if not delay_ms:
             return False
 
@@ -162,7 +154,7 @@ class Progress:
         group, now = transition.group, self.clock.now_ms()
         if group.epoch <= group.assignment_epoch:
             return None
-        interval = self.setting(group.group_id, "assignment.interval.ms")
+        interval = self.settings.of(group.group_id, ASSIGNMENT_INTERVAL)
         if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
             return DELAYED_BY_INTERVAL
         request = target_request(group, configured)
@@ -228,7 +220,7 @@ class Progress:
 
     def expect_heartbeat(self, group: StreamsGroup, member_id: str) -> None:
         """Expect a member's next heartbeat within its session timeout."""
-        self._expect(group, member_id, Timeout.SESSION, self.setting(group.group_id, "session.timeout.ms"))
+        self._expect(group, member_id, Timeout.SESSION, self.settings.of(group.group_id, SESSION_TIMEOUT))
 
     def expect_revocation(self, group: StreamsGroup, member: StreamsMember) -> None:
         """Expect that a member gives up its tasks within its rebalance timeout."""

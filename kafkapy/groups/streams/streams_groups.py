@@ -25,6 +25,7 @@ from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_groups import ModernGroups, ignore
+from kafkapy.groups.settings import HEARTBEAT_INTERVAL
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer, Heartbeats
 from kafkapy.groups.streams.member import MemberState, StreamsMember
@@ -49,7 +50,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
     """Those groups of a coordinator that are streams groups, among all its groups."""
 
     group_class = StreamsGroup
-    type_name = "streams group"
+    group_type = "streams"
 
     def __init__(
         self,
@@ -66,10 +67,10 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
 
         `blocking(call, *args)` runs a long call in a worker thread.
         """
-        super().__init__(groups, clock, runtime=runtime, deadlines=deadlines)
+        super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
         self._blocking = blocking
         self._progress = Progress(
-            config,
+            self._settings,
             clock,
             timers,
             TopicsView(MetadataImage()),
@@ -81,13 +82,13 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         self._computing: set[str] = set()
         """The groups whose target assignment is being computed in a worker thread."""
 
-    def configure(self, config: GroupConfig) -> None:
-        """Take over the settings that are dynamic."""
-        self._progress.config = config
+    @property
+    def topics(self) -> TopicsView:
+        return self._progress.topics
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """How often members of a group send heartbeats."""
-        return self._progress.setting(group_id, "heartbeat.interval.ms")
+        return self._settings.of(group_id, HEARTBEAT_INTERVAL)
 
     # --- the metadata and the log ---------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from kafkapy.groups import member_memory
+from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.member import NAME_BYTES
 from kafkapy.groups.coordinator import MAX_TOPIC_NAMES
 from kafkapy.groups.share.group import ShareGroupState
@@ -102,6 +103,20 @@ async def test_a_deleted_topic_is_forgotten() -> None:
     await member.heartbeat()
     assert member.assigned == set()
     world.check()
+
+
+async def test_the_time_between_assignments_may_change_while_groups_are_there() -> None:
+    world = await started(share_assignment_interval_ms=60_000)
+    world.topic("t", 2)
+    member = Member(world, "m")
+    await member.heartbeat()
+    await world.advance(2)
+    await member.heartbeat()
+    assert (world.group().epoch, world.group().assignment_epoch) == (3, 2)
+    world.groups.configure(GroupConfig(share_assignment_interval_ms=1_000))
+    await member.heartbeat()
+    assert world.group().assignment_epoch == 3
+    await world.groups.stop()
 
 
 async def test_a_silent_member_is_removed() -> None:
