@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 import pytest
 
@@ -16,9 +17,11 @@ from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.group import Group
 from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
+from kafkapy.groups.records import encode_group_key, encode_group_value
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.process.turns import take_turn
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.group_records import GroupMetadataValue, MemberMetadata
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.leave_group import MemberIdentity
@@ -27,6 +30,7 @@ from kafkapy.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from kafkapy.protocol.records import Record, build_batch, read_header
 from kafkapy.protocol.types import TopicPartition, random_uuid
 from tests.groups.group_world import TurnedClock, TurnedTimers, subscription
 from tests.groups.memory_log import MemoryLog, coordinator
@@ -71,6 +75,11 @@ class Cluster:
         while reading := tuple(self.groups.runtime._loading):
             await asyncio.wait(reading)
         self.timers.advance(0)
+
+    def write(self, group: str, key: bytes, value: bytes) -> None:
+        """Put a record into the group's partition."""
+        batch = build_batch([Record(-1, 0, key, value, [])])
+        self.log.append(partition_of(group, 4), read_header(batch), batch)
 
     def commit(self, *offsets: tuple[TopicPartition, int], group: str = "g") -> list[ErrorCode]:
         """Commit from outside of the group; the list gets the answer."""
@@ -250,6 +259,40 @@ class TestTheTopic:
         await cluster.time_passes(1)
         cluster.groups.runtime.require_active("g")
         assert cluster.committed() == {T0: 5}
+        assert cluster.heartbeat(member_id) is ErrorCode.NONE
+
+    async def test_a_group_that_cannot_be_restored_keeps_its_offsets_and_leaves_the_others_alone(
+        self, cluster: Cluster, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        other = next(f"g{n}" for n in range(100) if partition_of(f"g{n}", 4) == partition_of("g", 4))
+        member_id = await cluster.join(group=other)
+        cluster.commit((T0, 5))
+        without_protocol = GroupMetadataValue(
+            protocol_type="consumer", protocol=None, leader="m", members=[MemberMetadata(member_id="m")]
+        )
+        cluster.write("g", encode_group_key("g"), encode_group_value(without_protocol))
+        await cluster.restart()
+        cluster.groups.runtime.require_active("g")
+        assert cluster.groups.groups.keys() == {"g", other}
+        assert cluster.heartbeat(member_id, other) is ErrorCode.NONE
+        assert cluster.committed() == {T0: 5}
+        assert "Group g cannot be restored and starts empty: group g has members but no protocol" in (
+            caplog.text
+        )
+        await cluster.join()
+
+    async def test_a_lack_of_memory_loses_no_group(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> NoReturn:
+            raise MemoryError
+
+        member_id = await cluster.join()
+        with monkeypatch.context() as patch:
+            patch.setattr("kafkapy.groups.coordinator.restore_group", fail)
+            await cluster.restart()
+            assert cluster.heartbeat(member_id) is ErrorCode.NOT_COORDINATOR
+        await cluster.time_passes(1)
         assert cluster.heartbeat(member_id) is ErrorCode.NONE
 
     async def test_a_partition_that_stays_unreadable_is_read_ever_more_seldom_and_logged_once(
