@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
+from kafkapy.coordination.errors import describe
 from kafkapy.coordination.event_writes import EventWrites
 from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.topic_log import Done
@@ -28,6 +29,7 @@ from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import KeyValue
+from kafkapy.storage.disk.files import is_exhausted
 
 logger = logging.getLogger(__name__)
 
@@ -94,10 +96,18 @@ class ModernGroups(ABC, Generic[G, K]):
         return self._groups.get(group.group_id) is group
 
     def _add(self, group_id: str, changes: Iterable[Change[K]]) -> G:
-        """Add a group whose records were loaded."""
+        """Add a group whose records were loaded, without those that make no sense."""
         group = self.group_class(group_id)
         for change in changes:
-            group.replay(change)
+            try:
+                group.replay(change)
+            except Exception as error:
+                if is_exhausted(error):
+                    raise
+                logger.error(
+                    "Group %s: its %s cannot be restored: %s",
+                    *(shortened(group_id), type(change.key).__name__, describe(error)),
+                )
         self._groups[group_id] = group
         return group
 

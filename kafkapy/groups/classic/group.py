@@ -223,6 +223,11 @@ class ClassicGroup(Group):
         count = len(self.members)
         return protocol_type == self.protocol_type and any(self._support[name] == count for name in names)
 
+    @property
+    def has_common_protocol(self) -> bool:
+        """Whether there is a protocol that all members support."""
+        return len(self.members) in self._support.values()
+
     def select_protocol(self) -> str:
         """The protocol all members support that most of them prefer."""
         count = len(self.members)

@@ -336,16 +336,21 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             self._progress.expect_heartbeat(group, member)
 
     def _remove(self, group: ConsumerGroup, member_ids: Collection[str], done: Done) -> None:
-        """Remove members, at least one."""
+        """Remove members, at least one.
+
+        Where a classic group cannot be made of the others, they remain a consumer group. (Apache Kafka
+        refuses that a member leaves, and never removes one that is late.)
+        """
         if may_downgrade(group, self._settings.config, without=member_ids):
             now = self._clock.now_ms()
             try:
                 classic = classic_group_of(group, self.topics, without=member_ids, now_ms=now)
             except KafkaError as error:
-                done(error.code)
+                logger.warning("Group %s stays a consumer group: %s", shortened(group.group_id), error)
+            else:
+                reason = "its last member with the consumer protocol went"
+                self._downgrade(group, classic, done, None, reason)
                 return
-            self._downgrade(group, classic, done, None, "its last member with the consumer protocol went")
-            return
         transition = Transition(group)
         remove_members(transition, self._progress, member_ids)
         self._commit(transition, done)
@@ -440,10 +445,6 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             transition = Transition(group)
             self._progress.assign(transition, request, targets)
             self._commit(transition, ignore)
-
-
-def _no_consumer_group(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
 
 def _nothing() -> None:

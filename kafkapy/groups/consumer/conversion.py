@@ -171,7 +171,7 @@ def classic_group_of(
     All members that are left use the classic protocol.
 
     Raises:
-        KafkaError: GROUP_ID_NOT_FOUND.
+        KafkaError: GROUP_ID_NOT_FOUND, they have no protocol in common, or one that cannot be read.
     """
     classic = ClassicGroup(group.group_id, now_ms)
     classic.generation = group.epoch
@@ -192,6 +192,8 @@ def classic_group_of(
             )
         )
     classic.state = GroupState.STABLE
+    if not classic.has_common_protocol:
+        raise _no_downgrade(group, "its members have no protocol in common")
     classic.protocol_name = classic.select_protocol()
     classic.compute_subscription()
     try:
@@ -199,7 +201,12 @@ def classic_group_of(
             target = group.target(each.member_id)
             each.assignment = classic_assignment(target, each.metadata(classic.protocol_name), topics)
     except DecodeError as error:
-        raise KafkaError(
-            ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot downgrade the classic group {group.group_id}: {error}."
-        ) from None
+        raise _no_downgrade(group, f"a subscription cannot be read: {error}") from None
     return classic
+
+
+def _no_downgrade(group: ConsumerGroup, why: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot downgrade consumer group {group.group_id} to classic group because {why}.",
+    )

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kafkapy.groups.change import Change, RecordTypes
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember, MemberState, Partitions
+from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.consumer_group_records import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -225,11 +226,19 @@ def read_state(number: int) -> MemberState:
 
 
 def read_classic(value: ClassicMemberMetadata | None) -> ClassicProtocol | None:
-    """What a member that uses the classic protocol said in JoinGroup."""
+    """What a member that uses the classic protocol said in JoinGroup.
+
+    Raises:
+        DecodeError: it supports no protocol, without which nobody can have joined.
+    """
     if value is None:
         return None
-    protocols = tuple((each.name, bytes(each.metadata)) for each in value.supported_protocols)
-    return ClassicProtocol(value.session_timeout_ms, protocols)
+    if not value.supported_protocols:
+        raise DecodeError("a member with the classic protocol supports none")
+    protocols: dict[str, bytes] = {}
+    for each in value.supported_protocols:
+        protocols.setdefault(each.name, bytes(each.metadata))
+    return ClassicProtocol(value.session_timeout_ms, tuple(protocols.items()))
 
 
 def read_regex(value: ConsumerGroupRegularExpressionValue) -> ResolvedRegex:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
+from kafkapy.groups.change import encode_change
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.join import Joining
+from kafkapy.groups.classic.member import Protocols
 from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.conversion import classic_assignment, read_assignment, read_subscription
 from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_protocol import (
@@ -29,6 +33,7 @@ from kafkapy.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from kafkapy.protocol.records import Record, build_batch, read_header
 from kafkapy.protocol.types import Uuid
 from tests.groups.consumer.consumer_world import ConsumerWorld, SimulatedConsumer, beat, join
 
@@ -273,6 +278,60 @@ async def test_a_policy_may_forbid_the_downgrade() -> None:
     assert isinstance(world.groups.groups["g"], ConsumerGroup)
     assert len(classic.owned) == 2
     await world.groups.stop()
+
+
+RANGE, ROUND_ROBIN = (("range", subscription("t")),), (("roundrobin", subscription("t")),)
+UNREADABLE = (("range", b""),)
+
+
+@pytest.mark.parametrize("others", [(RANGE, ROUND_ROBIN), (RANGE * 2, ROUND_ROBIN), (UNREADABLE,)])
+async def test_members_of_which_no_classic_group_can_be_made_remain_a_consumer_group(
+    world: ConsumerWorld, others: Sequence[Protocols], caplog: pytest.LogCaptureFixture
+) -> None:
+    late, leaving = SimulatedConsumer(world, "late"), SimulatedConsumer(world, "leaving")
+    await stable(world, late, leaving)
+    for index, protocols in enumerate(others):
+        store_classic_member(world, f"c{index}", protocols)
+    await world.restart()
+    assert await leaving.leave() is ErrorCode.NONE
+    for _ in range(2):
+        await world.advance(30)
+        for index in range(len(others)):
+            request = HeartbeatRequest(group_id="g", generation_id=2, member_id=f"c{index}")
+            assert world.groups.heartbeat(request) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.group().members.keys() == {f"c{index}" for index in range(len(others))}
+    assert "Group g stays a consumer group: " in caplog.text
+    world.check_stored()
+
+
+async def test_a_stored_member_that_supports_no_classic_protocol_has_to_join_again(
+    world: ConsumerWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = SimulatedConsumer(world, "m")
+    await stable(world, consumer)
+    store_classic_member(world, "c", ())
+    await world.restart()
+    await stable(world, consumer)
+    assert len(consumer.owned) == 4
+    request = HeartbeatRequest(group_id="g", generation_id=2, member_id="c")
+    assert world.groups.heartbeat(request) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert "a member with the classic protocol supports none" in caplog.text
+    await world.advance(50)
+    assert not world.group().members
+
+
+def store_classic_member(world: ConsumerWorld, member_id: str, protocols: Protocols) -> None:
+    """Add the records of a member to the log, as if it had come to the group with its first epoch."""
+    member = ConsumerMember(
+        member_id,
+        epoch=2,
+        rebalance_timeout_ms=300_000,
+        topic_names=frozenset("t"),
+        classic=ClassicProtocol(SESSION_MS, protocols),
+    )
+    for change in (records.member_metadata("g", member), records.current_assignment("g", member)):
+        batch = build_batch([Record(-1, 0, *encode_change(change), [])])
+        world.log.append(0, read_header(batch), batch)
 
 
 async def test_an_assignor_that_says_more_than_partitions_forbids_the_upgrade(world: ConsumerWorld) -> None:
