@@ -68,7 +68,7 @@ Assignment = Mapping[str, Mapping[Uuid, Collection[int]]]
 
 
 class AssignorError(Exception):
-    """There is no assignment: the member whose heartbeat needs it gets UNKNOWN_SERVER_ERROR."""
+    """There is no assignment: members keep the present one, and the next heartbeat asks again."""
 
 
 class Assignor(ABC):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy.assignors import GroupSpec, MemberSpec, TopicSpec
+from kafkapy.groups.consumer.target import UnusableAssignorError, load_assignors
 from kafkapy.policies import (
     AlterConfigPolicy,
     ConfigRequest,
@@ -46,6 +48,28 @@ def test_the_tests_on_the_page_about_testing_pass(tmp_path: Path) -> None:
             assert not plain.keys() & files.keys()
             plain.update(files)
     _run(tmp_path / "plain", plain)
+
+
+def test_the_assignor_on_its_page_prefers_members_in_the_rack_of_a_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (text,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs/assignors.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    (tmp_path / "our_assignors.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assignor = load_assignors(["our_assignors:SameRack"])["same-rack"]
+    topic = TopicSpec(b"t" * 16, "t", 4, tuple(frozenset(rack) for rack in "abca"))
+    members = {rack: MemberSpec(None, rack, frozenset([topic.id])) for rack in "abz"}
+    found = assignor.assign(GroupSpec(members, True), {topic.id: topic})
+    assert found == {"a": {topic.id: [0, 3]}, "b": {topic.id: [1]}, "z": {topic.id: [2]}}
+
+
+def test_the_answer_to_a_java_class_is_the_one_on_the_page_of_assignors() -> None:
+    page = " ".join((ROOT / "docs/assignors.md").read_text().split())
+    with pytest.raises(UnusableAssignorError) as refused:
+        load_assignors(["org.example.OurAssignor"])
+    assert f"`{refused.value}`" in page
 
 
 def test_the_policies_on_their_page_can_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

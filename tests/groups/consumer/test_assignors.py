@@ -5,16 +5,20 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 import kafkapy
 from kafkapy.assignors import Assignment, Assignor, AssignorError, GroupSpec, MemberSpec, Topics, TopicSpec
 from kafkapy.broker import StartError
+from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.range_assignor import RangeAssignor
 from kafkapy.groups.consumer.target import TargetRequest, UnusableAssignorError, load_assignors
 from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
+from kafkapy.metadata.image import Broker, PartitionState, Topic
 from kafkapy.protocol.types import Uuid
+from tests.groups.consumer.consumer_world import ConsumerWorld, join
 
 
 def topic_id(number: int) -> Uuid:
@@ -149,6 +153,21 @@ class Nameless(Assignor):
         return {}
 
 
+class Racks(AllToTheFirst):
+    """Remembers the racks that it was given."""
+
+    name = "racks"
+
+    def __init__(self) -> None:
+        self.members: dict[str, str | None] = {}
+        self.topics: dict[str, tuple[frozenset[str], ...]] = {}
+
+    def assign(self, group: GroupSpec, topics: Topics) -> Assignment:
+        self.members = {member_id: member.rack_id for member_id, member in group.members.items()}
+        self.topics = {topic.name: topic.racks for topic in topics.values()}
+        return super().assign(group, topics)
+
+
 class SecondUniform(UniformAssignor):
     """Another assignor of the same name."""
 
@@ -173,6 +192,35 @@ def test_an_assignor_of_the_operator_is_loaded_by_its_class() -> None:
     assert list(assignors) == ["all-to-the-first", "uniform"]
     target = assign(assignors["all-to-the-first"], group({"b": {0}, "a": {0}}), topics(3))
     assert target == {"a": {topic_id(0): {0, 1, 2}}, "b": {}}
+
+
+async def test_an_assignor_gets_the_racks_of_members_and_of_the_replicas_of_partitions() -> None:
+    world = ConsumerWorld(
+        GroupConfig(consumer_assignment_interval_ms=0, consumer_assignors=(f"{__name__}:Racks",))
+    )
+    await world.start()
+    assignor = world.groups.consumers._progress.assignors["racks"]
+    assert isinstance(assignor, Racks)
+    world.topic("unused", 1)
+    topic = Topic("t", topic_id(1), tuple(PartitionState(1, 0, held, held) for held in ((1, 2), (2,), (3,))))
+    world.publish(world.image.with_topics([topic]))
+    await world.heartbeat(join("b"))
+    await world.settle()
+    assert (assignor.members, assignor.topics) == ({"b": None}, {"t": ()}), "no broker has a rack"
+    brokers = {1: Broker(1, "r1", {}), 2: Broker(2, "r2", {}), 3: Broker(3, None, {})}
+    world.publish(replace(world.image, brokers=brokers))
+    await world.heartbeat(join("a", rack_id="r2"))
+    await world.settle()
+    assert assignor.members == {"a": "r2", "b": None}
+    assert assignor.topics == {"t": (frozenset({"r1", "r2"}), frozenset({"r2"}), frozenset())}
+    assert world.group().targets["a"] == {topic.id: frozenset({0, 1, 2})}
+    await world.restart()
+    assignor = world.groups.consumers._progress.assignors["racks"]
+    assert isinstance(assignor, Racks)
+    await world.heartbeat(join("c", rack_id="r1"))
+    await world.settle()
+    assert assignor.members == {"a": "r2", "b": None, "c": "r1"}, "racks are stored"
+    await world.groups.stop()
 
 
 @pytest.mark.parametrize(
