@@ -791,6 +791,13 @@ class TestMembership:
         assert answer.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
         assert "g" not in cluster.groups.groups
 
+    @pytest.mark.parametrize(("session_ms", "refused"), [(99, True), (100, False), (200, False), (201, True)])
+    async def test_the_bounds_of_session_timeouts_are_settings(self, session_ms: int, refused: bool) -> None:
+        cluster = await Cluster(GroupConfig(min_session_timeout_ms=100, max_session_timeout_ms=200)).start()
+        answer = cluster.groups.join_group("g", joining(session_ms=session_ms))
+        assert isinstance(answer, JoinGroupResponse) is refused
+        await cluster.groups.stop()
+
     async def test_an_empty_group_id_is_no_group_to_join(self, cluster: Cluster) -> None:
         answer = cluster.groups.join_group("", joining())
         assert isinstance(answer, JoinGroupResponse)

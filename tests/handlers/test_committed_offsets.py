@@ -131,6 +131,16 @@ def test_an_unknown_topic_id_is_refused(client: RawClient) -> None:
     assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
+def test_how_large_metadata_may_be_is_a_setting() -> None:
+    settings = {"offset.metadata.max.bytes": 3}
+    with kafkapy.Broker(config=settings) as broker, RawClient(broker.bootstrap_servers) as client:
+        find_coordinator(client, "g")
+        create_topic(client, "t")
+        too_large = commit(client, "g", {("t", 0): 5}, metadata="x" * 4)
+        assert too_large == {("t", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
+        assert commit(client, "g", {("t", 0): 6}, metadata="x" * 3) == {("t", 0): NONE}
+
+
 def test_metadata_that_is_too_large_is_refused(client: RawClient) -> None:
     create_topic(client, "t")
     too_large = commit(client, "g", {("t", 0): 5}, metadata="x" * 4097)

@@ -281,6 +281,28 @@ async def test_ids_that_are_not_used_expire(world: TransactionWorld) -> None:
     assert await world.add(young, T0, name="young") is ErrorCode.NONE
 
 
+async def test_the_times_of_transactions_are_settings() -> None:
+    config = TransactionConfig(
+        max_timeout_ms=5_000,
+        timeout_check_interval_ms=2_000,
+        expiration_ms=60_000,
+        expiration_check_interval_ms=20_000,
+    )
+    world = await TransactionWorld(config=config).begin()
+    assert await error_of_init(world, "x", None, 5_001) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    await world.add(await world.init("x", None, 5_000), T0)
+    world.timers.advance(4)
+    assert world.state() is State.ONGOING
+    world.timers.advance(2)
+    assert world.state() is not State.ONGOING
+    assert await world.completed() is State.COMPLETE_ABORT
+    world.timers.advance(50)
+    assert [each.transactional_id for each in world.coordinator.listed()] == ["x"]
+    world.timers.advance(30)
+    assert list(world.coordinator.listed()) == []
+    await world.coordinator.stop()
+
+
 async def test_a_partition_that_moves_away_takes_its_transactions_with_it() -> None:
     world = await TransactionWorld().begin()
     producer = await world.init()

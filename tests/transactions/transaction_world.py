@@ -116,8 +116,9 @@ class Leaders:
 class TransactionWorld:
     """A log, leaders, and the coordinator of the moment."""
 
-    def __init__(self, version: int = 2) -> None:
+    def __init__(self, version: int = 2, config: TransactionConfig | None = None) -> None:
         self.version = version
+        self.config = config or TransactionConfig()
         self.clock = TurnedClock()
         self.timers = TurnedTimers(self.clock)
         self.log = TransactionLog()
@@ -128,7 +129,7 @@ class TransactionWorld:
     def _coordinator(self) -> TransactionCoordinator:
         markers = MarkerSender(self.leaders.leader_of, self.leaders.ask, self.timers)
         made = TransactionCoordinator(
-            TransactionConfig(),
+            self.config,
             self.clock,
             self.timers,
             self.log,

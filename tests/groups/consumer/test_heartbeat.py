@@ -120,6 +120,18 @@ async def test_a_silent_member_is_fenced_after_its_session(world: ConsumerWorld)
     world.check_stored()
 
 
+async def test_the_session_timeout_is_the_brokers_setting() -> None:
+    world = ConsumerWorld(
+        GroupConfig(consumer_session_timeout_ms=60_000, consumer_heartbeat_interval_ms=7_000)
+    )
+    await world.start()
+    assert (await world.heartbeat(join("a"))).heartbeat_interval_ms == 7_000
+    await world.advance(59)
+    assert "a" in world.group().members
+    await world.advance(2)
+    assert "a" not in world.group().members
+
+
 async def test_a_group_may_have_a_session_timeout_of_its_own(world: ConsumerWorld) -> None:
     settings = {"consumer.session.timeout.ms": "60000", "consumer.heartbeat.interval.ms": "7000"}
     world.publish(world.image.with_group_config("g", settings))

@@ -160,6 +160,16 @@ async def test_epochs_fence_members() -> None:
     assert (await world.ask("x", 3)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+async def test_the_session_timeout_is_the_brokers_setting() -> None:
+    world = await started(share_session_timeout_ms=60_000, share_heartbeat_interval_ms=7_000)
+    world.topic("t", 1)
+    assert (await world.ask("m", 0, subscribed_topic_names=["t"])).heartbeat_interval_ms == 7_000
+    await world.advance(59)
+    assert "m" in world.group().members
+    await world.advance(2)
+    assert "m" not in world.group().members
+
+
 async def test_requests_that_make_no_sense_are_refused() -> None:
     world = await started(share_max_size=1)
     world.topic("t", 1)

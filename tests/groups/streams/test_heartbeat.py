@@ -287,6 +287,18 @@ async def test_a_member_that_does_not_close_its_tasks_in_time_is_fenced(world: S
     assert len(second.active) == 4
 
 
+async def test_the_session_timeout_is_the_brokers_setting() -> None:
+    config = replace(NO_DELAYS, streams_session_timeout_ms=60_000, streams_heartbeat_interval_ms=7_000)
+    world = StreamsWorld(config)
+    await world.start()
+    world.topic("t", 4)
+    assert (await world.beat(join("a"))).heartbeat_interval_ms == 7_000
+    await world.advance(59.0)
+    assert "a" in world.app.members
+    await world.advance(2.0)
+    assert world.app.members == {}
+
+
 async def test_the_session_timeout_of_a_group_may_be_its_own(world: StreamsWorld) -> None:
     configs = {"g": {"streams.session.timeout.ms": "60000", "streams.heartbeat.interval.ms": "7000"}}
     world.publish(replace(world.image, group_configs=configs))
