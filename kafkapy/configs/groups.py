@@ -1,8 +1,8 @@
 """Settings of groups and of subscriptions to metrics of clients.
 
-They are stored, and checked and described as in Kafka. Those of consumer, share and streams groups take
-effect with the next request of a member. The others have no effect yet: metrics that clients push (KIP-714)
-are not supported yet. A group need not exist to have settings. Source: Kafka's GroupConfig,
+They are stored, and checked and described as in Kafka. Those of groups take effect with the next request of
+a member. The others have no effect yet: metrics that clients push (KIP-714) are not supported yet. A group
+need not exist to have settings. Source: Kafka's GroupConfig,
 ClientMetricsConfigs, ControllerConfigurationValidator.
 """
 
@@ -38,8 +38,6 @@ _CLIENT_PROPERTIES: Final = frozenset(
     }
 )
 """The properties of a client that `match` can name."""
-_SERVED: Final = ("consumer.", "share.", "streams.")
-"""The prefixes of the settings that take effect."""
 _PROTOCOLS: Final = ("consumer", "share", "streams")
 """The first words of the names of group settings."""
 _LIMITS_OF_OTHER_NAMES: Final = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
@@ -107,14 +105,7 @@ class GroupConfigs(_KeptConfigs):
         return image.with_group_config(name, configs).with_settings_versions({self.path(name): version})
 
     def tell(self, name: str, changed: Collection[str]) -> None:
-        without_effect = [setting for setting in changed if not setting.startswith(_SERVED)]
-        if without_effect:
-            logger.warning(
-                "Group %s: these settings are kept, and the group protocols they are for are not served yet:"
-                " %s",
-                shortened(name),
-                listed(without_effect),
-            )
+        pass  # all have one
 
     def _number(self, configs: Mapping[str, str], setting: str) -> int:
         """The value in effect of a setting of type INT; 0 for other types."""

@@ -20,7 +20,7 @@ from kafkapy.configs.keys import (
     topic_keys,
 )
 from kafkapy.configs.listeners import Listener
-from kafkapy.configs.unsupported import refusal, without_effect
+from kafkapy.configs.unsupported import refusal, topic_settings_without_effect, without_effect
 from kafkapy.storage.disk.properties import parse_properties
 from kafkapy.storage.log.log_config import NEVER, LogConfig
 
@@ -413,6 +413,26 @@ def test_every_setting_is_obeyed_refused_or_said_to_have_no_effect() -> None:
         and f'"{name}"' not in sources
     ]
     assert silent == []
+
+
+def test_a_setting_that_is_said_to_have_no_effect_is_read_nowhere() -> None:
+    package = Path(kafkapy.__file__).parent
+    apart = {
+        package / "configs" / "unsupported.py",
+        package / "configs" / "docs.py",
+        package / "configs" / "keys.py",  # names that are listener settings, too
+        package / "configs" / "brokers.py",  # numbers of threads, of which a change is checked
+        package / "configs" / "values.py",  # remote.storage.enable, which topics may not set
+        package / "tools" / "migrate" / "settings.py",
+        package / "pipeline" / "client_options.py",  # of clients
+    }
+    sources = "".join(path.read_text() for path in package.rglob("*.py") if path not in apart)
+    idle = (
+        *without_effect(broker_keys(), clustered=True),
+        *topic_settings_without_effect(topic_keys(), clustered=True),
+    )
+    assert len(idle) > 100
+    assert [name for name in idle if f'"{name}"' in sources] == []
 
 
 def test_a_secret_does_not_show_in_an_error() -> None:
