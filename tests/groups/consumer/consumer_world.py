@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.group import ConsumerGroup
@@ -23,6 +23,16 @@ from tests.groups.memory_log import MemoryLog, coordinator
 
 Owned = set[tuple[Uuid, int]]
 REBALANCE_MS = 60_000
+
+
+class Claim(NamedTuple):
+    """Who a client says it is, and the partitions whose offsets it commits."""
+
+    member_id: str
+    instance_id: str | None
+    epoch: int
+    """The epoch, or the generation."""
+    partitions: frozenset[tuple[Uuid, int]]
 
 
 class ConsumerWorld:
@@ -159,6 +169,11 @@ class SimulatedConsumer:
     """Whether the next heartbeat repeats everything, since the last one had no answer."""
     last_heard: float = 0.0
     """When the coordinator last answered."""
+
+    @property
+    def claim(self) -> Claim:
+        """What it would commit now."""
+        return Claim(self.member_id, self.instance_id, self.epoch, frozenset(self.owned))
 
     async def heartbeat(self) -> ErrorCode:
         self.owned &= self.assigned  # partitions are given up before the heartbeat

@@ -35,7 +35,8 @@ from kafkapy.protocol.messages.sync_group import (
 )
 from kafkapy.protocol.records import Record, build_batch, read_header
 from kafkapy.protocol.types import Uuid
-from tests.groups.consumer.consumer_world import ConsumerWorld, SimulatedConsumer, beat, join
+from tests.groups.consumer.consumer_world import Claim, ConsumerWorld, SimulatedConsumer, beat, join
+from tests.groups.consumer.simulated_commits import SimulatedCommits
 
 SESSION_MS = 45_000
 
@@ -60,6 +61,11 @@ class ClassicConsumer:
     joining: asyncio.Future[JoinGroupResponse] | None = None
     syncing: asyncio.Future[SyncGroupResponse] | None = None
     others: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def claim(self) -> Claim:
+        """What it would commit now."""
+        return Claim(self.member_id, self.instance_id, self.generation, frozenset(self.owned))
 
     def poll(self) -> None:
         """Do the next thing, without waiting."""
@@ -364,14 +370,18 @@ async def test_a_consumer_groups_heartbeat_without_a_group_is_refused(world: Con
         assert (await world.heartbeat(request)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-@pytest.mark.parametrize("seed", range(6))
-async def test_members_of_both_kinds_never_share_a_partition(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("classic", "seed"), [*((0.5, seed) for seed in range(6)), *((1.0, seed) for seed in range(6, 10))]
+)
+async def test_members_never_share_a_partition_nor_commit_for_each_other(classic: float, seed: int) -> None:
+    """`classic` is the share of members with the classic protocol; without others it is a classic group."""
     rng, ids = random.Random(seed), itertools.count()
     world = ConsumerWorld(_config())
     await world.start()
     world.topic("t", 5)
     world.topic("u", 2)
     consumers: list[ClassicConsumer | SimulatedConsumer] = []
+    commits = SimulatedCommits(world, rng, ("t", "u"))
 
     def check() -> None:
         owned = [each for consumer in consumers if consumer.is_alive for each in consumer.owned]
@@ -392,25 +402,30 @@ async def test_members_of_both_kinds_never_share_a_partition(seed: int) -> None:
         roll = rng.random()
         if roll < 0.10 and len(alive) < 6:
             topics = rng.choice((("t",), ("t", "u"), ("u",)))
-            if rng.random() < 0.5:
+            if rng.random() < classic:
                 consumers.append(ClassicConsumer(world, topics))
             else:
                 consumers.append(SimulatedConsumer(world, f"m{next(ids)}", topics))
         elif roll < 0.15 and alive:
             consumer = rng.choice(alive)
+            commits.goes(consumer)
             if isinstance(consumer, ClassicConsumer):
                 consumer.leave()
             else:
                 await consumer.leave()
         elif roll < 0.17 and alive:
-            rng.choice(alive).crash()
+            consumer = rng.choice(alive)
+            commits.goes(consumer)
+            consumer.crash()
         elif roll < 0.90 and alive:
             await act(rng.choice(alive))
         else:
             await world.advance(rng.choice((0.05, 0.5)))
         check()
+        commits.somebody_commits(consumer for consumer in consumers if consumer.is_alive)
         if step % 100 == 99:
             world.check_stored()
+            commits.check()
             for _ in range(40):
                 for consumer in consumers:
                     if consumer.is_alive:
@@ -421,4 +436,5 @@ async def test_members_of_both_kinds_never_share_a_partition(seed: int) -> None:
             names = {name for consumer in living for name in consumer.topics or ()}
             wanted = sum(len(world.image.topics[name].partitions) for name in names)
             assert sum(len(consumer.owned) for consumer in living) == wanted, "nothing is stranded"
+    assert min(commits.accepted, commits.refused) > 60
     await world.groups.stop()

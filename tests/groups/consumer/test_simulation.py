@@ -1,4 +1,7 @@
-"""Consumer groups under a random schedule of joins, leaves, crashes, changes of topics and failing writes."""
+"""Consumer groups under a random schedule.
+
+Members join, leave, crash and commit offsets, topics change, and writes fail.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.consumer.consumer_world import ConsumerWorld, SimulatedConsumer
+from tests.groups.consumer.simulated_commits import SimulatedCommits
 
 STEPS = 1500
 SESSION = 45.0
@@ -32,6 +36,7 @@ class Simulation:
         )
         self.consumers: list[SimulatedConsumer] = []
         self.epochs = 0, 0
+        self.commits = SimulatedCommits(self.world, self.random, ("a", "b"))
         self._ids = itertools.count()
 
     async def run(self, steps: int) -> None:
@@ -42,8 +47,10 @@ class Simulation:
         for step in range(steps):
             await self.step()
             self.check()
+            self.commits.somebody_commits(self.alive)
             if step % 50 == 0:
                 world.check_stored()
+                self.commits.check()
             if step % 300 == 299:
                 await self.converge()
 
@@ -64,10 +71,14 @@ class Simulation:
                 await self.join()
         elif roll < 0.87:
             if alive:
-                await self.random.choice(alive).leave()
+                consumer = self.random.choice(alive)
+                self.commits.goes(consumer)
+                await consumer.leave()
         elif roll < 0.90:
             if alive:
-                self.random.choice(alive).crash()
+                consumer = self.random.choice(alive)
+                self.commits.goes(consumer)
+                consumer.crash()
         elif roll < 0.93:
             if alive:
                 consumer = self.random.choice(alive)
@@ -184,4 +195,5 @@ async def test_no_partition_has_two_owners_and_all_reach_the_target(
 ) -> None:
     simulation = Simulation(seed, assignors)
     await simulation.run(STEPS)
+    assert min(simulation.commits.accepted, simulation.commits.refused) > STEPS / 20
     await simulation.world.groups.stop()
