@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scripts.benchmarks.cluster.catch_up import catch_up
+from scripts.benchmarks.cluster.coordinator import coordinator
 from scripts.benchmarks.cluster.failover import failing_over
 from scripts.benchmarks.cluster.pauses import pauses
 from scripts.benchmarks.cluster.start import start
@@ -17,6 +18,7 @@ LOADS: dict[str, Load[ClusterTarget] | ColdLoad] = {
     "stream-1k": Load("1 KiB records over 6 partitions", streaming(6, 1024, 1000, idempotent=True)),
     "sync": Load("synchronous produce of 100 bytes, acks=all", synchronous_produce),
     "pauses": Load("longest wait of a producer", pauses, warm_up=0),
+    "coordinator": Load("longest wait for a coordinator of groups", coordinator, warm_up=0),
     "catch-up": Load("a broker returns after 500 MB", catch_up),
     "topics": Load("500 topics", creating_topics(500, 1)),
     "failover-1k": Load("controller killed, 1,000 partitions", failing_over(1000), warm_up=0),
